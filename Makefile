@@ -1,0 +1,67 @@
+# The commands of this repository; bare `make` prints them. Plain sh and GNU make, no tty needed, root or not.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup up down check test bench lock clean
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+PYTEST  := $(BIN)/python -m pytest
+# One file's tests stay in one process (`loadfile`): databases and servers are fixtures of a module, so a file that
+# is torn apart would start them twice. Two processes: most of the waiting is for commits and timers, not for a core.
+WORKERS ?= 2
+CASES   ?= T1 T2 T3 L1 L2 L3
+FULL    ?=
+PORT    ?=
+DATA_DIR ?=
+TESTS   ?= tests
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
+AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+UP_OPTIONS := $(if $(PORT),--port $(PORT)) $(AT)
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup:  ## install everything into .venv (Python ≥ 3.11); quick when nothing changed
+	@sh requirements/install.sh $(VENV) $(STAMP)
+
+up: setup  ## start all roles in the background, run a first job, say where to look (PORT=, DATA_DIR=)
+	@$(BIN)/tickwise up --background $(UP_OPTIONS)
+	@$(BIN)/tickwise run examples/hello.py --now --follow $(AT)
+	@echo
+	@echo 'Tickwise is running. Next:'
+	@echo '  $(BIN)/tickwise jobs list          what is planned'
+	@echo '  $(BIN)/tickwise runs list          what happened'
+	@echo "  $(BIN)/tickwise run examples/hello.py --cron '*/5 * * * *'"
+	@echo '  make down                           stop it; the data stays'
+
+down:  ## stop what `make up` started; the data stays
+	@if [ -x $(BIN)/tickwise ]; then $(BIN)/tickwise down $(AT); \
+	else echo 'Nothing is installed here, so nothing runs from here.'; fi
+
+check: setup  ## the quick gate: format, lint, types, imports, dead code, unit tests, contracts on two stores
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vulture
+	$(PYTEST) -n $(WORKERS) --dist loadfile tests/style tests/unit tests/conformance
+
+test: setup  ## everything, on a PostgreSQL of its own; needs nothing but the packages (TESTS=path for a part)
+	$(PYTEST) -n $(WORKERS) --dist loadfile $(TESTS)
+
+bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1 for long windows)
+	FULL=$(FULL) $(BIN)/python -m bench $(CASES)
+
+lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
+	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
+	$(UV_COMPILE) pyproject.toml --extra local --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
+	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
+
+clean:  ## remove the virtual environment and every cache; never data
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

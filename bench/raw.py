@@ -1,0 +1,117 @@
+"""The limits: the same writes, or the same wait, with nothing of a product around them."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import time
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from bench.harness import SQL, Rig, Round
+
+SPEC = '{"schedule_type":"IMMEDIATE","task":{"kind":"function","name":"bench.noop"},"payload":{"a":1}}'
+FAR_PAST = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def ids(count: int) -> list[UUID]:
+    """Time-ordered ids."""
+    head = int(time.time() * 1000).to_bytes(6, "big")
+    noise = os.urandom(10 * count)
+    return [UUID(bytes=head + noise[at : at + 10]) for at in range(0, 10 * count, 10)]
+
+
+async def submit(connection: asyncpg.Connection[Any], count: int, batch: int = 500) -> None:
+    """Queue `count` runs."""
+    for _ in range(0, count, batch):
+        await connection.execute(SQL["raw_submit"], ids(batch), ids(batch), [SPEC] * batch)
+
+
+async def work(claim: asyncpg.Connection[Any], finish: asyncpg.Connection[Any], count: int, batch: int = 500) -> None:
+    """Claim and finish until `count` are done, each on its own connection, one batch ahead."""
+    done, mark = 0, FAR_PAST
+    rows = await claim.fetch(SQL["raw_claim"], batch, mark)
+    while done < count:
+        ending = finish.execute(SQL["raw_finish"], [row[0] for row in rows]) if rows else asyncio.sleep(0.001)
+        following, _ = await asyncio.gather(claim.fetch(SQL["raw_claim"], batch, mark), ending)
+        done += len(rows)
+        rows = following
+
+
+async def _session(rig: Rig) -> asyncpg.Connection[Any]:
+    """As the hot connections are set: plans that do not depend on statistics."""
+    settings = {"plan_cache_mode": "force_generic_plan", "jit": "off", "enable_seqscan": "off", "enable_sort": "off"}
+    settings |= {"enable_nestloop": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off"}
+    return await asyncpg.connect(rig.dsn, server_settings=settings)
+
+
+async def drain(rig: Rig) -> Round:
+    """100k queued rows claimed and ended."""
+    count = 100_000
+    one, two = await _session(rig), await _session(rig)
+    await one.execute(SQL["raw_schema"])
+    await submit(one, count)
+    begun = time.perf_counter()
+    await work(one, two, count)
+    value = count / (time.perf_counter() - begun)
+    await asyncio.gather(one.close(), two.close())
+    return Round(value)
+
+
+async def sustained(rig: Rig) -> Round:
+    """Queued, claimed and ended at once."""
+    count = 200_000
+    three = [await _session(rig) for _ in range(3)]
+    await three[0].execute(SQL["raw_schema"])
+    begun = time.perf_counter()
+    await asyncio.gather(submit(three[0], count), work(three[1], three[2], count))
+    value = count / (time.perf_counter() - begun)
+    await asyncio.gather(*(connection.close() for connection in three))
+    return Round(value)
+
+
+async def burst(rig: Rig) -> Round:
+    """60k queued rows claimed."""
+    count = 60_000
+    connection = await _session(rig)
+    await connection.execute(SQL["raw_schema"])
+    await submit(connection, count)
+    begun, got = time.perf_counter(), 0
+    while got < count:
+        got += len(await connection.fetch(SQL["raw_claim"], 500, FAR_PAST))
+    value = time.perf_counter() - begun
+    await connection.close()
+    return Round(value)
+
+
+async def commits(rig: Rig) -> Round:
+    """One durable row of one run, 200 times a second: p99 of the commit, in ms."""
+    connection = await _session(rig)
+    await connection.execute(SQL["raw_schema"])
+    taken = []
+    for _ in range(600):
+        begun = time.perf_counter()
+        await connection.execute(SQL["raw_submit"], ids(1), ids(1), [SPEC])
+        taken.append(time.perf_counter() - begun)
+        await asyncio.sleep(max(0.0, 0.005 - taken[-1]))
+    await connection.close()
+    return Round(sorted(taken)[int(len(taken) * 0.99)] * 1000)
+
+
+async def timers(_: Rig) -> Round:
+    """10k due times a second in a heap and nothing else: p99 of their lateness, in ms."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    heap = [begun + number / 10_000 for number in range(30_000)]
+    late = []
+    while heap:
+        now = loop.time()
+        while heap and heap[0] <= now:
+            late.append(now - heapq.heappop(heap))
+        if heap:
+            await asyncio.sleep(max(heap[0] - now, 0.001))
+    return Round(sorted(late)[int(len(late) * 0.99)] * 1000)

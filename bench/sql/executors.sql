@@ -1,0 +1,2 @@
+-- The living.
+SELECT count(*) FROM tickwise.executors WHERE gone IS NULL AND lease > clock_timestamp();

@@ -1,0 +1,2 @@
+-- Jobs that lie ahead.
+SELECT count(*) FROM tickwise.timers;

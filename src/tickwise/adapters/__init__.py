@@ -1,0 +1,1 @@
+"""With what the ports are filled: one package per technology. None knows another; only `wiring` names them."""

@@ -1,0 +1,108 @@
+"""Scripts and outputs in a local folder or in memory, over obstore; an object store is one more address scheme."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError, NotFoundError, NotSupportedError
+from obstore.store import LocalStore, MemoryStore, ObjectStore
+
+from tickwise.domain.errors import Bug, Misconfigured, NotFound, Unavailable
+from tickwise.ports.blobs import BlobInfo
+
+_KEY = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}/)*[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}")
+_Result = TypeVar("_Result")
+
+
+def open_blobs(url: str) -> StoredBlobs:
+    """The blobs at `file:///folder` or `memory://`. Raises `Misconfigured`; makes the folder if it is not there."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return StoredBlobs(MemoryStore())
+    if parts.scheme != "file":
+        raise Misconfigured(f"blobs_url must begin with `file:///` or `memory://`, not with `{parts.scheme}:`")
+    folder = Path(unquote(parts.path))
+    if parts.netloc not in ("", "localhost") or not folder.is_absolute():
+        raise Misconfigured("blobs_url must name a folder by its whole path, with three slashes: `file:///folder`")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return StoredBlobs(LocalStore(folder, automatic_cleanup=True))
+    except (OSError, BaseError) as error:
+        raise Misconfigured(f"the folder {folder} of blobs_url cannot be used: {error}") from error
+
+
+class StoredBlobs:
+    """`Blobs` over any store that obstore knows."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def put(self, key: str, content: bytes) -> None:
+        # A local put writes beside the place and renames: no reader sees a part.
+        await self._try(key, lambda: obstore.put_async(self._store, _safe(key), content))
+
+    async def get(self, key: str) -> bytes:
+        # The reading is part of it: a disk or a link may fail in the middle of a blob.
+        return await self._try(key, lambda: self._read(_safe(key)))
+
+    async def _read(self, key: str) -> bytes:
+        answer = await obstore.get_async(self._store, key)
+        return bytes(await answer.bytes_async())
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        size = (await self._try(key, lambda: obstore.head_async(self._store, _safe(key))))["size"]
+        end = min(start + length, size)
+        if start >= end:
+            return b""
+        part = await self._try(key, lambda: obstore.get_range_async(self._store, _safe(key), start=start, end=end))
+        return bytes(part)
+
+    async def list(self, prefix: str) -> Sequence[BlobInfo]:
+        if not prefix.endswith("/"):
+            raise Bug(f"a listing is of a folder, {prefix!r} does not end in a slash")
+        found: list[BlobInfo] = []
+        try:
+            async for page in obstore.list(self._store, _safe(prefix.rstrip("/"))):
+                found += [BlobInfo(entry["path"], entry["size"], entry["last_modified"].timestamp()) for entry in page]
+        except (BaseError, OSError) as error:
+            raise Unavailable(f"blob storage could not be listed: {error}") from error
+        return sorted(found)
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        if not prefix.endswith("/"):
+            raise Bug(f"a listing is of a folder, {prefix!r} does not end in a slash")
+        try:
+            found = await obstore.list_with_delimiter_async(self._store, _safe(prefix.rstrip("/")))
+        except (BaseError, OSError) as error:
+            raise Unavailable(f"blob storage could not be listed: {error}") from error
+        return sorted(path.rsplit("/", 1)[-1] for path in found["common_prefixes"])
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            try:
+                await self._try(key, partial(obstore.delete_async, self._store, _safe(key)))
+            except NotFound:
+                continue
+
+    async def _try(self, key: str, call: Callable[[], Awaitable[_Result]]) -> _Result:
+        try:
+            return await call()
+        except (NotFoundError, FileNotFoundError):
+            raise NotFound(f"there is no blob {key}") from None
+        except (NotSupportedError, ValueError) as error:
+            raise Bug(f"blob storage does not take this: {error}") from error
+        except (BaseError, OSError) as error:
+            raise Unavailable(f"blob storage could not be reached: {error}") from error
+
+
+def _safe(key: str) -> str:
+    """The key, if it is one. Keys are ours: another one is a mistake of ours, or somebody's way out of the folder."""
+    if not _KEY.fullmatch(key):
+        raise Bug(f"{key[:200]!r} is no key of a blob")
+    return key

@@ -1,0 +1,65 @@
+"""What an attempt is told about itself, as environment variables or headers, and the clean environment around it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tickwise.ports.runner import Assignment
+
+PAYLOAD_VARIABLE_LIMIT_BYTES = 64 << 10
+"""A larger payload goes into a file: Linux takes at most 128 kB for one variable."""
+
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""What tasks see of the executor's environment unless an operator names more: never its settings or keys."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def utc(instant: float) -> datetime:
+    """As a time zone aware value, exact to the microsecond, for instants of any century."""
+    return _EPOCH + timedelta(microseconds=round(instant * 1_000_000))
+
+
+def rfc3339(instant: float) -> str:
+    """With `Z`, and microseconds if there are any."""
+    return utc(instant).isoformat().removesuffix("+00:00") + "Z"
+
+
+def inherited_environment(names: Sequence[str] = ()) -> dict[str, str]:
+    """A clean environment: a few harmless variables of the executor's, and those in `names`."""
+    environment = {name: os.environ[name] for name in (*INHERITED, *names) if name in os.environ}
+    environment.setdefault("PATH", os.defpath)
+    environment.setdefault("LANG", "C.UTF-8")
+    return environment
+
+
+def _facts(assignment: Assignment) -> Iterator[tuple[str, str]]:
+    yield "JOB_ID", str(assignment.job_id)
+    yield "RUN_ID", str(assignment.run_id)
+    yield "ATTEMPT", str(assignment.attempt)
+    yield "NOMINAL_TIME", rfc3339(assignment.nominal)
+    yield "DUE_TIME", rfc3339(assignment.due)
+    yield "IDEMPOTENCY_KEY", assignment.idempotency_key
+    yield "FENCING_TOKEN", str(assignment.token)
+    yield "NAMESPACE", assignment.namespace
+
+
+def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, str]:
+    """The `TICKWISE_…` variables. A payload too large for one is written to a file in `folder`."""
+    environment = {f"TICKWISE_{name}": value for name, value in _facts(assignment)}
+    environment["TICKWISE_RESULT_FILE"] = str(folder / "result.json")
+    if len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES:
+        environment["TICKWISE_PAYLOAD"] = assignment.payload.decode()
+    else:
+        file = folder / "payload.json"
+        file.write_bytes(assignment.payload)
+        environment["TICKWISE_PAYLOAD_FILE"] = str(file)
+    return environment
+
+
+def context_headers(assignment: Assignment) -> Mapping[str, str]:
+    """The same as headers: `Tickwise-Job-Id` and so on. The payload is the body's business."""
+    return {f"Tickwise-{name.replace('_', '-').title()}": value for name, value in _facts(assignment)}

@@ -1,0 +1,209 @@
+"""Runs `http` tasks: one request, whose answer says how the attempt ended.
+
+2xx (or what `expect` names)   success; a small JSON answer is the result's `body`
+other 4xx                      the request is wrong: no retry, except for 408, 409, 425 and 429
+anything else                  a failure that may be tried again, no earlier than `Retry-After` says
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+import msgspec
+
+from tickwise.adapters.runner.checks import asked_pause_seconds
+from tickwise.adapters.runner.context import context_headers
+from tickwise.adapters.runner.kinds import HttpKind, check_url
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.domain.errors import Invalid
+from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
+
+REDIRECTS_MOST = 5
+CONNECT_SECONDS = 30.0
+READ_BYTES = 1 << 16
+ERROR_BYTES = 500
+"""How much of an unexpected answer an error quotes."""
+BEGAN_SECONDS = 0.2
+"""A request that takes so long is reported as begun; most are over by then."""
+TRANSIENT = frozenset({408, 409, 425, 429})
+"""Statuses of the 4xx class that may be different the next time."""
+
+_SENT_WITH_PAYLOAD = ("POST", "PUT", "PATCH")
+_REDIRECTS = (301, 302, 303, 307, 308)
+_CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    """Its beginning, at most one byte more than a result may have."""
+
+
+class HttpRunner(SlotRunner):
+    """The runner of kind `http`."""
+
+    def __init__(self, settings: RunnerSettings) -> None:
+        super().__init__(settings, (HttpKind(),))
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self, reports: Reports, now: Callable[[], float]) -> None:
+        await super().start(reports, now)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._settings.slots),
+            cookie_jar=aiohttp.DummyCookieJar(),  # attempts share nothing
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            trust_env=False,
+        )
+
+    async def release_resources(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def perform(self, attempt: Attempt) -> Ending:
+        loop = asyncio.get_running_loop()
+        assignment = attempt.assignment
+        limit = assignment.timeout_seconds
+        deadline = limit and loop.call_later(limit, attempt.end_early, "timeout", 0.0)
+        began = loop.call_later(BEGAN_SECONDS, self._reports.began, assignment.run_id, attempt.started)
+        exchange = loop.create_task(self._exchange(attempt))
+        signs: set[asyncio.Future[Any]] = {exchange, attempt.trouble}
+        await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+        began.cancel()
+        if deadline:
+            deadline.cancel()
+        if attempt.trouble.done():
+            exchange.cancel()
+            await asyncio.wait({exchange})
+            if exchange.cancelled() or exchange.exception() is not None or attempt.trouble.result() == "output_limit":
+                return attempt.ending_for(attempt.trouble.result(), attempt.started, self._now())
+        return exchange.result()
+
+    async def _exchange(self, attempt: Attempt) -> Ending:
+        try:
+            answer = await self._answer(attempt)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            message = f"no answer: {type(error).__name__}: {error}"
+            return Ending(Verdict.FAILED, attempt.started, self._now(), "http_error", message)
+        except Invalid as error:
+            return Ending(Verdict.INVALID, attempt.started, self._now(), "invalid", error.detail)
+        return self._judge(attempt, answer)
+
+    async def _answer(self, attempt: Attempt) -> _Answer:
+        """The last answer of the chain of redirects. Raises `Invalid` if that leads nowhere."""
+        request = _first_request(attempt.assignment)
+        expect = attempt.assignment.task["expect"]
+        for _ in range(REDIRECTS_MOST + 1):
+            answer = await self._send(attempt, request)
+            target = answer.headers.get("Location")
+            if answer.status not in _REDIRECTS or target is None or _expected(answer.status, expect):
+                return answer
+            request = _redirected(request, answer.status, target)
+        raise Invalid(f"more than {REDIRECTS_MOST} redirects, the last one to {request.url}")
+
+    async def _send(self, attempt: Attempt, request: _Request) -> _Answer:
+        assert self._session is not None
+        kept = bytearray()
+        async with self._session.request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            data=request.body,
+            allow_redirects=False,
+        ) as response:
+            async for piece in response.content.iter_chunked(READ_BYTES):
+                attempt.write(piece, grace_seconds=0.0)
+                await attempt.sink.room()
+                if len(kept) <= self._settings.result_limit_bytes:
+                    kept += piece
+            return _Answer(response.status, response.headers, bytes(kept))
+
+    def _judge(self, attempt: Attempt, answer: _Answer) -> Ending:
+        started, now = attempt.started, self._now()
+        status = answer.status
+        if _expected(status, attempt.assignment.task["expect"]):
+            return Ending(Verdict.OK, started, now, result=self._result(answer))
+        beginning = answer.body[:ERROR_BYTES].decode(errors="replace").strip()
+        message = f"status {status}: {beginning}" if beginning else f"status {status}"
+        if 400 <= status < 500 and status not in TRANSIENT:
+            return Ending(Verdict.INVALID, started, now, "http_status", message)
+        pause = retry_after_seconds(answer.headers.get("Retry-After"), self._settings.clock.now())
+        return Ending(Verdict.FAILED, started, now, "http_status", message, None, pause)
+
+    def _result(self, answer: _Answer) -> str:
+        """The status, and the body if it is JSON and small enough to be stored with the run."""
+        plain = msgspec.json.encode({"status": answer.status}).decode()
+        media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            return plain
+        try:
+            whole = msgspec.json.encode({"status": answer.status, "body": msgspec.json.decode(answer.body)})
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return plain
+        return whole.decode() if len(whole) <= self._settings.result_limit_bytes else plain
+
+
+def _first_request(assignment: Assignment) -> _Request:
+    task = assignment.task
+    method = task["method"]
+    headers = {**task["headers"], **context_headers(assignment)}
+    body: bytes | None = None
+    is_json = False
+    if task.get("body") is not None:
+        is_json = not isinstance(task["body"], str)
+        body = msgspec.json.encode(task["body"]) if is_json else task["body"].encode()
+    elif method in _SENT_WITH_PAYLOAD:
+        body, is_json = assignment.payload, True
+    if is_json and not any(name.lower() == "content-type" for name in headers):
+        headers["Content-Type"] = "application/json"
+    return _Request(method, task["url"], headers, body)
+
+
+def _redirected(request: _Request, status: int, target: str) -> _Request:
+    """The request to the new address, as RFC 9110 section 15.4 says; credentials stay with their origin."""
+    url = check_url(urljoin(request.url, target))
+    headers = dict(request.headers)
+    if _origin(url) != _origin(request.url):
+        headers = {name: value for name, value in headers.items() if name.lower() not in _CREDENTIALS}
+    if status == 303 or (status in (301, 302) and request.method == "POST"):
+        headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        return _Request("HEAD" if request.method == "HEAD" else "GET", url, headers, None)
+    return _Request(request.method, url, headers, request.body)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _expected(status: int, expect: Sequence[int | str]) -> bool:
+    return status in expect or f"{status // 100}xx" in expect
+
+
+def retry_after_seconds(value: str | None, now: float) -> float | None:
+    """What a `Retry-After` header asks for, in seconds or as a date; None if it says nothing that can be read."""
+    if value is None:
+        return None
+    if value.strip().isdecimal() and value.isascii():
+        return asked_pause_seconds(float(value))
+    try:
+        moment = email.utils.parsedate_to_datetime(value).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return asked_pause_seconds(max(moment - now, 0.0))  # a date that has passed means: now

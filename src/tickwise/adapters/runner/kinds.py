@@ -1,0 +1,239 @@
+"""The built-in task kinds: what a task of each may say. Light: the API loads them without any runner."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
+from tickwise.domain.errors import Invalid
+from tickwise.ports.runner import TaskKind
+
+SOURCE_CHARACTERS_MOST = 1 << 20
+"""A script is at most a job body's size; larger ones are uploaded."""
+ARGUMENTS_MOST = 1_000
+URL_CHARACTERS_MOST = 8_192
+HEADERS_MOST = 100
+
+_FILE = re.compile(r"sha256:[0-9a-f]{64}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,200}")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_STATUS_CLASS = re.compile(r"[1-5]xx")
+_OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
+"""What frames a message is the client's to say; letting a task say it would let it smuggle a second request."""
+
+
+def _schema(kind: str, properties: Mapping[str, Any], required: Sequence[str] = (), **more: Any) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"kind": {"const": kind}, **properties},
+        "required": ["kind", *required],
+        "additionalProperties": False,
+        **more,
+    }
+
+
+class FunctionKind:
+    """`{"kind": "function", "name": …}`: a function that is registered where executors run."""
+
+    name: ClassVar[str] = "function"
+    schema: ClassVar[Mapping[str, Any]] = _schema(
+        "function",
+        {"name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "As registered by `@task`."}},
+        ("name",),
+    )
+
+    def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        refuse_unknown(task, ("name",))
+        return {"kind": self.name, "name": text(task, "name", characters_most=200)}
+
+
+class PythonKind:
+    """`{"kind": "python", "source" | "file": …}`: a script in a Python process of its own."""
+
+    name: ClassVar[str] = "python"
+    schema: ClassVar[Mapping[str, Any]] = _schema(
+        "python",
+        {
+            "source": {"type": "string", "minLength": 1, "description": "The script itself."},
+            "file": {
+                "type": "string",
+                "pattern": f"^{_FILE.pattern}$",
+                "description": "An uploaded script, by the SHA-256 of its content.",
+            },
+        },
+        oneOf=[{"required": ["source"]}, {"required": ["file"]}],
+    )
+
+    def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        refuse_unknown(task, ("source", "file"))
+        if exactly_one(task, "source", "file") == "file":
+            file = text(task, "file", characters_most=100)
+            if not _FILE.fullmatch(file):
+                raise Invalid(
+                    "`file` names an uploaded script as `sha256:` and 64 hexadecimal digits in lower case",
+                    pointer="/file",
+                )
+            return {"kind": self.name, "file": file}
+        source = text(task, "source", characters_most=SOURCE_CHARACTERS_MOST)
+        _compile(source)
+        return {"kind": self.name, "source": source}
+
+
+def _compile(source: str) -> None:
+    """Raises `Invalid` if it is no Python. Executors may run another minor version: what ours refuses, ours says."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "task.py", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        place = f" (line {error.lineno}, column {error.offset})" if error.lineno is not None else ""
+        raise Invalid(
+            f"the script does not compile: {error.msg}{place}", pointer="/source", code="script_invalid"
+        ) from None
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise Invalid(
+            f"the script does not compile: {str(error) or 'it is nested too deeply'}",
+            pointer="/source",
+            code="script_invalid",
+        ) from None
+
+
+class ShellKind:
+    """`{"kind": "shell", "command" | "argv": …}`: a text for /bin/sh, or a program with its arguments."""
+
+    name: ClassVar[str] = "shell"
+    schema: ClassVar[Mapping[str, Any]] = _schema(
+        "shell",
+        {
+            "command": {"type": "string", "minLength": 1, "description": "Run by `/bin/sh -c`; may have many lines."},
+            "argv": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "maxItems": ARGUMENTS_MOST,
+                "description": "A program and its arguments; no shell comes between.",
+            },
+        },
+        oneOf=[{"required": ["command"]}, {"required": ["argv"]}],
+    )
+
+    def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        refuse_unknown(task, ("command", "argv"))
+        if exactly_one(task, "command", "argv") == "command":
+            # Linux takes no single argument over 128 kB.
+            return {"kind": self.name, "command": text(task, "command", characters_most=100_000)}
+        argv = task["argv"]
+        if not isinstance(argv, list | tuple) or not argv:
+            raise Invalid("`argv` must be an array: the program, then its arguments", pointer="/argv")
+        if len(argv) > ARGUMENTS_MOST:
+            raise Invalid(f"`argv` has {len(argv)} items, {ARGUMENTS_MOST} are the most", pointer="/argv")
+        for place, argument in enumerate(argv):
+            if not isinstance(argument, str) or "\0" in argument or len(argument) > 100_000:
+                raise Invalid(
+                    "each item must be a text of at most 100000 characters, without NUL", pointer=f"/argv/{place}"
+                )
+        if not argv[0]:
+            raise Invalid("the first item names the program, it is empty", pointer="/argv/0")
+        return {"kind": self.name, "argv": list(argv)}
+
+
+class HttpKind:
+    """`{"kind": "http", "method", "url", "headers", "body", "expect"}`: one request; the answer is the result."""
+
+    name: ClassVar[str] = "http"
+    schema: ClassVar[Mapping[str, Any]] = _schema(
+        "http",
+        {
+            "method": {"enum": list(_METHODS), "default": "GET"},
+            "url": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": URL_CHARACTERS_MOST},
+            "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": HEADERS_MOST},
+            "body": {
+                "description": "A text is sent as it is, anything else as JSON. "
+                "With POST, PUT and PATCH it defaults to the payload."
+            },
+            "expect": {
+                "description": 'Statuses that mean success, such as `[200, 404]` or `["2xx"]`.',
+                "default": ["2xx"],
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "anyOf": [
+                        {"type": "integer", "minimum": 100, "maximum": 599},
+                        {"type": "string", "pattern": f"^{_STATUS_CLASS.pattern}$"},
+                    ]
+                },
+            },
+        },
+        ("url",),
+    )
+
+    def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        refuse_unknown(task, ("method", "url", "headers", "body", "expect"))
+        method = task.get("method", "GET")
+        if not isinstance(method, str) or method.upper() not in _METHODS:
+            raise Invalid(f"`method` must be one of {', '.join(_METHODS)}", pointer="/method")
+        checked: dict[str, Any] = {
+            "kind": self.name,
+            "method": method.upper(),
+            "url": check_url(text(task, "url", characters_most=URL_CHARACTERS_MOST), pointer="/url"),
+            "headers": _headers(task.get("headers", {})),
+            "expect": _expect(task.get("expect", ["2xx"])),
+        }
+        if task.get("body") is not None:
+            if method.upper() in ("GET", "HEAD"):
+                raise Invalid(f"a {method.upper()} request has no body; use POST, or leave it out", pointer="/body")
+            checked["body"] = task["body"]
+        return checked
+
+
+def check_url(url: str, *, pointer: str | None = None) -> str:
+    """An address that an http task may call. Raises `Invalid`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Invalid(f"the address cannot be read: {error}", pointer=pointer) from None
+    if parts.scheme not in ("http", "https"):
+        raise Invalid("the address must begin with `http://` or `https://`", pointer=pointer)
+    if not parts.hostname or port == 0:
+        raise Invalid("the address names no host, as in `https://example.com/path`", pointer=pointer)
+    if any(character <= " " or character == "\x7f" for character in url):
+        raise Invalid("the address contains a blank or a control character; encode it (`%20`)", pointer=pointer)
+    return url
+
+
+def _headers(headers: Any) -> Mapping[str, str]:
+    if not isinstance(headers, Mapping):
+        raise Invalid(f"`headers` must be an object, not {json_type(headers)}", pointer="/headers")
+    if len(headers) > HEADERS_MOST:
+        raise Invalid(f"`headers` has {len(headers)} fields, {HEADERS_MOST} are the most", pointer="/headers")
+    for name, value in headers.items():
+        pointer = "/headers/" + str(name).replace("~", "~0").replace("/", "~1")
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise Invalid(f"{name!r} is no name of a header", pointer=pointer)
+        if name.lower().startswith("tickwise-") or name.lower() in _OWN_HEADERS:
+            raise Invalid(f"`{name}` is set by Tickwise, a task cannot", pointer=pointer)
+        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
+            raise Invalid(f"`{name}` must be a text without line breaks and control characters", pointer=pointer)
+    return dict(headers)
+
+
+def _expect(expect: Any) -> Sequence[int | str]:
+    values = list(expect) if isinstance(expect, list | tuple) else [expect]
+    if not values:
+        raise Invalid("`expect` is empty: no answer could be a success", pointer="/expect")
+    for place, value in enumerate(values):
+        is_status = isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599
+        if not is_status and not (isinstance(value, str) and _STATUS_CLASS.fullmatch(value)):
+            raise Invalid("a status is a number from 100 to 599, or a class such as `2xx`", pointer=f"/expect/{place}")
+    return values
+
+
+def builtin_kinds() -> Sequence[TaskKind]:
+    """All of them, for whoever only checks."""
+    return (FunctionKind(), PythonKind(), ShellKind(), HttpKind())

@@ -1,0 +1,148 @@
+"""An attempt's output on its way to blob storage, while it is written.
+
+    task ──write──► buffer ──every half second──► logs/<run>/<attempt>/000000, 000001, …, 00000n.last
+
+An attempt that says nothing costs nothing: no buffer, no task, no blob.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from uuid import UUID
+
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.blobs import Blobs, log_chunk_key
+from tickwise.ports.clock import Clock
+
+FLUSH_SECONDS = 0.5
+"""How old output may get before a reader in another process can see it."""
+CHUNK_BYTES = 1 << 20
+"""Most bytes of one chunk, so that a reader never has to hold more."""
+TAIL_BYTES = 2_000
+"""How much of the end of the output an error message may quote."""
+CLOSING_TRIES = 5
+"""How often the end of a log is offered to a blob store that is away, before it is given up."""
+CLOSING_SECONDS_MOST = 30.0
+"""How long the end of a run waits for its log, whatever blob storage does."""
+PENDING_BYTES_MOST = 4 << 20
+"""Output that waits to be stored before its source is made to wait, or loses what it says further."""
+DROPPED = b"\n[output was dropped here: blob storage could not keep up]\n"
+
+_logger = logging.getLogger(__name__)
+
+
+class OutputSink:
+    """Takes one attempt's output, keeps at most `limit_bytes` of it. For one event loop."""
+
+    def __init__(self, blobs: Blobs, clock: Clock, run_id: UUID, attempt: int, *, limit_bytes: int) -> None:
+        self._blobs = blobs
+        self._clock = clock
+        self._run_id = run_id
+        self._attempt = attempt
+        self._room = limit_bytes
+        self._pending = bytearray()
+        self._chunk_count = 0
+        self._writing: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._stored = asyncio.Event()
+        self._lost = False
+        self._dropping = False
+        self._tail = b""
+
+    @property
+    def pending_bytes(self) -> int:
+        """What is not stored yet: who can, reads slower when it grows."""
+        return len(self._pending)
+
+    @property
+    def is_full(self) -> bool:
+        """So much waits to be stored that nothing should be added."""
+        return len(self._pending) > PENDING_BYTES_MOST
+
+    async def room(self) -> None:
+        """Return when it is not full: for a source that can wait."""
+        while self.is_full:
+            self._stored.clear()
+            await self._stored.wait()
+
+    @property
+    def tail(self) -> str:
+        """The end of the output, as text."""
+        return self._tail.decode(errors="replace")
+
+    def write(self, content: bytes) -> bool:
+        """Keep it; False once the limit is passed: then what was beyond the limit is gone."""
+        kept = content[: self._room]
+        self._room -= len(kept)
+        if kept:
+            self._tail = (self._tail + kept)[-TAIL_BYTES:]
+            if self._lost:
+                return len(kept) == len(content)
+            self._pending += kept
+            if self._writing is None:
+                self._writing = asyncio.get_running_loop().create_task(self._write_chunks())
+        return len(kept) == len(content)
+
+    def write_or_drop(self, content: bytes) -> None:
+        """Keep it, for a source that cannot wait: while it is full, a note stands for what is lost."""
+        if not self.is_full:
+            self._dropping = False
+            self.write(content)
+        elif not self._dropping:
+            self._dropping = True
+            self.write(DROPPED)
+
+    async def close(self) -> None:
+        """Store the rest and mark the log as complete. Returns when that is done, or given up; raises nothing."""
+        self._closing.set()
+        if self._writing is None:
+            return
+        done, _ = await asyncio.wait([self._writing], timeout=CLOSING_SECONDS_MOST)
+        if not done:
+            self._writing.cancel()
+            self._lose(f"blob storage took more than {CLOSING_SECONDS_MOST:.0f} s")
+
+    def _lose(self, why: str) -> None:
+        """Give the log up: that must not cost the run its ending."""
+        _logger.warning("output of run %s attempt %d is incomplete: %s", self._run_id, self._attempt, why)
+        self._lost = True
+        self._pending.clear()
+        self._stored.set()
+
+    async def _write_chunks(self) -> None:
+        failures = 0
+        while True:
+            closing = await self._closed_within(FLUSH_SECONDS)
+            try:
+                while len(self._pending) > CHUNK_BYTES:
+                    await self._put(CHUNK_BYTES, last=False)
+                if closing or self._pending:
+                    await self._put(len(self._pending), last=closing)
+                failures = 0
+            except Unavailable as error:
+                failures += 1
+                if closing and failures >= CLOSING_TRIES:
+                    self._lose(error.detail)
+                    return
+                await self._clock.sleep(0.1 * 2 ** min(failures, 4))
+                continue
+            except Exception as error:  # noqa: BLE001  # whatever storage raises, trying again would not mend it
+                self._lose(f"{type(error).__name__}: {error}")
+                return
+            if closing:
+                return
+
+    async def _closed_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _put(self, length: int, *, last: bool) -> None:
+        key = log_chunk_key(self._run_id, self._attempt, self._chunk_count, last=last)
+        await self._blobs.put(key, bytes(self._pending[:length]))
+        self._chunk_count += 1
+        del self._pending[:length]
+        self._stored.set()

@@ -1,0 +1,26 @@
+"""What every runner is given. Plugins receive it too, so it names only ports and plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tickwise.ports.blobs import Blobs
+from tickwise.ports.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerSettings:
+    """The surroundings of a runner."""
+
+    blobs: Blobs
+    clock: Clock
+    work_root: Path
+    """The folder that holds the work folders of attempts; made if it is not there."""
+    slots: int = 16
+    """Most attempts of this runner at once."""
+    result_limit_bytes: int = 64 << 10
+    kill_grace_seconds: float = 5.0
+    """Between TERM and KILL for an attempt that went over a limit."""
+    pass_environment: tuple[str, ...] = ()
+    """Names of further variables of the executor's environment that tasks may see."""

@@ -1,0 +1,165 @@
+"""The frame of runners whose attempts are few and long: a place for each, a queue before them, one way out.
+
+launch ──► waiting ──slot free──► perform(attempt) ──► ended
+              └──stop──► RELEASED     └──stop──► the attempt's `trouble` is set, `perform` sees to it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from tickwise.adapters.runner.output import OutputSink
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.errors import TickwiseError
+from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
+
+_logger = logging.getLogger(__name__)
+
+
+class Attempt:
+    """One assignment that has, or waits for, a slot."""
+
+    def __init__(self, assignment: Assignment, sink: OutputSink) -> None:
+        self.assignment = assignment
+        self.sink = sink
+        self.started = 0.0
+        self.trouble: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done when it must end before its time; why: `cancelled`, `timeout` or `output_limit`."""
+        self.grace_seconds = 0.0
+        """How long its end may take then."""
+        self.hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when there is no time left for that grace."""
+        self.task: asyncio.Task[None] | None = None
+
+    def end_early(self, reason: str, grace_seconds: float) -> None:
+        """Ask it to end. Only the first reason counts."""
+        if not self.trouble.done():
+            self.grace_seconds = grace_seconds
+            self.trouble.set_result(reason)
+
+    def write(self, content: bytes, *, grace_seconds: float) -> None:
+        """Keep output; over the limit, the attempt has to end."""
+        if not self.sink.write(content):
+            self.end_early("output_limit", grace_seconds)
+
+    def ending_for(self, reason: str, started: float, ended: float) -> Ending:
+        """What an early end for `reason` is called."""
+        if reason == "cancelled":
+            return Ending(Verdict.CANCELLED, started, ended, "cancelled")
+        if reason == "timeout":
+            error = f"it ran longer than its {self.assignment.timeout_seconds:g} s"
+        else:
+            error = f"it wrote more output than the {self.assignment.output_limit_bytes} bytes that the job allows"
+        return Ending(Verdict.FAILED, started, ended, reason, error)
+
+
+class SlotRunner:
+    """Base of runners that give each attempt a slot. A subclass says how to `perform` one."""
+
+    def __init__(self, settings: RunnerSettings, kinds: Sequence[TaskKind]) -> None:
+        self._settings = settings
+        self._kinds = kinds
+        self._labels = tuple(f"task:{kind.name}" for kind in kinds)
+        self._waiting: deque[Attempt] = deque()
+        self._attempts: dict[UUID, Attempt] = {}
+        self._busy = 0
+        self._closing = False
+        self._reports: Reports
+        self._now: Callable[[], float]
+
+    @property
+    def kinds(self) -> Sequence[TaskKind]:
+        return self._kinds
+
+    def offers(self) -> Sequence[str]:
+        return ()
+
+    def labels(self) -> Sequence[str]:
+        return self._labels
+
+    async def start(self, reports: Reports, now: Callable[[], float]) -> None:
+        self._reports, self._now = reports, now
+
+    async def perform(self, attempt: Attempt) -> Ending:
+        """Carry out one attempt; see to its `trouble` and its timeout. Nothing of it lives when this returns."""
+        raise NotImplementedError
+
+    async def release_resources(self) -> None:
+        """Free what belongs to the runner; no attempt is left."""
+
+    def launch(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
+            sink = OutputSink(
+                self._settings.blobs,
+                self._settings.clock,
+                assignment.run_id,
+                assignment.attempt,
+                limit_bytes=assignment.output_limit_bytes,
+            )
+            attempt = Attempt(assignment, sink)
+            self._attempts[assignment.run_id] = attempt
+            self._waiting.append(attempt)
+        if self._closing:
+            self.release_waiting()
+        self._fill()
+
+    def stop(self, run_id: UUID, *, grace_seconds: float) -> None:
+        attempt = self._attempts.get(run_id)
+        if attempt is None:
+            return
+        if attempt.task is None:
+            self._waiting.remove(attempt)
+            self._release(attempt)
+        else:
+            attempt.end_early("cancelled", grace_seconds)
+
+    def release_waiting(self) -> None:
+        while self._waiting:
+            self._release(self._waiting.popleft())
+
+    async def close(self) -> None:
+        self._closing = True
+        self.release_waiting()
+        running = [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
+        for attempt in self._attempts.values():
+            attempt.end_early("cancelled", 0.0)
+            attempt.hurry.set_result(None)
+        if running:
+            await asyncio.wait(running)
+        await self.release_resources()
+
+    def _release(self, attempt: Attempt) -> None:
+        now = self._now()
+        self._end(attempt, Ending(Verdict.RELEASED, now, now))
+
+    def _fill(self) -> None:
+        while self._waiting and self._busy < self._settings.slots:
+            attempt = self._waiting.popleft()
+            self._busy += 1
+            attempt.task = asyncio.get_running_loop().create_task(self._carry(attempt))
+
+    async def _carry(self, attempt: Attempt) -> None:
+        attempt.started = self._now()
+        try:
+            ending = await self.perform(attempt)
+        except TickwiseError as error:
+            ending = self._not_carried_out(attempt, error.detail)
+        except Exception as error:  # whatever went wrong, the attempt must end, once
+            _logger.exception("run %s attempt %d", attempt.assignment.run_id, attempt.assignment.attempt)
+            ending = self._not_carried_out(attempt, f"{type(error).__name__}: {error}")
+        await attempt.sink.close()
+        self._busy -= 1
+        self._end(attempt, ending)
+        self._fill()
+
+    def _not_carried_out(self, attempt: Attempt, why: str) -> Ending:
+        return Ending(Verdict.FAILED, attempt.started, self._now(), "error", f"the executor could not run it: {why}")
+
+    def _end(self, attempt: Attempt, ending: Ending) -> None:
+        if self._attempts.get(attempt.assignment.run_id) is attempt:
+            del self._attempts[attempt.assignment.run_id]
+        self._reports.ended(attempt.assignment.run_id, ending)

@@ -1,0 +1,1 @@
+"""Wake-ups: in one process, or through the database."""

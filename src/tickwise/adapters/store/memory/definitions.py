@@ -1,0 +1,292 @@
+"""Jobs and stored tasks: what people said, and what follows from it for timers and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Trigger
+from tickwise.ports.store import (
+    Added,
+    CancelKind,
+    JobAction,
+    JobChange,
+    JobMove,
+    JobQuery,
+    JobRow,
+    NewJob,
+    Receipt,
+    Replan,
+    Replay,
+    StoredTask,
+)
+
+STORED = frozenset({Added.CREATED, Added.REPEATED})
+
+
+class Definitions(Duty):
+    """The port `Definitions` over a `State`."""
+
+    # ------------------------------------------------------------------------------------------- submits
+
+    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        if (replay := self._state.replay(receipt)) is not None:
+            return replay
+        self._state.admit(job.lane for job in jobs)
+        answers = list(self._judge(jobs))
+        self._store(jobs, answers, receipt)
+        return answers
+
+    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        if (replay := self._state.replay(receipt)) is not None:
+            return replay
+        self._state.admit(job.lane for job in jobs)
+        answers = list(self._judge(jobs))
+        if STORED.issuperset(answers):
+            self._store(jobs, answers, receipt)
+        return answers
+
+    def _judge(self, jobs: Sequence[NewJob]) -> Iterator[Added]:
+        """What will become of each, those before it in the batch considered."""
+        batch: dict[UUID, NewJob] = {}
+        keys: set[tuple[str, str]] = set()
+        for job in jobs:
+            stored = self._state.jobs.get(job.job_id) or batch.get(job.job_id)
+            key = None if job.key is None else (job.namespace, job.key)
+            if stored is not None:
+                same = stored.namespace == job.namespace and (not job.named or stored.digest == job.digest)
+                yield Added.REPEATED if same else Added.ID_TAKEN
+            elif key is not None and (key in keys or key in self._state.job_keys):
+                yield Added.KEY_TAKEN
+            else:
+                batch[job.job_id] = job
+                if key is not None:
+                    keys.add(key)
+                yield Added.CREATED
+
+    def _store(self, jobs: Sequence[NewJob], answers: Sequence[Added], receipt: Receipt | None) -> None:
+        for job, answer in zip(jobs, answers, strict=True):
+            if answer is Added.CREATED:
+                self._create(job)
+        if STORED.issuperset(answers):
+            self._state.keep(receipt)
+
+    def _create(self, new: NewJob) -> None:
+        now = self._state.now()
+        job = JobRecord(
+            job_id=new.job_id,
+            namespace=new.namespace,
+            name=new.name,
+            key=new.key,
+            digest=new.digest,
+            schedule_type=new.schedule_type,
+            task_kind=new.task_kind,
+            lane=new.lane,
+            definition=new.definition,
+            labels=dict(new.labels or {}),
+            owner=new.created_by if new.owner is None else new.owner,
+            created_by=new.created_by,
+            created_at=now,
+            updated_at=now,
+            recurring=new.recurring,
+        )
+        self._state.jobs[job.job_id] = job
+        if job.key is not None:
+            self._state.job_keys[job.namespace, job.key] = job
+        for run in new.missed:
+            self._state.make(job, run)
+        if not new.never:
+            self._plan(job, now if new.due is None else new.due, new.run_id)
+
+    def _plan(self, job: JobRecord, due: float, run_id: UUID | None) -> None:
+        if job.recurring:
+            self._state.set_timer(job, due, None)
+        else:
+            self._state.plan_once(job, due, run_id)
+
+    # ------------------------------------------------------------------------------------------- looking up
+
+    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
+        job = self._state.jobs.get(job_id)
+        return self._state.job_row(job) if job is not None and job.namespace == namespace else None
+
+    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
+        job = self._state.job_keys.get((namespace, key))
+        return None if job is None else self._state.job_row(job)
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        found: list[JobRow] = []
+        for job_id in sorted(self._state.jobs, reverse=True):
+            if len(found) >= query.limit:
+                break
+            job = self._state.jobs[job_id]
+            if job.namespace == query.namespace and (query.before is None or job_id < query.before):
+                row = self._state.job_row(job)
+                if matches(row, query):
+                    found.append(row)
+        return found
+
+    # ------------------------------------------------------------------------------------------- changes
+
+    async def job_change(self, change: JobChange) -> JobRow:
+        self._state.admit([change.lane])
+        job = self._state.job(change.namespace, change.job_id)
+        if job.standing is JobAction.CANCEL:
+            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
+        if job.version != change.expected_version:
+            if job.version == change.expected_version + 1 and says(job, change):
+                return self._state.job_row(job)
+            raise VersionConflict(f"the job is at version {job.version}, the change is for {change.expected_version}")
+        self._take_key(job, change.key)
+        job.version += 1
+        job.updated_at = self._state.now()
+        job.name, job.schedule_type, job.task_kind = change.name, change.schedule_type, change.task_kind
+        job.definition, job.lane = change.definition, change.lane
+        job.labels, job.owner = dict(change.labels), change.owner
+        for run in job.runs.values():
+            if not run.held:
+                run.lane = change.lane
+                self._state.place(run)
+        if change.replan is not None:
+            self._replan(job, change.replan)
+        return self._state.job_row(job)
+
+    def _take_key(self, job: JobRecord, key: str | None) -> None:
+        keys = self._state.job_keys
+        if key is not None and keys.get((job.namespace, key), job) is not job:
+            raise Conflict(f"another job has the key {key!r}", pointer="/key", code="key_taken")
+        if job.key is not None:
+            del keys[job.namespace, job.key]
+        job.key = key
+        if key is not None:
+            keys[job.namespace, key] = job
+
+    async def job_move(self, move: JobMove) -> JobRow:
+        job = self._state.job(move.namespace, move.job_id)
+        if job.standing is JobAction.CANCEL and move.action is not JobAction.CANCEL:
+            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
+        if move.expected_version not in (None, job.version):
+            raise VersionConflict(f"the job is at version {job.version}, the plan is for {move.expected_version}")
+        if move.action is JobAction.CANCEL:
+            self._cancel(job, move)
+        elif move.action is JobAction.PAUSE:
+            self._stand(job, JobAction.PAUSE, move)
+            self._replan(job, move.replan)
+        elif job.standing is JobAction.PAUSE:
+            self._stand(job, None, replace(move, reason=None, until=None))
+            self._replan(job, move.replan)
+        return self._state.job_row(job)
+
+    def _stand(self, job: JobRecord, standing: JobAction | None, move: JobMove) -> None:
+        if standing is not JobAction.PAUSE:
+            job.paused_at = None
+        elif not self._state.is_paused(job):
+            job.paused_at = self._state.now()
+        job.standing, job.pause_reason, job.pause_until = standing, move.reason, move.until
+        job.updated_at = self._state.now()
+
+    def _cancel(self, job: JobRecord, move: JobMove) -> None:
+        if job.standing is JobAction.CANCEL:
+            return
+        self._stand(job, JobAction.CANCEL, move)
+        if job.key is not None:
+            del self._state.job_keys[job.namespace, job.key]
+            job.key = None
+        self._state.drop_timer(job)
+        request = StopRequest(CancelKind.CANCEL, move.reason)
+        for run in list(job.runs.values()):
+            if run.held:
+                run.request = request
+            else:
+                self._state.cancel(run, request, began=False)
+
+    def _replan(self, job: JobRecord, plan: Replan) -> None:
+        """The new plan in place of the old one, as `Replan` says."""
+        job.recurring = plan.recurring
+        self._state.drop_timer(job)
+        for run in self._unstarted(job):
+            stays = run.due in plan.keep_dues
+            if not run.held:
+                if not stays:
+                    self._state.forget(run)
+            elif not run.cancelling:
+                run.request = None if stays else StopRequest(CancelKind.REVOKE)
+        for missed in plan.missed:
+            self._state.make(job, missed)
+        if plan.next_due is not None:
+            self._plan(job, plan.next_due, plan.run_id)
+
+    def _unstarted(self, job: JobRecord) -> list[RunRecord]:
+        """Its runs of the schedule that are not due yet and have no recorded start."""
+        now = self._state.now()
+        waiting = (RunState.QUEUED, RunState.DISPATCHED)
+        return [
+            run
+            for run in job.runs.values()
+            if run.trigger == Trigger.SCHEDULE and run.due > now and run.state in waiting
+        ]
+
+    # ------------------------------------------------------------------------------------------- tasks, receipts
+
+    async def task_put(self, task: StoredTask) -> StoredTask:
+        versions = self._state.tasks.setdefault((task.namespace, task.task_id), [])
+        if not versions or versions[-1].digest != task.digest:
+            versions.append(replace(task, version=len(versions) + 1, created_at=self._state.now()))
+        return versions[-1]
+
+    async def task_get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
+        versions = self._state.tasks.get((namespace, task_id), [])
+        if version is None:
+            return versions[-1] if versions else None
+        return next((task for task in versions if task.version == version), None)
+
+    async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+        newest = [versions[-1] for (owner, _), versions in self._state.tasks.items() if owner == namespace]
+        newest.sort(key=lambda task: task.task_id)
+        return [task for task in newest if after is None or task.task_id > after][:limit]
+
+    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+        return self._state.replay_of((principal, route, key))
+
+    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+        if (replay := self._state.replay(receipt)) is not None:
+            return replay
+        self._state.keep(receipt)
+        return None
+
+
+def says(job: JobRecord, change: JobChange) -> bool:
+    """Whether a job is as a change would have it: the change is a repeat."""
+    fields = ("name", "key", "schedule_type", "task_kind", "definition", "lane", "owner")
+    return job.labels == dict(change.labels) and all(getattr(job, name) == getattr(change, name) for name in fields)
+
+
+def matches(row: JobRow, query: JobQuery) -> bool:
+    """Whether all that a search names is so."""
+    return (
+        all(
+            wanted is None or wanted == found
+            for wanted, found in (
+                (query.key, row.key),
+                (query.status, row.status),
+                (query.schedule_type, row.schedule_type),
+                (query.task_kind, row.task_kind),
+                (query.owner, row.owner),
+            )
+        )
+        and (query.name is None or query.name.casefold() in row.name.casefold())
+        and query.labels.items() <= row.labels.items()
+        and in_window(row.next_run_at, query.next_run_after, query.next_run_before)
+    )
+
+
+def in_window(instant: float | None, after: float | None, before: float | None) -> bool:
+    """Whether an instant is at or after the one and before the other; what has none is in no window."""
+    if instant is None:
+        return after is None and before is None
+    return (after is None or instant >= after) and (before is None or instant < before)

@@ -1,0 +1,264 @@
+"""Runs and those who hold them: claims, starts, finishes, each fenced by (executor, run, token)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, StopRequest, TimeQueue
+from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
+from tickwise.domain.errors import Bug, NotFound
+from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
+from tickwise.domain.model import Claimed, Lane, Outcome
+from tickwise.ports.store import Began, CancelKind, ClaimRequest, JobAction, NewRun, Receipt, Replay, StoreStats
+
+PATIENCE_CLAIMS: Final = 10
+"""Each executor's every tenth claim begins with the run that has waited longest."""
+
+REVOKED: Final = "revoked"
+
+EVENTS: Final[Mapping[RunState, RunEvent]] = MappingProxyType(
+    {
+        RunState.SUCCESS: RunEvent.SUCCEEDED,
+        RunState.FAILED: RunEvent.FAILED,
+        RunState.CANCELLED: RunEvent.CANCELLED,
+        RunState.SKIPPED: RunEvent.SKIPPED,
+        RunState.RETRYING: RunEvent.RETRIED,
+        RunState.QUEUED: RunEvent.RELEASED,
+    }
+)
+"""What an executor may report, by the state that it names."""
+
+LET_GO: Final = MappingProxyType({CODES[state]: state for state in (RunState.RETRYING, RunState.QUEUED)})
+"""Outcomes that end an attempt and not its run: they are on record as attempts."""
+
+LATEST: Final = 253_402_300_800.0
+"""The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
+
+
+class Dispatch(Duty):
+    """The runs' part of the port `Runs`."""
+
+    # ------------------------------------------------------------------------------------------- by request
+
+    async def runs_add(
+        self, namespace: str, job_id: UUID, run: NewRun, *, receipt: Receipt | None = None
+    ) -> bool | Replay:
+        if (replay := self._state.replay(receipt)) is not None:
+            return replay
+        job = self._state.job(namespace, job_id)
+        if job.standing is JobAction.CANCEL:
+            return False
+        self._state.make(job, run._replace(due=max(run.due, self._state.now())))
+        self._state.keep(receipt)
+        return True
+
+    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+        ended = self._state.ended.get(run_id)
+        if ended is not None and ended.row.namespace == namespace:
+            return ended.row.state
+        run = self._state.runs.get(run_id)
+        if run is None or run.job.namespace != namespace:
+            raise NotFound(f"there is no run {run_id}")
+        request = StopRequest(CancelKind.CANCEL, f"cancelled by {principal}")
+        if run.held:
+            if not run.cancelling:
+                run.request = request
+            return run.state
+        self._state.cancel(run, request, began=False)
+        return RunState.CANCELLED
+
+    # ------------------------------------------------------------------------------------------- claims
+
+    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+        executor = self._state.executors.get(request.executor)
+        now = self._state.now()
+        if executor is None or executor.gone_at is not None or executor.lease_until <= now:
+            return []
+        caller = (request.executor, tuple(request.queues), tuple(request.labels))
+        self._state.claims[caller] += 1
+        lanes = self._served(request)
+        claims: list[Claimed] = []
+        if self._state.claims[caller] % PATIENCE_CLAIMS == 0 and request.limit > 0:
+            claims += self._take(lanes, executor, until=now, limit=1, by_priority=False)
+        until = now + request.ahead_seconds
+        claims += self._take(lanes, executor, until=until, limit=request.limit - len(claims), by_priority=True)
+        return claims
+
+    def _served(self, request: ClaimRequest) -> list[tuple[Lane, TimeQueue[RunRecord]]]:
+        """The lanes that this executor can take from."""
+        labels = set(request.labels)
+        return [
+            (lane, queue)
+            for lane, queue in self._state.lanes.items()
+            if lane.queue in request.queues and labels.issuperset(lane.requires)
+        ]
+
+    def _take(
+        self,
+        lanes: Sequence[tuple[Lane, TimeQueue[RunRecord]]],
+        executor: ExecutorRecord,
+        *,
+        until: float,
+        limit: int,
+        by_priority: bool,
+    ) -> list[Claimed]:
+        claims: list[Claimed] = []
+        while len(claims) < limit:
+            heads = [
+                (-lane.priority if by_priority else 0, head[0], head[1].place, queue)
+                for lane, queue in lanes
+                if (head := queue.first()) is not None and head[0] <= until
+            ]
+            if not heads:
+                break
+            *_, queue = min(heads, key=lambda head: head[:3])
+            run = queue.pop()
+            self._state.hold(run, executor)
+            claims.append(claimed(run, self._state.now()))
+        return claims
+
+    # ------------------------------------------------------------------------------------------- reports
+
+    def _held(self, executor: int, run_id: UUID, token: int) -> RunRecord | None:
+        """The run, if this executor holds it under this token."""
+        run = self._state.runs.get(run_id)
+        return run if run is not None and (run.executor, run.token) == (executor, token) else None
+
+    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+        refused: list[UUID] = []
+        for began in starts:
+            check_instants(began.run_id, began.started)
+        for began in starts:
+            run = self._held(executor, began.run_id, began.token)
+            if run is None:
+                refused.append(began.run_id)
+            elif run.state is RunState.DISPATCHED:
+                run.state = move(run.state, RunEvent.STARTED)
+                run.started = began.started
+        return refused
+
+    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        for outcome in outcomes:  # All are judged before any is recorded: a bug records nothing.
+            event = event_of(outcome)
+            check_instants(outcome.run_id, outcome.started, outcome.ended, outcome.retry_at)
+            run = self._held(executor, outcome.run_id, outcome.token)
+            if run is not None:
+                move(run.state, event)
+        return [outcome.run_id for outcome in outcomes if not self._finish(executor, outcome)]
+
+    def _finish(self, executor: int, outcome: Outcome) -> bool:
+        run = self._held(executor, outcome.run_id, outcome.token)
+        if run is None:
+            return self._was_recorded(executor, outcome)
+        event = event_of(outcome)
+        if event in (RunEvent.RELEASED, RunEvent.RETRIED):
+            self._let_go(run, event, outcome)
+        else:
+            report = report_of(outcome)
+            run.failures += event is RunEvent.FAILED
+            self._state.end(run, event, report)
+        return True
+
+    def _let_go(self, run: RunRecord, event: RunEvent, outcome: Outcome) -> None:
+        """It goes on later. What began stays on record, unless it ends by request with this very attempt."""
+        report, state = report_of(outcome), move(run.state, event)
+        run.failures += event is RunEvent.RETRIED
+        if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
+            if run.request is not None and run.cancelling:
+                cancelled = replace(report, reason="cancelled", error=run.request.error, result=None)
+                self._state.end(run, RunEvent.CANCELLED, cancelled)
+                return
+            run.attempts.append(attempt_row(run, state, report))
+        self._state.let_go(run, event, self._state.now() if outcome.retry_at is None else outcome.retry_at)
+
+    def _was_recorded(self, executor: int, outcome: Outcome) -> bool:
+        """Whether this attempt's outcome is on record already: then it is accepted again."""
+        ended = self._state.ended.get(outcome.run_id)
+        if ended is not None and ended.reported and (ended.row.executor, ended.token) == (executor, outcome.token):
+            return True
+        run = self._state.runs.get(outcome.run_id)
+        attempts = ended.attempts if ended is not None else run.attempts if run is not None else ()
+        return any(
+            (attempt.executor, attempt.token, attempt.state) == (executor, outcome.token, LET_GO.get(outcome.state))
+            for attempt in attempts
+        )
+
+    async def attempts_keep(self, executor: int, tokens: Sequence[int]) -> int:
+        found = self._state.executors.get(executor)
+        if found is None:
+            return 0
+        known = frozenset(tokens)
+        unknown = [run for run in found.held.values() if run.state is RunState.DISPATCHED and run.token not in known]
+        now = self._state.now()
+        return sum(self._state.let_go(run, RunEvent.RELEASED, max(now, run.due)) for run in unknown)
+
+    # ------------------------------------------------------------------------------------------- figures
+
+    async def stats(self) -> StoreStats:
+        now = self._state.now()
+        states = Counter(run.state for run in self._state.runs.values())
+        ready = [run.ready for run in self._state.runs.values() if not run.held]
+        dues = [timer.due for timer in self._state.timers()]
+        return StoreStats(
+            queued=states[RunState.QUEUED],
+            held=states[RunState.DISPATCHED] + states[RunState.RUNNING],
+            retrying=states[RunState.RETRYING],
+            oldest_ready_seconds=max(0.0, now - min(ready, default=now)),
+            timers=len(dues),
+            timers_late_seconds=max(0.0, now - min(dues, default=now)),
+            executors=sum(executor.gone_at is None for executor in self._state.executors.values()),
+        )
+
+
+def event_of(outcome: Outcome) -> RunEvent:
+    """What an outcome says happened. A revoked run was given back, and is forgotten if that still is what is wanted."""
+    state = STATES.get(outcome.state)
+    if state is RunState.SKIPPED and outcome.reason == REVOKED:
+        return RunEvent.RELEASED
+    event = EVENTS.get(state) if state is not None else None
+    if event is None:
+        raise Bug(f"an attempt of the run {outcome.run_id} cannot be reported as {state or outcome.state}")
+    return event
+
+
+def check_instants(run_id: UUID, *instants: float | None) -> None:
+    """Raise `Bug` for an instant that is none."""
+    for instant in instants:
+        if instant is not None and not -LATEST < instant < LATEST:
+            raise Bug(f"{instant} is no instant that an attempt of the run {run_id} can have")
+
+
+def report_of(outcome: Outcome) -> Report:
+    """What is kept of an outcome."""
+    return Report(
+        started=outcome.started,
+        ended=outcome.ended,
+        reason=outcome.reason,
+        error=outcome.error,
+        result=outcome.result,
+        reported=True,
+    )
+
+
+def claimed(run: RunRecord, now: float) -> Claimed:
+    """A run just taken, as its executor hears of it."""
+    return Claimed(
+        run_id=run.run_id,
+        token=run.token,
+        job_id=run.job.job_id,
+        namespace=run.job.namespace,
+        attempt=run.attempt,
+        failures=run.failures,
+        crashes=run.crashes,
+        guarded=run.guarded,
+        due=run.due,
+        ready=run.ready,
+        trigger=run.trigger,
+        spec=run.job.definition if run.definition is None else run.definition,
+        now=now,
+    )

@@ -1,0 +1,121 @@
+"""What happened, for those who ask, and its upkeep; and the API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from tickwise.adapters.store.memory.definitions import in_window
+from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
+from tickwise.adapters.store.memory.records import JobRecord, KeyRecord
+from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Principal
+from tickwise.ports.identity import NewKey
+from tickwise.ports.store import AttemptRow, Maintained, Retention, RunQuery, RunRow
+
+
+class History(Duty):
+    """The port `Records` over a `State`."""
+
+    def _row(self, run_id: UUID) -> RunRow | None:
+        run = self._state.runs.get(run_id)
+        if run is not None:
+            return self._state.run_row(run)
+        ended = self._state.ended.get(run_id)
+        return None if ended is None else ended.row
+
+    async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
+        row = self._row(run_id)
+        return row if row is not None and row.namespace == namespace else None
+
+    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+        ended = self._state.ended.get(run_id)
+        if ended is not None:
+            return list(ended.attempts)
+        run = self._state.runs.get(run_id)
+        if run is None:
+            return []
+        current = [attempt_row(run, run.state, Report(started=run.started))] if run.held else []
+        return [*run.attempts, *current]
+
+    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+        found: list[RunRow] = []
+        for run_id in sorted(self._candidates(query), reverse=True):
+            if len(found) >= query.limit:
+                break
+            row = self._row(run_id)
+            if row is not None and (query.before is None or run_id < query.before) and matches(row, query):
+                found.append(row)
+        return found
+
+    def _candidates(self, query: RunQuery) -> set[UUID]:
+        if query.job_id is None:
+            return {*self._state.runs, *self._state.ended}
+        job = self._state.jobs.get(query.job_id)
+        return set() if job is None else {*job.runs, *job.ended}
+
+    async def maintain(self, retention: Retention) -> Maintained:
+        now = self._state.now()
+        dropped = self._drop_runs(now - retention.runs_seconds, now - retention.failed_seconds)
+        dropped += self._drop_jobs(now - retention.runs_seconds)
+        expired = [name for name, receipt in self._state.receipts.items() if receipt.expires_at <= now]
+        for name in expired:
+            del self._state.receipts[name]
+        for executor in list(self._state.executors.values()):
+            if executor.gone_at is not None and executor.gone_at <= now - GONE_LISTED_SECONDS:
+                del self._state.executors[executor.number]
+        return Maintained(dropped=[str(gone) for gone in dropped], receipts=len(expired))
+
+    def _drop_runs(self, since: float, failed_since: float) -> list[UUID]:
+        """Ended runs that are past their time; the failed have a longer one."""
+        dropped = [
+            run_id
+            for run_id, ended in self._state.ended.items()
+            if (ended.row.ended_at or 0.0) < (failed_since if ended.row.state is RunState.FAILED else since)
+        ]
+        for run_id in dropped:
+            ended = self._state.ended.pop(run_id)
+            self._state.jobs[ended.row.job_id].ended.pop(run_id)
+        return dropped
+
+    def _drop_jobs(self, since: float) -> list[UUID]:
+        """One-time jobs that have nothing to come and nothing on record any more."""
+        dropped = [job for job in self._state.jobs.values() if job.created_at < since and is_over(job)]
+        for job in dropped:
+            del self._state.jobs[job.job_id]
+            if job.key is not None:
+                del self._state.job_keys[job.namespace, job.key]
+        return [job.job_id for job in dropped]
+
+
+class ApiKeys(Duty):
+    """The port `Keys` over a `State`."""
+
+    async def key_add(self, key: NewKey) -> bool:
+        if key.digest in self._state.api_keys:
+            return False
+        self._state.api_keys[key.digest] = KeyRecord(key.key_id, key.principal, key.label)
+        return True
+
+    async def key_find(self, digest: bytes) -> Principal | None:
+        found = self._state.api_keys.get(digest)
+        return None if found is None else found.principal
+
+    async def keys_count(self) -> int:
+        return len(self._state.api_keys)
+
+
+def is_over(job: JobRecord) -> bool:
+    """Whether a job is finished and forgotten: recurring ones never are."""
+    return not job.recurring and job.timer is None and not job.runs and not job.ended
+
+
+def matches(row: RunRow, query: RunQuery) -> bool:
+    """Whether all that a search names is so."""
+    return (
+        row.namespace == query.namespace
+        and (query.job_id is None or row.job_id == query.job_id)
+        and (not query.states or row.state in query.states)
+        and in_window(row.due_at, query.due_after, query.due_before)
+    )

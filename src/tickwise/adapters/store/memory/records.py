@@ -1,0 +1,178 @@
+"""What a memory store keeps, as plain mutable records, and the time-ordered queue that they wait in."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from tickwise.domain.lifecycle import HELD, RunState
+from tickwise.domain.model import Lane, Principal
+from tickwise.ports.store import AttemptRow, CancelKind, JobAction, NewExecutor, RunRow
+
+
+@dataclass(slots=True, kw_only=True)
+class Placed:
+    """Something that may stand in a queue. `place` is its ticket: an entry with another one is stale."""
+
+    place: int = 0
+
+
+P = TypeVar("P", bound=Placed)
+
+
+class TimeQueue(Generic[P]):
+    """Items by time, and of one time in the order in which they came. Whatever moved on is dropped when it comes up."""
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        """`tickets` are shared by all queues that an item may move between, so that none is given twice."""
+        self._heap: list[tuple[float, int, P]] = []
+        self._tickets = tickets
+
+    def push(self, at: float, item: P) -> None:
+        """Let it wait for `at`, here and nowhere else any more."""
+        item.place = next(self._tickets)
+        heapq.heappush(self._heap, (at, item.place, item))
+
+    def first(self) -> tuple[float, P] | None:
+        """Whoever is next, and for when; it stays."""
+        while self._heap:
+            at, ticket, item = self._heap[0]
+            if item.place == ticket:
+                return at, item
+            heapq.heappop(self._heap)
+        return None
+
+    def pop(self) -> P:
+        """Take out what `first` showed."""
+        _, _, item = heapq.heappop(self._heap)
+        item.place = 0
+        return item
+
+
+@dataclass(slots=True, kw_only=True)
+class TimerRecord(Placed):
+    """When a job fires next. Never changed, only replaced, so that a scheduler sees by identity whether it was."""
+
+    job: JobRecord
+    due: float
+    run_id: UUID | None
+    """The name of that fire, for a one-time job."""
+
+
+@dataclass(slots=True, kw_only=True)
+class JobRecord:
+    """A job, and what hangs on it."""
+
+    job_id: UUID
+    namespace: str
+    name: str
+    key: str | None
+    digest: bytes | None
+    schedule_type: str
+    task_kind: str
+    lane: Lane
+    definition: str
+    labels: dict[str, str]
+    owner: str
+    created_by: str
+    created_at: float
+    updated_at: float
+    recurring: bool
+    version: int = 1
+    standing: JobAction | None = None
+    """PAUSE or CANCEL, if that was the last word."""
+    paused_at: float | None = None
+    pause_reason: str | None = None
+    pause_until: float | None = None
+    timer: TimerRecord | None = None
+    runs: dict[UUID, RunRecord] = field(default_factory=dict)
+    ended: dict[UUID, EndedRun] = field(default_factory=dict)
+
+
+class StopRequest(NamedTuple):
+    """What a run's holder was asked to do, and what will be said of it if the store has to end the run itself."""
+
+    kind: CancelKind
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RunRecord(Placed):
+    """A living run."""
+
+    run_id: UUID
+    job: JobRecord
+    trigger: int
+    due: float
+    queued: float
+    ready: float
+    lane: Lane
+    definition: str | None
+    origin: UUID | None
+    state: RunState = RunState.QUEUED
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+    guarded: bool = False
+    executor: int | None = None
+    token: int = 0
+    dispatched: float | None = None
+    started: float | None = None
+    request: StopRequest | None = None
+    attempts: list[AttemptRow] = field(default_factory=list)
+    """Those that did not end it."""
+
+    @property
+    def held(self) -> bool:
+        """Whether an executor has it."""
+        return self.state in HELD
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether its holder was asked to end it."""
+        return self.request is not None and self.request.kind is CancelKind.CANCEL
+
+
+class EndedRun(NamedTuple):
+    """A run that has its final state."""
+
+    row: RunRow
+    token: int
+    attempts: tuple[AttemptRow, ...]
+    """The earlier ones, and the one that ended it if there was one."""
+    reported: bool
+    """An executor said so, under this token: it may say so again. Else the store ended it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecutorRecord:
+    """An executor from its birth to an hour after its end."""
+
+    number: int
+    said: NewExecutor
+    functions: tuple[str, ...]
+    born_at: float
+    lease_seconds: float
+    lease_until: float
+    gone_at: float | None = None
+    held: dict[UUID, RunRecord] = field(default_factory=dict)
+
+
+class ReceiptRecord(NamedTuple):
+    """An answer, until it expires."""
+
+    body_digest: bytes
+    status: int
+    body: bytes
+    expires_at: float
+
+
+class KeyRecord(NamedTuple):
+    """An API key's meaning."""
+
+    key_id: UUID
+    principal: Principal
+    label: str

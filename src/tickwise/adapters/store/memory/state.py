@@ -1,0 +1,354 @@
+"""The state of a memory store, and the moves that its duties are made of.
+
+make ──► free ──hold──► held ──┬── end      a final state, on record
+          ▲                    ├── let_go   free again; or ended or forgotten, if that was asked meanwhile
+          └────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import count
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import (
+    EndedRun,
+    ExecutorRecord,
+    JobRecord,
+    KeyRecord,
+    ReceiptRecord,
+    RunRecord,
+    StopRequest,
+    TimeQueue,
+    TimerRecord,
+)
+from tickwise.domain.errors import Bug, Conflict, NotFound
+from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
+from tickwise.domain.model import Lane, Trigger
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import (
+    LANES_MOST,
+    AttemptRow,
+    JobAction,
+    JobRow,
+    NewRun,
+    Receipt,
+    Replay,
+    RunRow,
+    StoredTask,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is put on record of an attempt or of the end of a run."""
+
+    ended: float | None = None
+    """None while it is under way."""
+    started: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    result: str | None = None
+    reported: bool = False
+
+
+class State:
+    """Everything that is kept, behind the few moves that keep it consistent."""
+
+    def __init__(self, clock: Clock, near_seconds: float) -> None:
+        self.clock = clock
+        self.near_seconds = near_seconds
+        self.opened_at = clock.now()
+        self.tickets = count(1)
+        self.jobs: dict[UUID, JobRecord] = {}
+        self.job_keys: dict[tuple[str, str], JobRecord] = {}
+        self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
+        self.recurring: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
+        self.runs: dict[UUID, RunRecord] = {}
+        self.ended: dict[UUID, EndedRun] = {}
+        self.known: set[Lane] = set()
+        """Every lane that a job has ever named."""
+        self.lanes: dict[Lane, TimeQueue[RunRecord]] = {}
+        self.executors: dict[int, ExecutorRecord] = {}
+        self.executor_numbers = count(1)
+        self.tokens = count(1)
+        self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
+        self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
+        self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()
+        """How often each executor has claimed, by the queues and labels that it claimed with."""
+        self.taken: set[int] = set()
+        """The timers that some scheduler has for a decision, by identity."""
+        self.api_keys: dict[bytes, KeyRecord] = {}
+
+    def now(self) -> float:
+        return self.clock.now()
+
+    # ------------------------------------------------------------------------------------------- lookups
+
+    def job(self, namespace: str, job_id: UUID) -> JobRecord:
+        """One job. Raises `NotFound`, also for a job of another namespace."""
+        job = self.jobs.get(job_id)
+        if job is None or job.namespace != namespace:
+            raise NotFound(f"there is no job {job_id}")
+        return job
+
+    def admit(self, lanes: Iterable[Lane]) -> None:
+        """Know these lanes from now on. Raises `Conflict` if that would be too many."""
+        known = self.known.union(lanes)
+        if len(known) > LANES_MOST and known > self.known:
+            raise Conflict(
+                f"there are {LANES_MOST} different combinations of queue, priority and requirements already: "
+                "use one of those",
+                code="lanes_exhausted",
+            )
+        self.known = known
+
+    def replay(self, receipt: Receipt | None) -> Replay | None:
+        """The answer that was kept under the same key, if it has not expired."""
+        return self.replay_of((receipt.principal, receipt.route, receipt.key)) if receipt is not None else None
+
+    def replay_of(self, name: tuple[str, str, str]) -> Replay | None:
+        kept = self.receipts.get(name)
+        if kept is None or kept.expires_at <= self.now():
+            return None
+        return Replay(body_digest=kept.body_digest, status=kept.status, body=kept.body)
+
+    def keep(self, receipt: Receipt | None) -> None:
+        """Keep an answer with its effect."""
+        if receipt is not None:
+            expires_at = self.now() + receipt.keep_seconds
+            kept = ReceiptRecord(receipt.body_digest, receipt.status, receipt.body, expires_at)
+            self.receipts[receipt.principal, receipt.route, receipt.key] = kept
+
+    # ------------------------------------------------------------------------------------------- timers
+
+    def set_timer(self, job: JobRecord, due: float, run_id: UUID | None) -> None:
+        """The job's next fire, in place of the one before."""
+        self.drop_timer(job)
+        job.timer = TimerRecord(job=job, due=due, run_id=run_id)
+        self.queue_of(job.timer).push(due, job.timer)
+
+    def drop_timer(self, job: JobRecord) -> None:
+        if job.timer is not None:
+            job.timer.place = 0
+            job.timer = None
+
+    def queue_of(self, timer: TimerRecord) -> TimeQueue[TimerRecord]:
+        return self.recurring if timer.run_id is None else self.one_time
+
+    def plan_once(self, job: JobRecord, due: float, run_id: UUID | None) -> None:
+        """The fire of a one-time job: a run at once if it is near, else a timer."""
+        if run_id is None:
+            raise Bug(f"the fire of the one-time job {job.job_id} has no name")
+        if due <= self.now() + self.near_seconds:
+            self.make(job, NewRun(run_id, due, Trigger.SCHEDULE))
+        else:
+            self.set_timer(job, due, run_id)
+
+    def timers(self) -> list[TimerRecord]:
+        return [job.timer for job in self.jobs.values() if job.timer is not None]
+
+    # ------------------------------------------------------------------------------------------- a run's moves
+
+    def make(self, job: JobRecord, new: NewRun) -> bool:
+        """A new run, waiting; False, and nothing changes, if one of that name exists or has ended."""
+        if new.run_id in self.runs or new.run_id in self.ended:
+            return False
+        run = RunRecord(
+            run_id=new.run_id,
+            job=job,
+            trigger=new.trigger,
+            due=new.due,
+            queued=self.now(),
+            ready=new.due,
+            lane=job.lane,
+            definition=new.definition,
+            origin=new.origin,
+        )
+        self.runs[run.run_id] = job.runs[run.run_id] = run
+        self.place(run)
+        return True
+
+    def place(self, run: RunRecord) -> None:
+        """Let a free run wait in its lane."""
+        self.lanes.setdefault(run.lane, TimeQueue(self.tickets)).push(run.ready, run)
+
+    def hold(self, run: RunRecord, executor: ExecutorRecord) -> None:
+        """Give a free run to an executor, under a new token."""
+        run.state = move(run.state, RunEvent.CLAIMED)
+        run.executor = executor.number
+        run.token = next(self.tokens)
+        run.attempt += 1
+        run.dispatched = self.now()
+        run.started = None
+        run.place = 0
+        executor.held[run.run_id] = run
+
+    def let_go(self, run: RunRecord, event: RunEvent, ready: float) -> bool:
+        """Its holder has it no longer. It waits again, unless it was asked to stop: then it ends or is forgotten.
+
+        Returns whether it waits.
+        """
+        state, request = move(run.state, event), run.request
+        began = run.state is RunState.RUNNING or event is RunEvent.RETRIED
+        if event is RunEvent.RELEASED and not began:
+            run.attempt -= 1
+        if request is not None and run.cancelling:
+            self.cancel(run, request, began=began)
+            return False
+        if request is not None and not began:
+            self.forget(run)
+            return False
+        self._unhold(run)
+        run.state, run.ready = state, ready
+        self.place(run)
+        return True
+
+    def cancel(self, run: RunRecord, request: StopRequest, *, began: bool) -> None:
+        """The store itself ends a run by request. Of an attempt that never began, nothing is said."""
+        if not began:
+            self._unhold(run)
+        report = Report(ended=self.now(), started=run.started, reason="cancelled", error=request.error)
+        self.end(run, RunEvent.CANCELLED, report)
+
+    def end(self, run: RunRecord, event: RunEvent, report: Report) -> None:
+        """Its final state: the run goes, a record stays."""
+        state = move(run.state, event)
+        row = self.ended_row(run, state, report)
+        attempts = list(run.attempts)
+        if run.executor is not None:
+            attempts.append(attempt_row(run, state, report))
+        ended = EndedRun(row, run.token, tuple(attempts), report.reported)
+        self.forget(run)
+        self.ended[run.run_id] = run.job.ended[run.run_id] = ended
+
+    def forget(self, run: RunRecord) -> None:
+        """The run goes and leaves nothing."""
+        self._unhold(run)
+        run.place = 0
+        del self.runs[run.run_id], run.job.runs[run.run_id]
+
+    def _unhold(self, run: RunRecord) -> None:
+        if run.executor is not None:
+            self.executors[run.executor].held.pop(run.run_id, None)
+        run.executor = run.dispatched = run.started = run.request = None
+
+    # ------------------------------------------------------------------------------------------- rows
+
+    def run_row(self, run: RunRecord) -> RunRow:
+        """A living run, as it is told."""
+        return RunRow(
+            run_id=run.run_id,
+            job_id=run.job.job_id,
+            namespace=run.job.namespace,
+            state=run.state,
+            trigger=run.trigger,
+            due_at=run.due,
+            queued_at=run.queued,
+            dispatched_at=run.dispatched,
+            started_at=run.started,
+            ended_at=None,
+            ready_at=run.ready,
+            attempt=run.attempt,
+            failures=run.failures,
+            crashes=run.crashes,
+            executor=run.executor,
+            reason=None,
+            error=None,
+            result=None,
+            origin=run.origin,
+            definition=run.definition,
+        )
+
+    def ended_row(self, run: RunRecord, state: RunState, report: Report) -> RunRow:
+        """A run as it will be told once it has ended."""
+        return replace(
+            self.run_row(run),
+            state=state,
+            started_at=report.started,
+            ended_at=report.ended,
+            ready_at=None,
+            reason=report.reason,
+            error=report.error,
+            result=report.result,
+        )
+
+    def job_row(self, job: JobRecord) -> JobRow:
+        """A job, with what follows from its timer and its runs."""
+        paused = self.is_paused(job)
+        return JobRow(
+            job_id=job.job_id,
+            namespace=job.namespace,
+            name=job.name,
+            key=job.key,
+            schedule_type=job.schedule_type,
+            task_kind=job.task_kind,
+            lane=job.lane,
+            definition=job.definition,
+            labels=dict(job.labels),
+            owner=job.owner,
+            created_by=job.created_by,
+            created_at=job.created_at,
+            updated_at=job.updated_at,
+            version=job.version,
+            status=self.status(job),
+            paused_at=job.paused_at if paused else None,
+            pause_reason=job.pause_reason if paused else None,
+            pause_until=job.pause_until if paused else None,
+            next_run_at=self.next_run_at(job),
+        )
+
+    def is_paused(self, job: JobRecord) -> bool:
+        """Whether a pause holds now; one with an end is over by itself."""
+        over = job.pause_until is not None and job.pause_until <= self.now()
+        return job.standing is JobAction.PAUSE and not over
+
+    def status(self, job: JobRecord) -> JobStatus:
+        if job.standing is JobAction.CANCEL:
+            return JobStatus.CANCELLED
+        if self.is_paused(job):
+            return JobStatus.PAUSED
+        if job.timer is not None or job.runs:
+            return JobStatus.SCHEDULED
+        newest = max(job.ended, default=None)
+        if newest is not None and not job.recurring and job.ended[newest].row.state is RunState.FAILED:
+            return JobStatus.FAILED
+        return JobStatus.COMPLETED
+
+    def next_run_at(self, job: JobRecord) -> float | None:
+        now = self.now()
+        coming = [run.due for run in job.runs.values() if is_coming(run, now)]
+        if job.timer is not None:
+            coming.append(job.timer.due)
+        return min(coming, default=None)
+
+
+class Duty:
+    """One part of the port, over the state that all parts share."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+
+def is_coming(run: RunRecord, now: float) -> bool:
+    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have."""
+    return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)
+
+
+def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
+    """The attempt that is under way, as it is put on record in `state`."""
+    if run.executor is None:
+        raise Bug(f"nobody holds the run {run.run_id}, so no attempt of it can end")
+    return AttemptRow(
+        attempt=run.attempt,
+        token=run.token,
+        executor=run.executor,
+        state=state,
+        dispatched_at=run.dispatched,
+        started_at=report.started,
+        ended_at=report.ended,
+        reason=report.reason,
+        error=report.error,
+    )

@@ -1,0 +1,30 @@
+"""The whole store, as wiring hands it out."""
+
+from __future__ import annotations
+
+from tickwise.adapters.store.memory.definitions import Definitions
+from tickwise.adapters.store.memory.dispatch import Dispatch
+from tickwise.adapters.store.memory.executors import Executors
+from tickwise.adapters.store.memory.history import ApiKeys, History
+from tickwise.adapters.store.memory.state import State
+from tickwise.adapters.store.memory.timers import Timers
+from tickwise.ports.clock import Clock
+
+NEAR_SECONDS = 2.0
+
+
+class MemoryStore(Definitions, Timers, Dispatch, Executors, History, ApiKeys):
+    """The ports `Store` and `Keys`. Its clock is the store's clock; what it holds lives as long as the object."""
+
+    def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS) -> None:
+        super().__init__(State(clock, near_seconds))
+
+    async def open(self) -> None:
+        """Be there. Leases that ran out while it was closed get one more period."""
+        self._state.opened_at = self._state.now()
+
+    async def close(self) -> None:
+        """Nothing is lost by it: there is nothing to give back."""
+
+    async def now(self) -> float:
+        return self._state.now()

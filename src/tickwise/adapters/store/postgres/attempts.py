@@ -1,0 +1,227 @@
+"""The hot path of executors: claim, start, finish; each one statement for hundreds of runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.claiming import NEAR_SECONDS, Claimer, Reach, Seen
+from tickwise.adapters.store.postgres.link import UniqueBroken
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Bug, Invalid, Unavailable
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.ports.store import Began, ClaimRequest
+
+_SUCCESS: Final = CODES[RunState.SUCCESS]
+_CANCELLED: Final = CODES[RunState.CANCELLED]
+_SKIPPED: Final = CODES[RunState.SKIPPED]
+_QUEUED: Final = CODES[RunState.QUEUED]
+_RELEASED: Final = frozenset({CODES[RunState.RETRYING], _QUEUED})
+_OUTCOMES: Final = _RELEASED | {_SUCCESS, CODES[RunState.FAILED], _CANCELLED, _SKIPPED}
+
+REVOKED: Final = "revoked"
+
+_LATEST: Final = 253_402_300_800.0
+"""The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
+
+_FIELDS: Final = len(Claimed._fields)
+_READY: Final = Claimed._fields.index("ready")
+_NOW: Final = Claimed._fields.index("now")
+_LANE: Final = _FIELDS
+
+_CLAIMERS_MOST: Final = 256
+"""Marks are kept for so many executors and sets of labels; a process has a few, a test suite many."""
+
+log = logging.getLogger(__name__)
+
+
+class Attempts(Part):
+    """`attempts_claim`, `attempts_start`, `attempts_finish` of the port."""
+
+    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+        """See the port."""
+        if request.limit <= 0 or not request.queues:
+            return []
+        claimer = self._claimer(request)
+        reach = claimer.next_reach(self._clock.monotonic())
+        claims = await self._claim(request, claimer, reach, request.limit)
+        free = request.limit - len(claims)
+        if reach is Reach.NEAR and free and claimer.looks_ahead(self._clock.monotonic(), request.ahead_seconds):
+            claims += await self._claim(request, claimer, Reach.AHEAD, free)
+        return claims
+
+    def _claimer(self, request: ClaimRequest) -> Claimer:
+        key = (request.executor, tuple(request.queues), tuple(request.labels))
+        claimer = self._claimers.pop(key, None) or Claimer()
+        self._claimers[key] = claimer  # the last is the newest: the oldest is forgotten first
+        if len(self._claimers) > _CLAIMERS_MOST:
+            del self._claimers[next(iter(self._claimers))]
+        return claimer
+
+    async def _claim(self, request: ClaimRequest, claimer: Claimer, reach: Reach, limit: int) -> list[Claimed]:
+        marks = claimer.marks(reach)
+        ahead = min(request.ahead_seconds, NEAR_SECONDS) if reach is Reach.NEAR else request.ahead_seconds
+        fair = claimer.fair
+        async with self._links.line("claim").use(writes=True) as connection:
+            # Timed inside its turn, so that waiting for another claim is not taken for the cost of this one.
+            begun = self._clock.monotonic()
+            rows = await connection.fetch(
+                statement("claim"),
+                request.executor,
+                limit,
+                request.queues,
+                request.labels,
+                ahead,
+                fair,
+                marks.floor,
+                list(marks.lanes.keys()),
+                list(marks.lanes.values()),
+            )
+            ended = self._clock.monotonic()
+        if rows:
+            self._hear(rows[0][_NOW])
+        now = self._no_later_than_now()
+        taken = [(row[_LANE], row[_READY]) for row in rows]
+        claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
+        if not rows:
+            return []
+        return [Claimed._make(row[:_FIELDS]) for row in await self._in_order(rows, fair=fair)]
+
+    async def _in_order(self, rows: list[asyncpg.Record], *, fair: bool) -> list[asyncpg.Record]:
+        """As the port orders them; the update returns them as they lie on their pages."""
+        lanes = {row[_LANE] for row in rows}
+        if fair or len(lanes) == 1:
+            return sorted(rows, key=lambda row: row[_READY])
+        try:
+            priorities = {number: (await self._lanes.lane(number)).priority for number in lanes}
+        except Unavailable:
+            # They are taken, whatever order they come in: that a lane was not known here must not lose them.
+            return sorted(rows, key=lambda row: row[_READY])
+        return sorted(rows, key=lambda row: (-priorities[row[_LANE]], row[_READY]))
+
+    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+        """See the port."""
+        if not starts:
+            return []
+        ids, tokens, instants = zip(*starts, strict=True)
+        _check_instants(instants)
+        async with self._links.line("finish").use(writes=True) as connection:
+            rows = await connection.fetch(statement("start"), executor, ids, tokens, instants)
+        return [row[0] for row in rows]
+
+    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        """See the port."""
+        if not outcomes:
+            return []
+        try:
+            return await self._finish(executor, outcomes)
+        except Invalid:
+            # Some text cannot be stored as it is. What a task printed must not hold up a whole batch of outcomes.
+            outcomes = [_storable(outcome) for outcome in outcomes]
+        except UniqueBroken:
+            await self._drop_ended(executor, outcomes)
+        try:
+            return await self._finish(executor, outcomes)
+        except (Invalid, UniqueBroken) as error:
+            raise Bug(f"outcomes of executor {executor} cannot be stored") from error
+
+    async def _drop_ended(self, executor: int, outcomes: Sequence[Outcome]) -> None:
+        """Drop what this executor holds although it ended long ago: it must neither run again nor hold up a batch."""
+        async with self._links.line("finish").use(writes=True) as connection:
+            rows = await connection.fetch(statement("finish_ended"), executor, [outcome.run_id for outcome in outcomes])
+        log.error("runs that had ended were held again: %s", ", ".join(str(row[0]) for row in rows))
+
+    async def _finish(self, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+        kinds = {outcome.state for outcome in outcomes}
+        if not kinds <= _OUTCOMES:
+            raise Bug(f"{sorted(kinds - _OUTCOMES)} are no outcomes of an attempt")
+        if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds:
+            async with self._links.line("finish").use(writes=True) as connection:
+                return await _end(connection, executor, outcomes)
+        # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
+        outcomes = [
+            outcome._replace(state=_QUEUED) if outcome.state == _SKIPPED and outcome.reason == REVOKED else outcome
+            for outcome in outcomes
+        ]
+        ends = [outcome for outcome in outcomes if outcome.state not in _RELEASED and outcome.state != _SKIPPED]
+        skips = [outcome for outcome in outcomes if outcome.state == _SKIPPED]
+        releases = [outcome for outcome in outcomes if outcome.state in _RELEASED]
+        async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
+            refused = await _end(connection, executor, ends) if ends else []
+            refused += await _skip(connection, executor, skips) if skips else []
+            refused += await _release(connection, executor, releases) if releases else []
+            return refused
+
+
+async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+    """The final ones: the common case, one statement."""
+    ids, tokens, states, started, ended, reasons, errors, results, _ = zip(*outcomes, strict=True)
+    _check_instants(started, ended)
+    if len(set(ids)) != len(ids):
+        # One run twice would be two rows of history: the first report of each counts, as it would have alone.
+        first = list({outcome.run_id: outcome for outcome in reversed(outcomes)}.values())
+        await _end(connection, executor, first)
+        return await _unrecorded(connection, executor, outcomes)
+    count = await connection.fetchval(
+        statement("finish"), executor, ids, tokens, states, started, ended, reasons, errors, results
+    )
+    if count == len(ids):
+        return []
+    return await _unrecorded(connection, executor, outcomes)
+
+
+async def _unrecorded(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+    arguments = _columns(outcomes, "run_id", "token", "state")
+    return [row[0] for row in await connection.fetch(statement("finish_refused"), *arguments, executor)]
+
+
+async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+    columns = _columns(outcomes, "run_id", "token", "started", "ended", "reason", "error", "result")
+    _check_instants(*columns[2:4])
+    taken = {row[0] for row in await connection.fetch(statement("skip"), executor, *columns)}
+    rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
+    if not rest:
+        return []
+    return await _unrecorded(connection, executor, rest)
+
+
+async def _release(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+    columns = _columns(outcomes, "run_id", "token", "state", "started", "ended", "reason", "error", "retry_at")
+    _check_instants(*columns[3:5], [instant for instant in columns[-1] if instant is not None])
+    taken = dict(await connection.fetch(statement("release"), executor, *columns))
+    if taken:
+        begun = [run for run, counts in taken.items() if counts]
+        await connection.execute(statement("settle_requests"), list(taken), begun)
+    rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
+    if not rest:
+        return []
+    arguments = _columns(rest, "run_id", "token", "state", "reason")
+    return [row[0] for row in await connection.fetch(statement("release_refused"), *arguments, executor)]
+
+
+def _check_instants(*columns: Sequence[float]) -> None:
+    """Raise `Bug` for an instant that is none. One that is no number at all may pass; PostgreSQL refuses it."""
+    for column in columns:
+        if column and not (max(column) < _LATEST and min(column) > -_LATEST):
+            raise Bug(f"{max(column)} or {min(column)} is no instant that an attempt can have")
+
+
+def _columns(outcomes: Sequence[Outcome], *names: str) -> list[list[Any]]:
+    return [[getattr(outcome, name) for outcome in outcomes] for name in names]
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    """With every NUL and lone surrogate replaced."""
+    return outcome._replace(reason=_clean(outcome.reason), error=_clean(outcome.error), result=_clean(outcome.result))
+
+
+def _clean(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

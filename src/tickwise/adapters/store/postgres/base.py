@@ -1,0 +1,43 @@
+"""What every part of the store works with."""
+
+from __future__ import annotations
+
+from tickwise.adapters.store.postgres.claiming import FAR_PAST, Claimer
+from tickwise.adapters.store.postgres.lanes import Lanes
+from tickwise.adapters.store.postgres.link import Links
+from tickwise.ports.clock import Clock
+
+
+class Part:
+    """One duty of `PostgresStore`; the parts share its connections and what it remembers."""
+
+    def __init__(self, dsn: str, *, clock: Clock, near_seconds: float = 2.0) -> None:
+        """`clock` only paces and measures; what is due and what has expired is judged by the database's clock.
+
+        `near_seconds`: a due time within it becomes a run at once, so that no scheduler has to be in time for it.
+        """
+        self._links = Links(dsn)
+        self._clock = clock
+        self._near_seconds = near_seconds
+        self._lanes = Lanes(self._links)
+        self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], Claimer] = {}
+        self._timers_mark = FAR_PAST
+        self._timers_swept = FAR_PAST
+        self._heard: tuple[float, float] | None = None
+
+    def _hear(self, store_now: float) -> None:
+        """Take note of the store's clock as it was read in an answer that has just come."""
+        self._heard = (store_now, self._clock.monotonic())
+
+    def _no_later_than_now(self) -> float:
+        """An instant that the store's clock has certainly passed; close to it, once it was heard."""
+        if self._heard is None:
+            return FAR_PAST
+        store_now, monotonic = self._heard
+        return store_now + self._clock.monotonic() - monotonic
+
+    def _forget(self) -> None:
+        """Forget where the queues were read to, because their clock was moved."""
+        self._claimers.clear()
+        self._timers_mark = self._timers_swept = FAR_PAST
+        self._heard = None

@@ -1,0 +1,88 @@
+"""Jobs looked up, changed and moved; their plan replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.placing import LASTING_TYPES
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import Lane
+from tickwise.ports.store import JobQuery, JobRow
+
+
+class Jobs(Part):
+    """`job_get`, `job_by_key`, `jobs_list` of the port."""
+
+    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            return await find_job(connection, namespace, job_id)
+
+    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("job_by_key"), namespace, key)
+        return None if row is None else job_row(row)
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(
+                statement("jobs_list"),
+                query.namespace,
+                None if query.name is None else f"%{_literal(query.name)}%",
+                query.key,
+                json.dumps(dict(query.labels)) if query.labels else None,
+                query.status,
+                query.schedule_type,
+                query.task_kind,
+                query.owner,
+                query.next_run_after,
+                query.next_run_before,
+                query.before,
+                query.limit,
+                query.schedule_type in LASTING_TYPES or None,
+            )
+        return [job_row(row) for row in rows]
+
+
+async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow | None:
+    """One job as people see it."""
+    row = await connection.fetchrow(statement("job_get"), namespace, job_id)
+    return None if row is None else job_row(row)
+
+
+def job_row(row: asyncpg.Record) -> JobRow:
+    """A row of the view of jobs, as the port says it."""
+    return JobRow(
+        job_id=row["job_id"],
+        namespace=row["namespace"],
+        name=row["name"],
+        key=row["key"],
+        schedule_type=row["schedule_type"],
+        task_kind=row["task_kind"],
+        lane=Lane(row["queue"], row["priority"], tuple(row["requires"])),
+        definition=row["definition"],
+        labels=json.loads(row["labels"]),
+        owner=row["owner"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        version=row["version"],
+        status=JobStatus(row["status"]),
+        paused_at=row["paused_at"],
+        pause_reason=row["pause_reason"],
+        pause_until=row["pause_until"],
+        next_run_at=row["next_run_at"],
+    )
+
+
+def _literal(text: str) -> str:
+    """Text for LIKE in which nothing stands for anything else."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,220 @@
+-- The tables. What is hot is narrow and apart from what is kept: definitions (jobs), far-future fires (timers), what
+-- runs now or soon (runs), what happened (history). Every instant is timestamptz, exact to the microsecond.
+
+-- The one reading of the clock. A test session may shift it; `(SELECT tickwise.now())` is read once a statement.
+CREATE FUNCTION tickwise.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT statement_timestamp()
+    + coalesce(nullif(current_setting('tickwise.shift_seconds', true), ''), '0')::float8 * interval '1 second'
+$$;
+
+-- Since when the server is up, on that clock; a test moves it too.
+CREATE FUNCTION tickwise.started() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT pg_postmaster_start_time()
+    + coalesce(nullif(current_setting('tickwise.shift_start_seconds', true), ''), '0')::float8 * interval '1 second'
+$$;
+
+-- Where runs wait: queue, priority and needed labels, given a number so that the hot index stays narrow.
+CREATE TABLE tickwise.lanes (
+  lane     int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  priority smallint NOT NULL,
+  queue    text NOT NULL,
+  requires text[] NOT NULL,
+  UNIQUE (queue, priority, requires)
+);
+
+-- What a job is. Inserted once; a fire never touches it. `lasting` ones (recurring, far-future, keyed, named by the
+-- client) stay in one table; the others lie in partitions by the time in their id and go by dropping those.
+CREATE TABLE tickwise.jobs (
+  created       timestamptz NOT NULL,
+  updated       timestamptz NOT NULL,
+  paused        timestamptz,
+  pause_until   timestamptz,
+  job_id        uuid NOT NULL,
+  lane          int NOT NULL,
+  version       int NOT NULL DEFAULT 1,
+  standing      smallint NOT NULL DEFAULT 0 CHECK (standing IN (0, 1, 2)),  -- 0 as planned, 1 paused, 2 cancelled
+  lasting       boolean NOT NULL,
+  recurring     boolean NOT NULL,
+  namespace     text NOT NULL,
+  name          text NOT NULL,
+  schedule_type text NOT NULL,
+  task_kind     text NOT NULL,
+  created_by    text NOT NULL,
+  definition    text NOT NULL,          -- JSON, opaque here: text is 3 us a row cheaper than jsonb, and kept byte for byte
+  owner         text,                   -- NULL: who created it
+  key           text,
+  labels        jsonb,                  -- NULL: none, so that the index of labels costs the others nothing
+  pause_reason  text,
+  digest        bytea,
+  PRIMARY KEY (job_id, lasting)
+) PARTITION BY LIST (lasting);
+CREATE TABLE tickwise.jobs_lasting PARTITION OF tickwise.jobs FOR VALUES IN (true)
+  WITH (fillfactor = 90, autovacuum_vacuum_insert_threshold = 1000000);
+CREATE TABLE tickwise.jobs_passing PARTITION OF tickwise.jobs FOR VALUES IN (false) PARTITION BY RANGE (job_id);
+CREATE TABLE tickwise.jobs_rest PARTITION OF tickwise.jobs_passing DEFAULT
+  WITH (autovacuum_vacuum_insert_threshold = 1000000, autovacuum_analyze_threshold = 1000000);
+CREATE UNIQUE INDEX jobs_key ON tickwise.jobs_lasting (namespace, key) WHERE key IS NOT NULL;
+CREATE INDEX jobs_standing ON tickwise.jobs (standing, job_id) WHERE standing <> 0;
+CREATE INDEX jobs_labels ON tickwise.jobs USING gin (labels jsonb_path_ops) WHERE labels IS NOT NULL;
+
+-- When a job fires next: one narrow row per job that will fire again.
+CREATE TABLE tickwise.timers (
+  due    timestamptz NOT NULL,
+  job_id uuid PRIMARY KEY,
+  run_id uuid                           -- the name of that fire; NULL: the job recurs, and a scheduler names it
+) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 100000,
+        autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000);
+CREATE INDEX timers_once ON tickwise.timers (due) WHERE run_id IS NOT NULL;
+CREATE INDEX timers_recurring ON tickwise.timers (due) WHERE run_id IS NULL;
+
+-- What is to run now or soon: a small table that stays in cache. The claim is a HOT update: no column that it writes is
+-- indexed, none is NULL (the claimed row must fit where the free one was), and half of every page is kept free for it.
+CREATE TABLE tickwise.runs (
+  due       timestamptz NOT NULL,       -- when it should start
+  ready     timestamptz NOT NULL,       -- its place in the queue: never before it was written, since claims read forward
+  queued    timestamptz NOT NULL,
+  claimed   timestamptz NOT NULL DEFAULT '-infinity',
+  started   timestamptz NOT NULL DEFAULT '-infinity',
+  holder    bigint NOT NULL DEFAULT 0,  -- executor; 0: free
+  token     bigint NOT NULL DEFAULT 0,  -- fence of the current attempt
+  run_id    uuid PRIMARY KEY,
+  job_id    uuid NOT NULL,
+  lane      int NOT NULL,
+  state     smallint NOT NULL DEFAULT 1,
+  attempt   smallint NOT NULL DEFAULT 0,
+  failures  smallint NOT NULL DEFAULT 0,
+  crashes   smallint NOT NULL DEFAULT 0,
+  trigger   smallint NOT NULL DEFAULT 1,
+  guarded   boolean NOT NULL DEFAULT false,
+  own       boolean NOT NULL DEFAULT false,  -- spec is the run's own, not the job's
+  namespace text NOT NULL,
+  spec      text,                       -- NULL: large, read it from the job
+  origin    uuid,
+  -- Plain comparisons: with IN this check took 2 us of the claim of a run.
+  CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200000,
+        autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 2000000000,
+        autovacuum_vacuum_cost_delay = 1, autovacuum_vacuum_cost_limit = 2000);
+CREATE INDEX runs_ready ON tickwise.runs (lane, ready);
+CREATE INDEX runs_job ON tickwise.runs (job_id);
+
+-- One value per claim. Without CACHE, or tokens would not grow with time.
+CREATE SEQUENCE tickwise.fence;
+
+-- A place in the queue for a run that a scheduler makes ahead: within the last tenth of a second before it is due, each
+-- a microsecond after the one made before it. A claim reads on from where the last one ended; among 60,000 runs of one and
+-- the same instant it would read again all that is held. After 100,000 the places begin anew, and the next sweep finds
+-- what then lies behind a mark. Nothing starts by it: a run starts when it is due.
+CREATE SEQUENCE tickwise.places;
+CREATE FUNCTION tickwise.place(due timestamptz) RETURNS timestamptz LANGUAGE sql VOLATILE AS $$
+  SELECT due - interval '100 milliseconds' + (nextval('tickwise.places') % 100000) * interval '1 microsecond'
+$$;
+
+-- Who may hold runs. The lease is the executor's, not the run's: a heartbeat writes one row, whatever is held.
+CREATE TABLE tickwise.executors (
+  born          timestamptz NOT NULL,
+  lease         timestamptz NOT NULL,
+  gone          timestamptz,
+  executor      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  lease_seconds float8 NOT NULL,
+  slots         int NOT NULL,
+  settled       boolean NOT NULL DEFAULT false,  -- it is gone and what it held is free
+  name          text NOT NULL,
+  queues        text[] NOT NULL,
+  labels        text[] NOT NULL,
+  functions     text[] NOT NULL
+) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+-- What holders are asked to stop. A row outlives its run by at most a heartbeat.
+CREATE TABLE tickwise.cancel_requests (
+  asked     timestamptz NOT NULL,
+  token     bigint NOT NULL,
+  holder    bigint NOT NULL,
+  run_id    uuid PRIMARY KEY,
+  kind      text NOT NULL CHECK (kind IN ('cancel', 'revoke')),
+  error     text                        -- what is said of the run if the store has to end it itself
+);
+CREATE INDEX cancel_requests_holder ON tickwise.cancel_requests (holder);
+
+-- What happened. Insert-only, partitioned by the time inside the run id, so that an id alone finds its partition.
+CREATE TABLE tickwise.history (
+  due        timestamptz NOT NULL,
+  queued     timestamptz NOT NULL,
+  claimed    timestamptz,
+  started    timestamptz,
+  ended      timestamptz NOT NULL,
+  executor   bigint NOT NULL,
+  token      bigint NOT NULL,
+  run_id     uuid NOT NULL PRIMARY KEY,
+  job_id     uuid NOT NULL,
+  state      smallint NOT NULL,
+  before     smallint NOT NULL,          -- the state that it ended from
+  attempt    smallint NOT NULL,
+  failures   smallint NOT NULL,
+  crashes    smallint NOT NULL,
+  trigger    smallint NOT NULL,
+  namespace  text NOT NULL,
+  reason     text,
+  error      text,
+  result     text,
+  definition text,                       -- the run's own, if it was not the job's
+  origin     uuid
+) PARTITION BY RANGE (run_id);
+-- The predicate, always true, keeps the planner from looking a run up by its id in this index, which is read from end to
+-- end then: on a partition that was analysed while it was empty it sees no difference, and remembers that choice.
+CREATE INDEX history_job ON tickwise.history (job_id, run_id) WHERE job_id IS NOT NULL;
+CREATE INDEX history_troubles ON tickwise.history (state, run_id) WHERE state <> 5;  -- what people look for; success pays nothing
+CREATE TABLE tickwise.history_rest PARTITION OF tickwise.history DEFAULT
+  WITH (autovacuum_vacuum_insert_threshold = 1000000, autovacuum_analyze_threshold = 1000000);
+
+-- Attempts that did not end their run; the last one is in `runs` or `history`.
+CREATE TABLE tickwise.attempts (
+  claimed  timestamptz,
+  started  timestamptz,
+  ended    timestamptz NOT NULL,
+  token    bigint NOT NULL,
+  executor bigint NOT NULL,
+  run_id   uuid NOT NULL,
+  attempt  smallint NOT NULL,
+  state    smallint NOT NULL,
+  reason   text,
+  error    text,
+  PRIMARY KEY (run_id, token)
+);
+
+-- Answers kept with their effect under a client's Idempotency-Key.
+CREATE TABLE tickwise.receipts (
+  expires     timestamptz NOT NULL,
+  status      int NOT NULL,
+  principal   text NOT NULL,
+  route       text NOT NULL,
+  key         text NOT NULL,
+  body_digest bytea NOT NULL,
+  body        bytea NOT NULL,
+  PRIMARY KEY (principal, route, key)
+);
+CREATE INDEX receipts_expires ON tickwise.receipts (expires);
+
+-- Stored tasks, every version.
+CREATE TABLE tickwise.tasks (
+  created    timestamptz NOT NULL,
+  version    int NOT NULL,
+  namespace  text NOT NULL,
+  task_id    text NOT NULL,
+  name       text NOT NULL,
+  task       text NOT NULL,
+  digest     text NOT NULL,
+  created_by text NOT NULL,
+  PRIMARY KEY (namespace, task_id, version)
+);
+
+-- Who may do what. The secrets themselves are nowhere: `digest` is a SHA-256.
+CREATE TABLE tickwise.keys (
+  created   timestamptz NOT NULL,
+  key_id    uuid NOT NULL UNIQUE,
+  digest    bytea PRIMARY KEY,
+  name      text NOT NULL,
+  namespace text NOT NULL,
+  scopes    text[] NOT NULL,
+  label     text NOT NULL
+);

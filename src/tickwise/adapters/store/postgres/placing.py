@@ -1,0 +1,31 @@
+"""Which jobs lie where: the lasting ones in one table, the many that pass in partitions that are dropped."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from tickwise.domain.model import id_instant
+from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.store import NewJob, Replan
+
+PASSING_SECONDS: Final = 86_400.0
+"""A one-time job that is due sooner after its creation lies in the partitions that are dropped; a later one would have
+to be moved out of them. Told from the id alone, so that a repeated submit finds the same place."""
+
+LASTING_TYPES: Final = frozenset({ScheduleType.CRON, ScheduleType.INTERVAL})
+"""Jobs of these schedules are few and stay, so a search for them reads no partition of the others."""
+
+
+def is_lasting(job: NewJob) -> bool:
+    """Whether a new job lasts. It follows from what was said of it alone, so that a repeat finds the same place."""
+    if job.recurring or job.named or job.key is not None or job.schedule_type in LASTING_TYPES:
+        return True
+    return job.due is not None and job.due - id_instant(job.job_id) > PASSING_SECONDS
+
+
+def plan_lasts(job_id: UUID, plan: Replan | None) -> bool:
+    """Whether a plan takes a job out of the partitions that are dropped."""
+    if plan is None:
+        return False
+    return plan.recurring or (plan.next_due is not None and plan.next_due - id_instant(job_id) > PASSING_SECONDS)

@@ -1,0 +1,4 @@
+-- A job's living runs wait in its lane and are run by its definition, unless they have their own. $1 job, $2 lane, $3 definition.
+UPDATE tickwise.runs
+SET lane = $2, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 8192 THEN $3 END
+WHERE job_id = $1

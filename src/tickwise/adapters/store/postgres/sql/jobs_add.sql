@@ -1,0 +1,24 @@
+-- Store new jobs and, with each, its first run (due within the horizon) or its timer (later). The common path: ids are
+-- new by construction, so nothing is looked up, and one that repeats fails the whole statement.
+-- $1 horizon in seconds, $2 … one array per column; due NULL: now, infinite: never.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+n AS MATERIALIZED (
+  SELECT n.*, (SELECT at FROM clock) AS at, coalesce(to_timestamp(n.due), (SELECT at FROM clock)) AS fires
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::text[],
+              $10::boolean[], $11::uuid[], $12::float8[], $13::boolean[])
+    AS n(job_id, namespace, name, schedule_type, task_kind, definition, lane, created_by, recurring, run_id, due, lasting)
+),
+j AS (
+  INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind,
+                             created_by, definition)
+  SELECT at, at, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind, created_by, definition FROM n
+),
+t AS (
+  INSERT INTO tickwise.timers (due, job_id, run_id)
+  SELECT fires, job_id, run_id FROM n
+  WHERE (recurring OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
+)
+INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
+SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,
+       CASE WHEN octet_length(definition) <= 8192 THEN definition END
+FROM n WHERE NOT recurring AND fires <= at + $1::float8 * interval '1 second'

@@ -1,0 +1,2 @@
+-- How many keys there are.
+SELECT count(*) FROM tickwise.keys

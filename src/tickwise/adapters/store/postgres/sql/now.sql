@@ -1,0 +1,2 @@
+-- The store's clock.
+SELECT date_part('epoch', tickwise.now())

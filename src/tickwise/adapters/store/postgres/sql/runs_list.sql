@@ -1,0 +1,12 @@
+-- Runs, newest first by id. $1 namespace, $2 job, $3 states (NULL: any), $4 and $5 window of due times, $6 page: ids below it,
+-- $7 limit. Planned for each call's own values: what is NULL falls away, and the rest finds its index.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, result, origin, definition
+FROM tickwise.runs_shown
+WHERE namespace = $1
+  AND ($2::uuid IS NULL OR job_id = $2)
+  AND ($3::smallint[] IS NULL OR state = ANY($3))
+  AND ($4::float8 IS NULL OR due >= to_timestamp($4))
+  AND ($5::float8 IS NULL OR due < to_timestamp($5))
+  AND ($6::uuid IS NULL OR run_id < $6)
+ORDER BY run_id DESC LIMIT $7

@@ -1,0 +1,101 @@
+"""`PostgresStore`: the parts put together, opened and closed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from tickwise.adapters.store.postgres.attempts import Attempts
+from tickwise.adapters.store.postgres.changes import Changes
+from tickwise.adapters.store.postgres.executors import Executors
+from tickwise.adapters.store.postgres.identity import Keeping
+from tickwise.adapters.store.postgres.jobs import Jobs
+from tickwise.adapters.store.postgres.link import BEAT
+from tickwise.adapters.store.postgres.records import Records
+from tickwise.adapters.store.postgres.schema import WANTED, current
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.adapters.store.postgres.submits import Submits
+from tickwise.adapters.store.postgres.timers import Timers
+from tickwise.adapters.store.postgres.upkeep import Upkeep
+from tickwise.domain.errors import Misconfigured
+
+VERSION_LEAST: Final = 150_000
+
+log = logging.getLogger(__name__)
+
+
+class PostgresStore(Jobs, Submits, Changes, Timers, Attempts, Executors, Records, Upkeep, Keeping):
+    """`ports.store.Store` and `ports.identity.Keys` on PostgreSQL.
+
+    Call `open` first. Any number of processes may work on one database; each object is for one event loop.
+    """
+
+    async def open(self) -> None:
+        """See the port."""
+        await self._links.open()
+        try:
+            async with self._links.pooled(writes=False) as connection:
+                version = await connection.fetchval(statement("server_version"))
+                if version < VERSION_LEAST:
+                    raise Misconfigured(f"PostgreSQL {version // 10_000} is too old: Tickwise needs 15 or later")
+                _check_schema(await current(connection))
+            for finding in await self.findings():
+                log.warning(finding)
+        except BaseException:
+            await self._links.close()
+            raise
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._links.close()
+
+    async def now(self) -> float:
+        """See the port."""
+        async with self._links.line(BEAT).use(writes=False) as connection:
+            now: float = await connection.fetchval(statement("now"))
+        return now
+
+    async def findings(self) -> list[str]:
+        """What an operator should put right some day: none of it keeps the store from working."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("server_findings"))
+        found = []
+        if row["superuser"]:
+            found.append(
+                f"the database role {row['role']} is a superuser: give Tickwise a role that only owns its database"
+            )
+        if not _has_password(self._links.dsn):
+            found.append("the database URL has no password: whoever reaches the server may be let in as that role")
+        if row["fsync"] == "off":
+            found.append("the server runs with fsync=off: a power cut loses or corrupts everything")
+        if row["synchronous_commit"] == "off":
+            found.append("the server runs with synchronous_commit=off: a crash loses the last answers that were given")
+        return found
+
+    async def shift(self, seconds: float, *, start_seconds: float = 0.0) -> None:
+        """For tests: from now on every statement of this store reads a clock `seconds` ahead of the true one, and takes
+        the server to have started `start_seconds` later than it did."""
+        self._forget()
+        await self._links.shift(seconds, start_seconds=start_seconds)
+
+
+def _check_schema(version: str | None) -> None:
+    if version == WANTED:
+        return
+    if version is None:
+        raise Misconfigured("the database has no schema of Tickwise yet: run `tickwise db upgrade`")
+    if version < WANTED:
+        raise Misconfigured(
+            f"the database's schema is {version}, this program needs {WANTED}: run `tickwise db upgrade`"
+        )
+    raise Misconfigured(
+        f"the database's schema {version} is newer than this program, which knows {WANTED}: install the newer Tickwise"
+    )
+
+
+def _has_password(dsn: str) -> bool:
+    """Whether the address names a password, or a certificate in its place."""
+    parts = urlsplit(dsn)
+    options = parse_qs(parts.query)
+    return bool(parts.password) or bool({"password", "passfile", "sslcert"} & options.keys())

@@ -1,0 +1,191 @@
+"""Jobs come in: the common ones in one statement for hundreds, the others with a look at what is there already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.link import UniqueBroken
+from tickwise.adapters.store.postgres.placing import is_lasting
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.ports.store import Added, NewJob, NewRun, Receipt, Replay
+
+NEVER: Final = float("inf")
+
+
+_STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
+
+
+class _Taken(Exception):
+    """Ends a transaction that must not be committed, with the answers that say why."""
+
+    def __init__(self, answers: list[Added]) -> None:
+        super().__init__()
+        self.answers = answers
+
+
+class Submits(Part):
+    """`jobs_add`, `jobs_add_all` and receipts of the port."""
+
+    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        """See the port."""
+        if not jobs and receipt is None:
+            return []
+        if receipt is None and _is_plain(jobs):
+            try:
+                await self._add_plain(jobs)
+            except UniqueBroken:
+                pass  # a repeat after a commit in doubt: look which of them are there
+            else:
+                return [Added.CREATED] * len(jobs)
+        return await self._add_checked(jobs, receipt, whole=False)
+
+    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        """See the port."""
+        if receipt is None and (not jobs or _is_plain(jobs)):
+            return await self.jobs_add(jobs)
+        try:
+            return await self._add_checked(jobs, receipt, whole=True)
+        except _Taken as taken:
+            return taken.answers
+
+    async def _add_plain(self, jobs: Sequence[NewJob]) -> None:
+        columns = await self._job_columns(jobs)
+        # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
+        line = self._links.line("submit")
+        async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
+            await connection.execute(statement("jobs_add"), self._near_seconds, *columns)
+
+    async def _job_columns(self, jobs: Sequence[NewJob]) -> list[Sequence[Any]]:
+        """One array for each parameter that both statements have."""
+        (ids, namespaces, names, types, kinds, definitions, lanes, creators, recurring, run_ids, dues, never, *_) = zip(
+            *jobs, strict=True
+        )
+        numbers = await self._lanes.numbers(lanes)
+        if any(never):
+            dues = tuple(NEVER if nothing else due for due, nothing in zip(dues, never, strict=True))
+        return [
+            ids,
+            namespaces,
+            names,
+            types,
+            kinds,
+            definitions,
+            [numbers[lane] for lane in lanes],
+            creators,
+            recurring,
+            run_ids,
+            dues,
+            [is_lasting(job) for job in jobs],
+        ]
+
+    async def _add_checked(
+        self, jobs: Sequence[NewJob], receipt: Receipt | None, *, whole: bool
+    ) -> Sequence[Added] | Replay:
+        columns = await self._job_columns(jobs) if jobs else []
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
+                return replay
+            if not jobs:
+                return []
+            rows = await connection.fetch(
+                statement("jobs_add_checked"),
+                self._near_seconds,
+                *columns,
+                [job.key for job in jobs],
+                [job.digest if job.named else None for job in jobs],
+                [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
+                [job.owner for job in jobs],
+            )
+            created = {row[0] for row in rows}
+            answers = await _answers(connection, jobs, created)
+            if not _STORED.issuperset(answers):
+                if whole:
+                    raise _Taken(answers)
+                if receipt is not None:
+                    await connection.execute(statement("receipt_drop"), receipt.principal, receipt.route, receipt.key)
+            missed = [
+                (job.job_id, run)
+                for job, answer in zip(jobs, answers, strict=True)
+                if answer is Added.CREATED
+                for run in job.missed
+            ]
+            await make_runs(connection, missed)
+            return answers
+
+    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            return await _find_receipt(connection, principal, route, key)
+
+    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            return await take_receipt(connection, receipt)
+
+
+def _is_plain(jobs: Sequence[NewJob]) -> bool:
+    """Whether no job of these can clash with another, or brings more than itself."""
+    return not any(
+        job.named or job.key is not None or job.labels or job.owner is not None or job.missed for job in jobs
+    )
+
+
+async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID]) -> list[Added]:
+    """What became of each, in the order of the batch: of two with one id, the first was stored."""
+    if len(created) == len(jobs):
+        return [Added.CREATED] * len(jobs)
+    ids = [job.job_id for job in jobs]
+    stored = {
+        row["job_id"]: (row["namespace"], row["digest"])
+        for row in await connection.fetch(statement("jobs_digests"), ids)
+    }
+    answers = []
+    left = set(created)
+    for job in jobs:
+        if job.job_id in left:
+            left.remove(job.job_id)
+            answers.append(Added.CREATED)
+        elif job.job_id not in stored:
+            answers.append(Added.KEY_TAKEN)
+        elif stored[job.job_id] == (job.namespace, job.digest if job.named else None):
+            answers.append(Added.REPEATED)
+        else:
+            answers.append(Added.ID_TAKEN)
+    return answers
+
+
+async def make_runs(
+    connection: asyncpg.Connection, runs: Sequence[tuple[UUID, NewRun]], *, not_before_now: bool = False
+) -> None:
+    """Make runs of these jobs within the caller's transaction."""
+    if runs:
+        columns = [list(column) for column in zip(*((job_id, *run) for job_id, run in runs), strict=True)]
+        await connection.execute(statement("runs_make"), *columns, not_before_now)
+
+
+async def take_receipt(connection: asyncpg.Connection, receipt: Receipt) -> Replay | None:
+    """Keep the answer; or the one that was kept before."""
+    kept = await connection.fetchval(
+        statement("receipt_take"),
+        receipt.principal,
+        receipt.route,
+        receipt.key,
+        receipt.body_digest,
+        receipt.status,
+        receipt.body,
+        receipt.keep_seconds,
+    )
+    if kept:
+        return None
+    return await _find_receipt(connection, receipt.principal, receipt.route, receipt.key)
+
+
+async def _find_receipt(connection: asyncpg.Connection, principal: str, route: str, key: str) -> Replay | None:
+    row = await connection.fetchrow(statement("receipt_find"), principal, route, key)
+    return None if row is None else Replay(body_digest=row["body_digest"], status=row["status"], body=row["body"])

@@ -1,0 +1,162 @@
+"""Keeping house: partitions made ahead, what is past its time dropped.
+
+history_20261121        runs whose time id lies in that day (UTC); dropped when all have been over for long enough
+history_20261121_kept   what outlived it: failed runs, and runs that ended late
+jobs_20261121           one-time jobs by the day in their id; those that still matter move to `jobs_lasting` first
+history_rest, jobs_rest ids of days that have no partition
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.link import UPKEEP, UniqueBroken, translated
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import TickwiseError
+from tickwise.domain.model import time_id
+from tickwise.ports.store import Maintained, Retention
+
+DAY_SECONDS: Final = 86_400
+BEHIND_SECONDS: Final = 86_400.0
+"""Partitions are made for the day before as well: ids of runs that were due then are still being ended."""
+ROWS_A_TRIM: Final = 10_000
+TRIMS_MOST: Final = 1_000
+"""Ten million rows a round, so that what comes in a day also goes in one; each transaction holds few rows for long."""
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"(history|jobs)_(\d{8})(_kept)?")
+
+
+class Partition(NamedTuple):
+    """A table that holds one day."""
+
+    name: str
+    kind: str
+    day: int
+    """Days since the epoch."""
+
+    @property
+    def end(self) -> float:
+        """The instant after its last."""
+        return (self.day + 1.0) * DAY_SECONDS
+
+    @property
+    def bounds(self) -> tuple[UUID, UUID]:
+        """Its first id, and the first one after it."""
+        return _first_id(self.day * DAY_SECONDS), _first_id((self.day + 1) * DAY_SECONDS)
+
+
+class Upkeep(Part):
+    """`maintain` of the port."""
+
+    async def maintain(self, retention: Retention) -> Maintained:
+        """See the port."""
+        line = self._links.line(UPKEEP)
+        try:
+            async with line.use(writes=True) as connection:
+                if not await connection.fetchval(statement("upkeep_lock")):
+                    return Maintained()
+                return await _maintain(connection, retention)
+        finally:
+            # The lock goes with the session; and nobody needs the connection until the next round.
+            await line.close()
+
+
+async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Maintained:
+    now: float = await connection.fetchval(statement("now"))
+    since, failed_since = now - retention.runs_seconds, now - retention.failed_seconds
+    there = [found for row in await connection.fetch(statement("partitions")) if (found := _partition(row[0]))]
+    days = range(int((now - BEHIND_SECONDS) // DAY_SECONDS), int((now + retention.ahead_seconds) // DAY_SECONDS) + 1)
+    steps = Steps(connection)
+    made = await _make(steps, there, days)
+    # History before jobs: a job goes when nothing of it is on record any more.
+    dropped = await _retire_history(steps, there, since, failed_since)
+    await steps.trim("history_rest_trim", since, failed_since)
+    dropped += await _retire_jobs(steps, there, since)
+    await steps.trim("jobs_trim", since)
+    await steps.trim("attempts_trim", _first_id(failed_since))
+    await steps.run("executors_trim")
+    return Maintained(made=made, dropped=dropped, receipts=await steps.trim("receipts_trim"))
+
+
+class Steps:
+    """Each step is a transaction of its own; one that fails, or would make others wait, stops no other."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    async def run(self, name: str, *arguments: object) -> Any:
+        """What a step answers; None if it was not done: the next round tries again. Raises only if the link is lost."""
+        try:
+            with translated(writes=True):
+                return await self._connection.fetchval(statement(name), *arguments)
+        except (TickwiseError, UniqueBroken) as error:
+            if self._connection.is_closed():
+                raise
+            log.warning("the upkeep's step %s waits for its next round: %s", (name, *arguments), error)
+            return None
+
+    async def trim(self, name: str, *arguments: object) -> int:
+        """Delete what is past its time, a bounded number of rows a transaction and a round; how many."""
+        count = 0
+        for _ in range(TRIMS_MOST):
+            trimmed = await self.run(name, *arguments, ROWS_A_TRIM)
+            count += trimmed or 0
+            if trimmed is None or trimmed < ROWS_A_TRIM:
+                break
+        return count
+
+
+async def _make(steps: Steps, there: list[Partition], days: range) -> list[str]:
+    made = []
+    for kind, parent in (("history", "history"), ("jobs", "jobs_passing")):
+        existing = {partition.day for partition in there if partition.kind == kind}
+        for day in days:
+            if day in existing:
+                continue
+            new = Partition(f"{kind}_{datetime.fromtimestamp(day * DAY_SECONDS, UTC):%Y%m%d}", kind, day)
+            if await steps.run("partition_make", parent, new.name, *new.bounds) is not None:
+                made.append(new.name)
+    return made
+
+
+async def _retire_history(steps: Steps, there: list[Partition], since: float, failed_since: float) -> list[str]:
+    return [
+        partition.name
+        for partition in there
+        if partition.kind == "history"
+        and partition.end < since
+        and await steps.run("history_retire", partition.name, *partition.bounds, since, failed_since)
+        in ("dropped", "replaced")
+    ]
+
+
+async def _retire_jobs(steps: Steps, there: list[Partition], since: float) -> list[str]:
+    return [
+        partition.name
+        for partition in there
+        if partition.kind == "jobs"
+        and partition.end < since
+        and await steps.run("jobs_retire", partition.name, *partition.bounds) is not None
+    ]
+
+
+def _partition(name: str) -> Partition | None:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    midnight = datetime.strptime(match[2], "%Y%m%d").replace(tzinfo=UTC)
+    return Partition(name, match[1], int(midnight.timestamp()) // DAY_SECONDS)
+
+
+def _first_id(instant: float) -> UUID:
+    """Below every id of that instant or later: such an id without its version, which sorts before all that have one."""
+    return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)

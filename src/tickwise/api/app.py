@@ -1,0 +1,422 @@
+"""The ASGI application: one front for all requests, the hottest route before the framework, the rest in FastAPI.
+
+    request ──► Front: request id, key ──┬─ POST /api/v1/jobs ─────────────► serve(endpoint)
+                                         └─ everything else ──► FastAPI ──► serve(endpoint)
+
+FastAPI's stack costs about as much as a whole submit; so the front answers that route by itself, with the very
+same `serve`. What FastAPI adds for the others is routing, and the description of them all.
+
+Invariant: whatever happens, the answer is the route's or a problem, and bears an X-Request-Id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from tickwise.api.auth import Authenticator, require
+from tickwise.api.endpoint import Answer, Call, Claim, Endpoint, replayed
+from tickwise.api.health import HealthRoutes
+from tickwise.api.openapi import describe, operation
+from tickwise.api.problems import (
+    MEDIA_TYPE,
+    BadParameter,
+    MethodNotAllowed,
+    NoSuchRoute,
+    WrongMediaType,
+    problem_of,
+)
+from tickwise.api.reading import ClientGone, Receive, check_media, decode_query, read_body
+from tickwise.api.resources import RESOURCES
+from tickwise.api.wire import API, encode
+from tickwise.domain.errors import Bug, Conflict, TickwiseError, Unavailable
+from tickwise.domain.model import Principal
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import StoreStats
+from tickwise.roles.control import Control
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
+Lifespan = Callable[[], AbstractAsyncContextManager[None]]
+
+EXCHANGE: Final = "tickwise.exchange"
+IDEMPOTENCY_KEY_MAX: Final = 255
+HOT: Final = frozenset({("POST", f"{API}/jobs")})
+
+WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+NOBODY: Final = Principal("nobody", "", frozenset())
+"""Who asks on the open routes."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+_JSON_HEADER: Final = (b"content-type", b"application/json")
+
+logger = structlog.get_logger("tickwise.api")
+_plain_logger = logging.getLogger("tickwise.api")
+
+
+class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A route that takes no query parameters."""
+
+
+class RequestMetrics(Protocol):
+    """What is told of each request."""
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """`route` is the template of the path."""
+        ...
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What the front knows of a request when it hands it on."""
+
+    request_id: str
+    headers: Mapping[bytes, bytes]
+    principal: Principal | None
+    route: str = "unknown"
+
+
+class Server:
+    """Serves endpoints: the same steps for each of them, whoever routed the request here."""
+
+    def __init__(self, control: Control, clock: Clock, limits: Mapping[str, int]) -> None:
+        """`limits`: body bytes by operation, where they differ from what the endpoint says."""
+        self._control = control
+        self._clock = clock
+        self._limits = limits
+        self._in_flight: set[tuple[str, str, str]] = set()
+
+    async def serve(
+        self, endpoint: Endpoint, exchange: Exchange, scope: Scope, receive: Receive, values: Mapping[str, str]
+    ) -> Answer:
+        """The answer to a request. Raises `TickwiseError`, `ClientGone`."""
+        exchange.route = endpoint.path
+        principal = exchange.principal
+        if endpoint.scope is not None:
+            if principal is None:
+                raise Bug("a request without a principal came through to a route that needs one")
+            require(principal, endpoint.scope)
+        headers = exchange.headers
+        call = Call(
+            control=self._control,
+            principal=principal or NOBODY,
+            request_id=exchange.request_id,
+            headers=headers,
+            path=scope["path"],
+            path_values=values,
+        )
+        text = scope["query_string"]
+        if text or endpoint.query is not None:
+            call.query_text = text
+            call.query = decode_query(text, endpoint.query or NoQuery)
+        if endpoint.method in WITH_BODY:
+            await self._read(endpoint, call, receive)
+            if endpoint.method == "POST" and b"idempotency-key" in headers:
+                return await self._once(endpoint, call)
+        return await endpoint.handler(call)
+
+    async def _read(self, endpoint: Endpoint, call: Call, receive: Receive) -> None:
+        limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
+        call.body = await read_body(receive, call.headers, limit)
+        if endpoint.body is None:
+            if call.body.strip():
+                raise WrongMediaType("this route takes no body; leave it out")
+        elif call.body or not endpoint.optional_body:
+            call.media = check_media(call.headers, endpoint.media)
+
+    async def _once(self, endpoint: Endpoint, call: Call) -> Answer:
+        """Under an Idempotency-Key: the stored answer, or a new one that is stored (SPEC A10)."""
+        key = _idempotency_key(call.headers[b"idempotency-key"])
+        # Path and query are part of what was asked, so they are part of what must be the same.
+        asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body
+        claim = Claim(
+            principal=f"{call.principal.namespace}/{call.principal.name}",
+            route=f"{endpoint.method} {endpoint.path}",
+            key=key,
+            digest=hashlib.sha256(asked).digest(),
+        )
+        place = (claim.principal, claim.route, key)
+        if place in self._in_flight:
+            raise Conflict(
+                "a request with this Idempotency-Key is under way; wait for its answer",
+                code="idempotency_key_in_flight",
+            )
+        self._in_flight.add(place)
+        try:
+            call.claim = claim
+            call.headers_of = endpoint.headers_of
+            found = await self._control.receipt_find(claim.principal, claim.route, key)
+            if found is not None:
+                return replayed(call, found)
+            answer = await endpoint.handler(call)
+            return answer if endpoint.foretold else await self._kept(call, claim, answer)
+        finally:
+            self._in_flight.discard(place)
+
+    async def _kept(self, call: Call, claim: Claim, answer: Answer) -> Answer:
+        """The answer to keep, or the one that somebody kept before."""
+        try:
+            earlier = await self._control.receipt_keep(claim.receipt(answer))
+        except Unavailable as away:
+            # Its effect is there, and the same again is the same once: without a receipt it is done anew.
+            logger.warning("receipt_not_kept", request_id=call.request_id, reason=away.detail)
+            return answer
+        return answer if earlier is None or earlier.body == answer.body else replayed(call, earlier)
+
+
+def _idempotency_key(text: bytes) -> str:
+    key = text.strip().decode("latin-1")
+    if not 0 < len(key) <= IDEMPOTENCY_KEY_MAX or not key.isascii() or not key.isprintable():
+        raise BadParameter(
+            f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_MAX} printable ASCII characters", parameter="Idempotency-Key"
+        )
+    return key
+
+
+class Front:
+    """The outermost application."""
+
+    def __init__(
+        self,
+        inner: ASGI,
+        server: Server,
+        endpoints: Iterable[Endpoint],
+        *,
+        authenticator: Authenticator,
+        clock: Clock,
+        metrics: RequestMetrics,
+    ) -> None:
+        self._inner = inner
+        self._server = server
+        self._authenticator = authenticator
+        self._clock = clock
+        self._metrics = metrics
+        known = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
+        # Unique without a draw for each: ids of requests are names, not secrets.
+        self._prefix = clock.noise(8).hex()
+        self._count = itertools.count(1)
+        self._hot = {place: known[place] for place in HOT}
+        self._open = frozenset(endpoint.path for endpoint in known.values() if endpoint.scope is None)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        began = self._clock.monotonic()
+        headers = dict(scope["headers"])
+        exchange = Exchange(self._request_id(headers), headers, None)
+        status = 499  # as nginx calls it: the client was gone before the answer
+        path = scope["path"]
+        try:
+            if path not in self._open:
+                exchange.principal = await self._authenticator.principal(headers.get(b"authorization"))
+            endpoint = self._hot.get((scope["method"], path))
+            if endpoint is not None:
+                found = await self._server.serve(endpoint, exchange, scope, receive, {})
+            else:
+                structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
+                scope[EXCHANGE] = exchange
+                found = None
+                status = await self._pass_on(scope, receive, send)
+        except ClientGone:
+            found = None
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the caller gets an answer in our shape
+            found = problem_answer(failure, exchange.request_id)
+        if found is not None:
+            status = found.status
+            await _send(send, found, exchange.request_id, head=scope["method"] == "HEAD")
+        seconds = self._clock.monotonic() - began
+        self._metrics.answered(exchange.route, status, seconds)
+        if _plain_logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "request", route=exchange.route, status=status, seconds=seconds, request_id=exchange.request_id
+            )
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Let the framework answer; the status that it sent."""
+        sent = 0
+        request_id = (b"x-request-id", scope[EXCHANGE].request_id.encode())
+
+        async def send_with_id(message: MutableMapping[str, Any]) -> None:
+            nonlocal sent
+            if message["type"] == "http.response.start":
+                sent = message["status"]
+                message["headers"] = [*message["headers"], request_id]
+            await send(message)
+
+        await self._inner(scope, receive, send_with_id)
+        return sent
+
+    def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
+        said = headers.get(b"x-request-id")
+        if said is not None and _REQUEST_ID.fullmatch(said):
+            return said.decode()
+        return f"{self._prefix}{next(self._count):08x}"
+
+
+def problem_answer(failure: Exception, request_id: str) -> Answer:
+    """Any failure in our shape. What is nobody's fault but ours is logged with its trace, what is away by its cause."""
+    if not isinstance(failure, TickwiseError) or problem_of(failure)[0].status == 500:
+        logger.error("request_failed", request_id=request_id, exc_info=failure)
+    elif isinstance(failure, Unavailable):
+        logger.warning("request_put_off", request_id=request_id, code=failure.code, reason=failure.detail)
+    known = failure if isinstance(failure, TickwiseError) else Bug(repr(failure))
+    problem, headers = problem_of(known, request_id)
+    return Answer(problem.status, encode(problem), headers, MEDIA_TYPE.encode())
+
+
+async def _send(send: Send, answer: Answer, request_id: str, *, head: bool) -> None:
+    media = _JSON_HEADER if answer.media == b"application/json" else (b"content-type", answer.media)
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [
+                media,
+                (b"content-length", b"%d" % len(answer.body)),
+                (b"x-request-id", request_id.encode()),
+                *answer.headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": b"" if head else answer.body})
+
+
+# ------------------------------------------------------------------------------------------ the application
+
+
+@asynccontextmanager
+async def _nothing() -> AsyncIterator[None]:
+    yield
+
+
+def create_app(
+    control: Control,
+    *,
+    clock: Clock,
+    metrics: RequestMetrics,
+    render_metrics: Callable[[StoreStats | None], bytes],
+    metrics_media: str,
+    lifespan: Lifespan = _nothing,
+    body_limit_bytes: int = 1 << 20,
+    batch_body_limit_bytes: int = 32 << 20,
+    late_limit_seconds: float = 60.0,
+) -> ASGI:
+    """The application over a control that is started (by `lifespan`, or before).
+
+    `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached.
+    """
+    health = HealthRoutes(
+        control,
+        clock,
+        late_limit_seconds=late_limit_seconds,
+        metrics=render_metrics,
+        metrics_media=metrics_media,
+    )
+    endpoints = [*RESOURCES, *health.endpoints()]
+    limits = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
+    server = Server(control, clock, limits)
+    framework = _framework(server, endpoints, lifespan)
+    return Front(
+        framework,
+        server,
+        endpoints,
+        authenticator=Authenticator(control.principal_of, clock),
+        clock=clock,
+        metrics=metrics,
+    )
+
+
+def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) -> FastAPI:
+    """FastAPI with every endpoint in it."""
+
+    @asynccontextmanager
+    async def life(_app: FastAPI) -> AsyncIterator[None]:
+        async with lifespan():
+            yield
+
+    framework = FastAPI(
+        title="Tickwise",
+        lifespan=life,
+        # Pages that load scripts from elsewhere are none of ours; the description itself is an endpoint below.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        # Its own telemetry would record the messages of exceptions, and with them what people sent.
+        telemetry={"logs": False},
+        exception_handlers={HTTPException: _framework_refused},
+    )
+    described = describe(framework, endpoints)
+    for endpoint in [*endpoints, described]:
+        framework.add_api_route(
+            endpoint.path,
+            _route(server, endpoint),
+            methods=[endpoint.method],
+            operation_id=endpoint.name,
+            name=endpoint.name,
+            summary=endpoint.summary,
+            description=endpoint.description,
+            tags=[endpoint.tag],
+            status_code=endpoint.status,
+            response_class=Response,
+            openapi_extra=operation(endpoint),
+        )
+    return framework
+
+
+def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    async def route(request: Request) -> Response:
+        scope = request.scope
+        exchange: Exchange = scope[EXCHANGE]
+        try:
+            answer = await server.serve(endpoint, exchange, scope, request.receive, request.path_params)
+        except ClientGone:
+            return Response(status_code=499)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the caller gets an answer in our shape
+            answer = problem_answer(failure, exchange.request_id)
+        return _response(answer)
+
+    return route
+
+
+def _response(answer: Answer) -> Response:
+    response = Response(answer.body, answer.status)
+    response.raw_headers += [(b"content-type", answer.media), *answer.headers]
+    return response
+
+
+def _allowed(request: Request) -> str:
+    """The methods of every route under this path; the framework names those of one."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found |= route.methods or set()
+    return ", ".join(sorted(found))
+
+
+async def _framework_refused(request: Request, failure: Exception) -> Response:
+    """What the framework itself refuses: paths and methods that are not served."""
+    exchange: Exchange = request.scope[EXCHANGE]
+    status = failure.status_code if isinstance(failure, HTTPException) else 500
+    if status == 405:
+        known: TickwiseError = MethodNotAllowed(_allowed(request))
+    else:
+        known = NoSuchRoute(f"nothing is served under {request.scope['path'][:200]!r}")
+    return _response(problem_answer(known, exchange.request_id))

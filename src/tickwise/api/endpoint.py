@@ -1,0 +1,188 @@
+"""What a route is: declared as data, so that scope, limits, errors and description can be checked for all of them.
+
+Endpoint(method, path, scope, handler, …)  ◄── resources declare them
+    ├──► app        serves them (FastAPI; the hottest before it)
+    ├──► openapi    describes them
+    └──► a test     walks them: no key, wrong key, key without the scope
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.api.problems import BadParameter, Headers
+from tickwise.api.reading import JSON_TYPES
+from tickwise.api.wire import encode
+from tickwise.domain.errors import KeyReused, NotFound
+from tickwise.domain.model import Principal
+from tickwise.ports.store import Receipt, Replay
+from tickwise.roles.control import Control, instant
+
+T = TypeVar("T")
+
+BODY_BYTES_MAX: Final = 1 << 20
+BATCH_BYTES_MAX: Final = 32 << 20
+
+
+class Answer(NamedTuple):
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    headers: Headers = []  # noqa: RUF012 - an answer is made once and never changed
+    media: bytes = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request under an Idempotency-Key."""
+
+    principal: str
+    route: str
+    key: str
+    digest: bytes
+
+    def receipt(self, answer: Answer) -> Receipt:
+        """The answer as it is kept."""
+        return Receipt(
+            principal=self.principal,
+            route=self.route,
+            key=self.key,
+            body_digest=self.digest,
+            status=answer.status,
+            body=answer.body,
+        )
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, read."""
+
+    control: Control
+    principal: Principal
+    request_id: str
+    headers: Mapping[bytes, bytes]
+    path: str
+    path_values: Mapping[str, str] = field(default_factory=dict)
+    query: Any = None
+    query_text: bytes = b""
+    body: bytes = b""
+    media: bytes = b"application/json"
+    claim: Claim | None = None
+    headers_of: Callable[[bytes], Headers] | None = None
+    """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
+
+    def uuid(self, name: str, what: str) -> UUID:
+        """An id from the path. One that is malformed names nothing."""
+        text = self.path_values[name]
+        try:
+            found = UUID(text)
+            if str(found) == text.lower():
+                return found
+        except ValueError:
+            pass
+        raise NotFound(f"there is no {what} {text[:100]!r}; ids look like 019a2b3c-4d5e-8f60-9123-456789abcdef")
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A route."""
+
+    method: str
+    path: str
+    scope: str | None
+    """What the key must be allowed; None: open to anybody."""
+    name: str
+    """The operation's id."""
+    tag: str
+    summary: str
+    handler: Handler
+    description: str = ""
+    """What the summary cannot say."""
+    answers: tuple[Any, ...] = ()
+    """The types of what is answered, for the description."""
+    status: int = 200
+    further: tuple[int, ...] = ()
+    """Further statuses of success."""
+    refuses: tuple[int, ...] = ()
+    """Statuses of refusal beside those that every route of its kind has."""
+    body: type[msgspec.Struct] | None = None
+    optional_body: bool = False
+    media: frozenset[bytes] = JSON_TYPES
+    body_bytes_max: int = BODY_BYTES_MAX
+    query: type[msgspec.Struct] | None = None
+    headers: tuple[str, ...] = ()
+    """Request headers that it reads, for the description."""
+    headers_of: Callable[[bytes], Headers] | None = None
+    """The headers that follow from the body of an answer, for replays."""
+    foretold: bool = False
+    """Its handler hands the receipt of an Idempotency-Key to the store, with the effect."""
+    answer_media: tuple[str, ...] = ("application/json",)
+
+
+def answer(status: int, value: Any, *, headers: Headers | None = None) -> Answer:
+    """A JSON answer."""
+    return Answer(status, encode(value), headers or [])
+
+
+def replayed(call: Call, replay: Replay) -> Answer:
+    """The stored answer to an earlier request under this Idempotency-Key. Raises `KeyReused`."""
+    if call.claim is not None and replay.body_digest != call.claim.digest:
+        raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
+    headers = [] if call.headers_of is None else call.headers_of(replay.body)
+    return Answer(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
+
+
+def page_links(call: Call, last: str | None) -> Headers:
+    """The `Link` to the page after the item `last`; none if there is none."""
+    if last is None:
+        return []
+    pairs = parse_qsl(call.query_text.decode("ascii"), keep_blank_values=True)
+    kept = [(name, value) for name, value in pairs if name != "cursor"]
+    target = f"{call.path}?{urlencode([*kept, ('cursor', cursor_of(last))])}"
+    return [(b"link", f'<{target}>; rel="next"'.encode("ascii"))]
+
+
+def cursor_of(last: str) -> str:
+    """Opaque on purpose: what is in it may change."""
+    return urlsafe_b64encode(last.encode()).rstrip(b"=").decode()
+
+
+def cursor_text(cursor: str) -> str:
+    """What `cursor_of` was given. Raises `BadParameter`."""
+    try:
+        return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None
+
+
+def given(value: T | UnsetType) -> T | None:
+    """A parameter, or None if it was not sent."""
+    return None if value is UNSET else value
+
+
+def given_instant(value: datetime | UnsetType) -> float | None:
+    """A time in a parameter as Unix seconds, or None if it was not sent."""
+    return None if value is UNSET else instant(value)
+
+
+def cursor_id(cursor: str | UnsetType) -> UUID | None:
+    """The id in a cursor."""
+    if cursor is UNSET:
+        return None
+    try:
+        return UUID(cursor_text(cursor))
+    except ValueError:
+        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor") from None

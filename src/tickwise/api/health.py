@@ -1,0 +1,124 @@
+"""`/livez`, `/readyz`, `/metrics`: is it there, can it serve, how is it doing.
+
+Ready means that the store answers, that schedulers keep up, and that somebody is there to run what is due. A run that
+waits although executors are alive makes nothing unready: it may need a function, a label or a queue that nobody has,
+and one such run must not take the whole service away from everybody, who could not even look at it or cancel it. It
+says itself what it waits for (`warnings`), and `/metrics` say how long the oldest has waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer
+from tickwise.api.wire import Health
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import StoreStats
+from tickwise.roles.control import Control
+
+RETRY_SECONDS: Final = 5.0
+STATS_FRESH_SECONDS: Final = 1.0
+"""Anybody may ask for readiness, so asking often must not load the store."""
+
+
+_READY: Final = (
+    "503 if the store cannot be reached; if a timer is late by more than a minute (no scheduler keeps up); or if a "
+    "run is late by more than a minute and no executor is alive. Runs that wait while executors are alive are a "
+    "backlog, or need what nobody offers: that is no reason to send no requests here. Such a run says so in its "
+    "`warnings`, and `/metrics` tell how long the oldest has waited. Open to anyone; it looks at the store once a "
+    "second at most."
+)
+
+
+class NotReady(Unavailable):
+    """This server should get no requests for now."""
+
+    code = "not_ready"
+
+
+class LateWork(NotReady):
+    """What is due waits too long."""
+
+    code = "work_is_late"
+
+
+@dataclass(slots=True)
+class _Seen:
+    until: float = float("-inf")
+    stats: StoreStats | None = None
+
+
+class HealthRoutes:
+    """The three, sharing one look at the store."""
+
+    def __init__(
+        self,
+        control: Control,
+        clock: Clock,
+        *,
+        late_limit_seconds: float,
+        metrics: Callable[[StoreStats | None], bytes],
+        metrics_media: str,
+    ) -> None:
+        self._control = control
+        self._clock = clock
+        self._late_limit_seconds = late_limit_seconds
+        self._metrics = metrics
+        self._metrics_media = metrics_media.encode()
+        self._seen = _Seen()
+
+    async def live(self, _call: Call) -> Answer:
+        """The process answers."""
+        return answer(200, Health(status="alive"))
+
+    async def ready(self, _call: Call) -> Answer:
+        """The store answers, timers fire in time, and due runs have somebody to run them."""
+        stats = await self._stats()
+        late = None
+        if stats.timers_late_seconds > self._late_limit_seconds:
+            late = f"the oldest timer is late by {stats.timers_late_seconds:.0f} s; are there schedulers enough?"
+        elif stats.executors == 0 and stats.oldest_ready_seconds > self._late_limit_seconds:
+            late = f"the oldest run is late by {stats.oldest_ready_seconds:.0f} s, and no executor is alive; start one"
+        if late is not None:
+            raise LateWork(late, retry_after_seconds=RETRY_SECONDS)
+        return answer(200, Health(status="ready"))
+
+    async def metrics(self, _call: Call) -> Answer:
+        """What Prometheus reads. Without the store, what this process counted is still told."""
+        try:
+            stats = await self._stats()
+        except Unavailable:
+            stats = None
+        return Answer(200, self._metrics(stats), [], self._metrics_media)
+
+    async def _stats(self) -> StoreStats:
+        now = self._clock.monotonic()
+        seen = self._seen
+        if seen.stats is None or seen.until <= now:
+            seen.stats = None
+            seen.stats = await self._control.stats()
+            seen.until = now + STATS_FRESH_SECONDS
+        return seen.stats
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """As they are served."""
+        return (
+            Endpoint(
+                method="GET", path="/livez", scope=None, name="live", tag="health",
+                summary="The process answers.", handler=self.live, answers=(Health,),
+            ),
+            Endpoint(
+                method="GET", path="/readyz", scope=None, name="ready", tag="health",
+                summary="The store answers, and due work is not late.",
+                description=_READY,
+                handler=self.ready, answers=(Health,), refuses=(503,),
+            ),
+            Endpoint(
+                method="GET", path="/metrics", scope="metrics:read", name="metrics", tag="health",
+                summary="Metrics in the text format of Prometheus.",
+                handler=self.metrics, answer_media=("text/plain",),
+            ),
+        )  # fmt: skip

@@ -1,0 +1,63 @@
+"""Many jobs in one body: a JSON array, `{"jobs": […]}`, or one job a line (NDJSON). A bad one spoils no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from tickwise.api.reading import JSON_TYPES, decode, field_names
+from tickwise.domain.errors import Invalid, Refused, TooLarge
+from tickwise.ports.clock import Clock
+from tickwise.roles.control import JobBody
+
+JOBS_MAX: Final = 10_000
+LINES_TYPES: Final = frozenset({b"application/x-ndjson", b"application/ndjson", b"application/jsonl"})
+BATCH_TYPES: Final = JSON_TYPES | LINES_TYPES
+SLICE: Final = 500
+"""After so many jobs others get a turn: reading one takes about 2 µs."""
+
+JOB_FIELDS: Final = field_names(JobBody)
+
+
+class JobsBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A batch as an object."""
+
+    jobs: list[msgspec.Raw]
+
+
+_job: Final = msgspec.json.Decoder(JobBody)
+_array: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_object: Final = msgspec.json.Decoder(JobsBody)
+
+
+def job_body(body: bytes | msgspec.Raw) -> JobBody:
+    """One job. Raises `Malformed` and `Invalid`."""
+    return decode(_job, body, JOB_FIELDS)
+
+
+async def job_bodies(body: bytes, media: bytes, clock: Clock) -> list[JobBody | Refused]:
+    """Each job of a batch, or why it is none. Raises `Malformed` for a body that has no parts, `TooLarge`."""
+    parts: Sequence[bytes | msgspec.Raw]
+    if media in LINES_TYPES:
+        parts = [line for line in body.split(b"\n") if line.strip()]
+    elif body.lstrip()[:1] == b"{":
+        parts = decode(_object, body, ("jobs",)).jobs
+    else:
+        array = decode(_array, body)
+        parts = array
+    count = len(parts)
+    if count > JOBS_MAX:
+        raise TooLarge(f"a batch takes up to {JOBS_MAX} jobs, this one has {count}; send several")
+    if count == 0:
+        raise Invalid("the batch is empty; send at least one job", pointer="")
+    found: list[JobBody | Refused] = []
+    for place, part in enumerate(parts):
+        if place % SLICE == SLICE - 1:
+            await clock.sleep(0)
+        try:
+            found.append(job_body(part))
+        except Refused as refusal:
+            found.append(refusal)
+    return found

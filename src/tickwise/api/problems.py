@@ -1,0 +1,173 @@
+"""One error shape: the tree of `domain/errors.py` as RFC 9457 `application/problem+json`, in one place.
+
+{"type": "urn:tickwise:problem:invalid", "title": "A field is wrong", "status": 422, "code": "invalid",
+ "detail": "…what is wrong and what to do…", "pointer": "/cron_expression", "position": 4, "request_id": "…"}
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import msgspec
+
+from tickwise.domain.errors import (
+    Busy,
+    Conflict,
+    CronInvalid,
+    Forbidden,
+    InDoubt,
+    Invalid,
+    KeyReused,
+    Malformed,
+    NotFound,
+    Refused,
+    StoreUnavailable,
+    TickwiseError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    VersionConflict,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "urn:tickwise:problem:"
+
+
+class NoSuchRoute(NotFound):
+    """Nothing is served under this path."""
+
+    code = "route_unknown"
+
+
+class MethodNotAllowed(Refused):
+    """The path is served, with other methods."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allow: str) -> None:
+        super().__init__(f"this path takes {allow}")
+        self.allow = allow
+
+
+class WrongMediaType(Refused):
+    """The body is of a type that this route does not read."""
+
+    code = "media_type_unsupported"
+
+
+class BadParameter(Invalid):
+    """A query parameter or header is wrong; bodies have pointers, these have names."""
+
+    code = "parameter_invalid"
+
+    def __init__(self, detail: str, *, parameter: str) -> None:
+        super().__init__(detail)
+        self.parameter = parameter
+
+
+class BatchRefused(Invalid):
+    """An atomic batch of which not every job could be stored; `results` says what is wrong with which."""
+
+    code = "batch_refused"
+
+    def __init__(self, detail: str, results: list[Any]) -> None:
+        super().__init__(detail)
+        self.results = results
+
+
+_STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
+    # The narrower class first: the first that fits is taken.
+    (KeyReused, 422, "The Idempotency-Key was used before"),
+    (Invalid, 422, "A field is wrong"),
+    (Malformed, 400, "The body cannot be read"),
+    (Unauthenticated, 401, "A key is needed"),
+    (Forbidden, 403, "The key does not allow this"),
+    (NotFound, 404, "There is no such thing"),
+    (MethodNotAllowed, 405, "The method is not allowed here"),
+    (VersionConflict, 412, "Somebody else changed it first"),
+    (Conflict, 409, "Its present state does not allow this"),
+    (TooLarge, 413, "The body is too large"),
+    (WrongMediaType, 415, "The media type is not supported"),
+    (Refused, 422, "The request cannot be carried out"),
+    (Busy, 429, "Too much at once"),
+    (Unavailable, 503, "Not available for now"),
+)
+TITLES: Final = {status: title for _, status, title in reversed(_STATUS)} | {422: "A field is wrong"}
+
+
+_FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
+    StoreUnavailable: "the store cannot be reached, so nothing was done; send the same again a little later",
+    InDoubt: "the link to the store broke while this was written, so it is done or not, nobody knows; send the same "
+    "again: with the same job_id or Idempotency-Key, twice is once",
+    Unavailable: "something that this server needs is away for now; send the same again a little later",
+}
+"""Said instead of what an adapter wrote: it quotes drivers and systems, with addresses that are nobody's business."""
+
+
+def detail_of(failure: TickwiseError) -> str:
+    """What a caller may read. What was not made for their eyes stays in the log."""
+    return _FOR_CALLERS.get(type(failure), failure.detail)
+
+
+class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """RFC 9457, with our members."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    pointer: str | None = None
+    """RFC 6901, into the body that was sent."""
+    position: int | None = None
+    """Where in the text at `pointer` (a cron line), or in the body that could not be read, counted from 0."""
+    parameter: str | None = None
+    """The query parameter or header at fault."""
+    request_id: str | None = None
+    results: list[Any] | None = None
+
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[Problem, Headers]:
+    """The problem, and the headers that belong to it."""
+    status, title = 500, "An error of the server's own"
+    for kind, number, words in _STATUS:
+        if isinstance(failure, kind):
+            status, title = number, words
+            break
+    detail = detail_of(failure) if status != 500 else "an unexpected error; its log lines bear the request_id"
+    code = failure.code if status != 500 else "internal"
+    problem = Problem(
+        type=TYPE_PREFIX + code,
+        title=title,
+        status=status,
+        code=code,
+        detail=detail,
+        pointer=failure.pointer if isinstance(failure, Refused) else None,
+        position=failure.position if isinstance(failure, CronInvalid | MalformedAt) else None,
+        parameter=failure.parameter if isinstance(failure, BadParameter) else None,
+        request_id=request_id,
+        results=failure.results if isinstance(failure, BatchRefused) else None,
+    )
+    return problem, _headers(failure)
+
+
+def _headers(failure: TickwiseError) -> Headers:
+    if isinstance(failure, Unavailable):
+        return [(b"retry-after", str(max(1, math.ceil(failure.retry_after_seconds))).encode())]
+    if isinstance(failure, Unauthenticated):
+        return [(b"www-authenticate", b'Bearer realm="tickwise"')]
+    if isinstance(failure, MethodNotAllowed):
+        return [(b"allow", failure.allow.encode())]
+    return []
+
+
+class MalformedAt(Malformed):
+    """A body that is no JSON from `position` on."""
+
+    def __init__(self, detail: str, position: int | None) -> None:
+        super().__init__(detail, pointer="")
+        self.position = position

@@ -1,0 +1,209 @@
+"""Bodies and parameters: from bytes to checked values, and from what msgspec says to a pointer and a sentence.
+
+Invariant: whatever the bytes are, the outcome is a value or a `Refused`; limits hold while the body still arrives.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from datetime import datetime
+from typing import Any, Final, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
+from tickwise.domain.errors import Invalid, TooLarge
+from tickwise.roles.control import NOT_BUILT
+
+T = TypeVar("T")
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+JSON_TYPES: Final = frozenset({b"application/json"})
+PARAMETERS_MAX: Final = 50
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `(\$.*)`)?", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*?)`(?: - at `(\$.*)`)?", re.DOTALL)
+_ELSEWHERE = re.compile(r"(.*) - at (`key` in )?`(\$.*)`", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_BYTE = re.compile(r" \(byte (\d+)\)")
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> bytes:
+    """The whole body. Raises `TooLarge` as soon as that is known, whether the length was announced or not."""
+    announced = headers.get(b"content-length")
+    if announced is not None and announced.isdigit() and int(announced[:20]) > limit:
+        raise _too_large(limit)
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        parts = [body]
+        size = len(body)
+        while message.get("more_body"):
+            if size > limit:
+                raise _too_large(limit)
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part = message.get("body", b"")
+            parts.append(part)
+            size += len(part)
+        body = b"".join(parts)
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body has more than {limit} bytes; send less at once")
+
+
+def check_media(headers: Mapping[bytes, bytes], accepted: frozenset[bytes] = JSON_TYPES) -> bytes:
+    """The media type of the body. None at all is taken for JSON. Raises `WrongMediaType`."""
+    said = headers.get(b"content-type", b"application/json")
+    media = said.split(b";", 1)[0].strip().lower()
+    if media not in accepted:
+        names = " or ".join(sorted(name.decode() for name in accepted))
+        raise WrongMediaType(f"send the body with Content-Type: {names}")
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise WrongMediaType("send the body without Content-Encoding")
+    return media
+
+
+# ------------------------------------------------------------------------------------------ bodies
+
+
+def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, fields: Iterable[str] = ()) -> T:
+    """The body as a value. `fields` are the names that would have been right. Raises `MalformedAt` and `Invalid`."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as failure:
+        raise explained(str(failure), fields) from None
+    except UnicodeDecodeError as failure:
+        raise MalformedAt(f"the body is not UTF-8 text: {failure.reason}", None) from None
+    except RecursionError:
+        raise MalformedAt("the body is nested too deeply", None) from None
+    except ValueError as failure:
+        raise _malformed(str(failure), bytes(body)) from None
+
+
+def _malformed(said: str, body: bytes) -> MalformedAt:
+    found = _BYTE.search(said)
+    if found is None:
+        if not body.strip():
+            return MalformedAt("the body is empty; send a JSON value", 0)
+        return MalformedAt("the body is no JSON: it ends too early, or holds half a surrogate pair", len(body))
+    position = int(found[1])
+    line = body.count(b"\n", 0, position) + 1
+    column = position - (body.rfind(b"\n", 0, position) + 1) + 1
+    reason = said.replace(found[0], "").removeprefix("JSON is malformed: ")
+    return MalformedAt(f"the body is no JSON: {reason} in line {line}, column {column}", position)
+
+
+def explained(said: str, fields: Iterable[str] = ()) -> Invalid:
+    """What msgspec found wrong, with a pointer to it."""
+    unknown = _UNKNOWN.fullmatch(said)
+    if unknown is not None:
+        name, pointer = unknown[1], _pointer(unknown[2])
+        return Invalid(
+            _unknown(name, fields if not pointer else ()), pointer=f"{pointer}/{_escaped(name)}", code="field_unknown"
+        )
+    missing = _MISSING.fullmatch(said)
+    if missing is not None:
+        return Invalid(f"{missing[1]} is missing", pointer=f"{_pointer(missing[2])}/{_escaped(missing[1])}")
+    elsewhere = _ELSEWHERE.fullmatch(said)
+    if elsewhere is None:
+        return Invalid(_sentence(said), pointer="")
+    return Invalid(_sentence(elsewhere[1]), pointer=_pointer(elsewhere[3]))
+
+
+def _sentence(said: str) -> str:
+    said = said.replace("`", "")
+    return said[:1].lower() + said[1:]
+
+
+def _unknown(name: str, fields: Iterable[str]) -> str:
+    if name in NOT_BUILT:
+        return f"{name} is not supported by this version, and nothing is accepted that would be ignored; leave it out"
+    near = difflib.get_close_matches(name[:100], list(fields), n=1)
+    advice = f"did you mean {near[0]}?" if near else "leave it out"
+    return f"there is no field {name[:100]!r}; {advice}"
+
+
+def _pointer(path: str | None) -> str:
+    """`$.retry[0].x` as `/retry/0/x`; a key that msgspec does not tell (`[...]`) ends it."""
+    if not path:
+        return ""
+    pointer = ""
+    for name, index in _STEP.findall(path):
+        if not name and not index:
+            break
+        pointer += "/" + (_escaped(name) or index)
+    return pointer
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def field_names(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The names of a body's fields, as they are written."""
+    return struct.__struct_encode_fields__
+
+
+# ------------------------------------------------------------------------------------------ parameters
+
+
+def decode_query(text: bytes, struct: type[T]) -> T:
+    """The query as a value. Unknown and repeated parameters are refused, not ignored. Raises `BadParameter`."""
+    try:
+        pairs = parse_qsl(
+            text.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(text),
+            encoding="utf-8",
+            errors="strict",
+            max_num_fields=PARAMETERS_MAX,
+        )
+    except ValueError:
+        raise BadParameter("the query cannot be read; write it as name=value&name=value", parameter="") from None
+    fields = msgspec.structs.fields(struct)  # type: ignore[arg-type]  # only structs come here
+    many = {field.name for field in fields if _takes(field.type, list)}
+    times = {field.name for field in fields if _takes(field.type, datetime)}
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if "\0" in name or "\0" in value:
+            raise BadParameter("the character U+0000 is in no name and no value of ours", parameter=name[:100])
+        if name in many:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise BadParameter(f"{name} is given twice", parameter=name)
+        elif name in times and not _DATE.match(value):
+            # Read leniently, as parameters are, a bare number would pass for a Unix time.
+            raise BadParameter(f"write {name} as RFC 3339, such as 2027-09-25T10:00:00Z", parameter=name)
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, struct, strict=False)
+    except msgspec.ValidationError as failure:
+        refusal = explained(str(failure), field_names(struct))  # type: ignore[arg-type]  # only structs come here
+        name = (refusal.pointer or "").removeprefix("/").split("/")[0]
+        detail = refusal.detail.replace("there is no field", "there is no parameter")
+        raise BadParameter(detail, parameter=name) from None
+
+
+def _takes(kind: object, wanted: type) -> bool:
+    """Whether an annotation comes down to `wanted`, through `Annotated` and unions."""
+    if kind is wanted or get_origin(kind) is wanted:
+        return True
+    return any(_takes(part, wanted) for part in get_args(kind) if get_origin(kind) is not list)

@@ -1,0 +1,12 @@
+"""Every route, by what it is about."""
+
+from __future__ import annotations
+
+from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources.jobs import JOBS
+from tickwise.api.resources.runs import RUNS
+from tickwise.api.resources.tasks import TASKS
+
+RESOURCES: tuple[Endpoint, ...] = (*JOBS, *RUNS, *TASKS)
+
+__all__ = ["RESOURCES"]

@@ -1,0 +1,424 @@
+"""`/jobs`: create, list, change, cancel, pause, resume, run now, preview."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.api.endpoint import (
+    BATCH_BYTES_MAX,
+    Answer,
+    Call,
+    Endpoint,
+    answer,
+    cursor_id,
+    given,
+    given_instant,
+    page_links,
+    replayed,
+)
+from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body
+from tickwise.api.problems import BadParameter, BatchRefused, Headers, problem_of
+from tickwise.api.reading import decode, field_names
+from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
+from tickwise.api.wire import (
+    API,
+    BatchView,
+    ChangeView,
+    JobCreated,
+    JobView,
+    PreviewView,
+    ResultView,
+    RunDemanded,
+    RunView,
+    StatusView,
+    change_view,
+    job_view,
+    preview_view,
+    run_view,
+)
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.store import JobQuery, JobRow, Replay
+from tickwise.roles.control import (
+    Change,
+    JobBody,
+    PauseBody,
+    PreviewBody,
+    ResumeBody,
+    RunNowBody,
+    Submitted,
+    Verdict,
+)
+
+Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
+Cursor = Annotated[
+    str, Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before.")
+]
+Time = Annotated[datetime, Meta(tz=True)]
+_VERSION = re.compile(rb'(?:W/)?"(\d{1,18})"')
+
+_pause: Final = msgspec.json.Decoder(PauseBody)
+_resume: Final = msgspec.json.Decoder(ResumeBody)
+_run_now: Final = msgspec.json.Decoder(RunNowBody)
+_preview: Final = msgspec.json.Decoder(PreviewBody)
+
+
+class _Told(msgspec.Struct):
+    """What an answer's headers are made of."""
+
+    job_id: UUID
+    version: int = 0
+
+
+_told: Final = msgspec.json.Decoder(_Told).decode
+
+
+class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A search for jobs; everything given must match."""
+
+    name: Annotated[str, Meta(max_length=200, description="A part of the name, in any case.")] | UnsetType = UNSET
+    key: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    label: Annotated[list[str], Meta(description="name=value; may be given several times.")] = []
+    status: JobStatus | UnsetType = UNSET
+    schedule_type: ScheduleType | UnsetType = UNSET
+    task_kind: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    owner: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    next_run_after: Time | UnsetType = UNSET
+    next_run_before: Time | UnsetType = UNSET
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class BatchQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How a batch is stored."""
+
+    atomic: Annotated[bool, Meta(description="All or none.")] = False
+
+
+class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How a change is made."""
+
+    dry_run: Annotated[bool, Meta(description="Answer the difference in the next 20 fires; change nothing.")] = False
+
+
+class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How far to look, and for whom."""
+
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    viewer_timezone: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+
+
+# ------------------------------------------------------------------------------------------ create
+
+
+async def job_create(call: Call) -> Answer:
+    """One job. The hottest route."""
+    body = job_body(call.body)
+    claim = call.claim
+    if claim is None:
+        done = await call.control.submit(call.principal, body)
+    else:
+        done = await call.control.submit(call.principal, body, lambda made: claim.receipt(_created(made)))
+    if isinstance(done, Replay):
+        return replayed(call, done)
+    return _created(done)
+
+
+def _created(submitted: Submitted) -> Answer:
+    job_id = str(submitted.job_id)
+    headers = _location(job_id)
+    if not submitted.warnings:
+        return Answer(201, b'{"job_id":"%s"}' % job_id.encode(), headers)
+    return answer(201, JobCreated(job_id=submitted.job_id, warnings=submitted.warnings), headers=headers)
+
+
+def _location(job_id: str) -> Headers:
+    return [(b"location", f"{API}/jobs/{job_id}".encode())]
+
+
+def _location_of(body: bytes) -> Headers:
+    """The header that belongs to the answer of a create."""
+    return _location(str(_told(body).job_id))
+
+
+async def jobs_batch(call: Call) -> Answer:
+    """Up to 10,000 jobs."""
+    query: BatchQuery = call.query
+    bodies = await job_bodies(call.body, call.media, call.control.clock)
+    claim = call.claim
+    done = await call.control.submit_many(
+        call.principal,
+        bodies,
+        atomic=query.atomic,
+        receipt_for=None if claim is None else lambda verdicts: claim.receipt(_batch(verdicts)),
+    )
+    if isinstance(done, Replay):
+        return replayed(call, done)
+    if query.atomic and not all(isinstance(verdict, Submitted) for verdict in done):
+        refused = sum(not isinstance(verdict, Submitted) for verdict in done)
+        raise BatchRefused(
+            f"{refused} of {len(done)} jobs cannot be stored, so none was; results says what is wrong with which",
+            [_result(verdict) for verdict in done if not isinstance(verdict, Submitted)]
+            if len(done) == refused
+            else [_result(verdict, stored=False) for verdict in done],
+        )
+    return _batch(done)
+
+
+def _batch(verdicts: Sequence[Verdict]) -> Answer:
+    results = [_result(verdict) for verdict in verdicts]
+    created = sum(result.problem is None for result in results)
+    return answer(200, BatchView(created=created, refused=len(results) - created, results=results))
+
+
+def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
+    if isinstance(verdict, Submitted):
+        if not stored:
+            return ResultView(status=424)
+        return ResultView(status=201, job_id=verdict.job_id, warnings=verdict.warnings)
+    problem, _ = problem_of(verdict)
+    return ResultView(status=problem.status, problem=problem)
+
+
+# ------------------------------------------------------------------------------------------ look up
+
+
+async def _job(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Answer:
+    view = job_view(row, [*await call.control.job_warnings(row), *warnings])
+    return answer(200, view, headers=_etag(row))
+
+
+def _etag(row: JobRow | _Told) -> Headers:
+    return [(b"etag", b'"%d"' % row.version)]
+
+
+def _etag_of(body: bytes) -> Headers:
+    """The header that belongs to the answer of a move."""
+    return _etag(_told(body))
+
+
+async def job_get(call: Call) -> Answer:
+    """One job."""
+    return await _job(call, await call.control.job_get(call.principal, call.uuid("job_id", "job")))
+
+
+async def job_by_key(call: Call) -> Answer:
+    """One job, by its key."""
+    return await _job(call, await call.control.job_by_key(call.principal, call.path_values["key"]))
+
+
+async def jobs_list(call: Call) -> Answer:
+    """A page of jobs, newest first."""
+    said: JobsQuery = call.query
+    labels = {}
+    for label in said.label:
+        name, sign, value = label.partition("=")
+        if not sign or not name:
+            raise BadParameter("write a label as name=value", parameter="label")
+        labels[name] = value
+    rows = await call.control.jobs_list(
+        JobQuery(
+            namespace=call.principal.namespace,
+            name=given(said.name),
+            key=given(said.key),
+            labels=labels,
+            status=given(said.status),
+            schedule_type=given(said.schedule_type),
+            task_kind=given(said.task_kind),
+            owner=given(said.owner),
+            next_run_after=given_instant(said.next_run_after),
+            next_run_before=given_instant(said.next_run_before),
+            before=cursor_id(said.cursor),
+            limit=said.limit + 1,
+        )
+    )
+    page = rows[: said.limit]
+    views = [job_view(row, await call.control.job_warnings(row)) for row in page]
+    last = str(page[-1].job_id) if len(rows) > said.limit else None
+    return answer(200, views, headers=page_links(call, last))
+
+
+async def job_status(call: Call) -> Answer:
+    """The latest run."""
+    job_id = call.uuid("job_id", "job")
+    latest = await call.control.status(call.principal, job_id)
+    return answer(200, StatusView(job_id=job_id, latest_run=None if latest is None else run_view(latest)))
+
+
+async def job_runs(call: Call) -> Answer:
+    """A page of its runs, newest first."""
+    return await runs_page(call, call.uuid("job_id", "job"))
+
+
+# ------------------------------------------------------------------------------------------ change
+
+
+async def job_change(call: Call) -> Answer:
+    """Change the fields that were sent."""
+    query: ChangeQuery = call.query
+    change = await call.control.change(
+        call.principal,
+        call.uuid("job_id", "job"),
+        job_body(call.body),
+        if_version=_if_match(call),
+        dry_run=query.dry_run,
+    )
+    if query.dry_run:
+        return answer(200, change_view(change))
+    return await _job(call, change.row, change.warnings)
+
+
+async def job_upsert(call: Call) -> Answer:
+    """Change the job with this key, or create it."""
+    done = await call.control.upsert(
+        call.principal, call.path_values["key"], job_body(call.body), if_version=_if_match(call)
+    )
+    return await _job(call, done.row, done.warnings) if isinstance(done, Change) else _created(done)
+
+
+def _if_match(call: Call) -> int | None:
+    said = call.headers.get(b"if-match")
+    if said is None or said.strip() == b"*":
+        return None
+    match = _VERSION.fullmatch(said.strip())
+    if match is None:
+        raise BadParameter('write If-Match as the ETag of the job, such as "3"', parameter="If-Match")
+    return int(match[1])
+
+
+async def job_cancel(call: Call) -> Answer:
+    """Cancel it."""
+    job_id, if_version = call.uuid("job_id", "job"), _if_match(call)
+    return await _job(call, await call.control.cancel(call.principal, job_id, if_version=if_version))
+
+
+async def job_pause(call: Call) -> Answer:
+    """Pause it."""
+    body = decode(_pause, call.body or b"{}", field_names(PauseBody))
+    return await _job(call, await call.control.pause(call.principal, call.uuid("job_id", "job"), body))
+
+
+async def job_resume(call: Call) -> Answer:
+    """Resume it."""
+    body = decode(_resume, call.body or b"{}", field_names(ResumeBody))
+    return await _job(call, await call.control.resume(call.principal, call.uuid("job_id", "job"), body))
+
+
+async def job_run_now(call: Call) -> Answer:
+    """Ask for one run."""
+    body = decode(_run_now, call.body or b"{}", field_names(RunNowBody))
+    claim = call.claim
+    done = await call.control.run_now(
+        call.principal,
+        call.uuid("job_id", "job"),
+        body,
+        None if claim is None else lambda run_id: claim.receipt(answer(202, RunDemanded(run_id=run_id))),
+    )
+    if isinstance(done, Replay):
+        return replayed(call, done)
+    return answer(202, RunDemanded(run_id=done))
+
+
+async def job_preview(call: Call) -> Answer:
+    """The next fires of a job."""
+    query: PreviewQuery = call.query
+    preview = await call.control.preview_job(
+        call.principal, call.uuid("job_id", "job"), count=query.count, viewer_timezone=given(query.viewer_timezone)
+    )
+    return answer(200, preview_view(preview))
+
+
+async def schedule_preview(call: Call) -> Answer:
+    """The next fires of a schedule that is not saved."""
+    body = decode(_preview, call.body, field_names(PreviewBody))
+    return answer(200, preview_view(await call.control.preview(body)))
+
+
+JOBS: Final = (
+    Endpoint(
+        method="POST", path=f"{API}/jobs", scope="jobs:write", name="createJob", tag="jobs",
+        summary="Create a job. Answered once it is durable.",
+        handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True,
+        headers_of=_location_of,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/jobs:batch", scope="jobs:write", name="createJobs", tag="jobs",
+        summary="Create up to 10,000 jobs in one transaction.",
+        handler=jobs_batch, body=JobsBody, answers=(BatchView,), query=BatchQuery, media=BATCH_TYPES,
+        body_bytes_max=BATCH_BYTES_MAX, foretold=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/jobs", scope="jobs:read", name="listJobs", tag="jobs",
+        summary="List and search jobs, newest first.",
+        handler=jobs_list, answers=(list[JobView],), query=JobsQuery,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:read", name="getJobByKey", tag="jobs",
+        summary="One job, by its key.", handler=job_by_key, answers=(JobView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="PUT", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:write", name="upsertJob", tag="jobs",
+        summary="Change the job with this key, or create it.",
+        handler=job_upsert, body=JobBody, answers=(JobView, JobCreated), further=(201,), refuses=(404, 409, 412),
+        headers=("If-Match",),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/jobs/{{job_id}}", scope="jobs:read", name="getJob", tag="jobs",
+        summary="One job with every field.", handler=job_get, answers=(JobView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="PUT", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="changeJob", tag="jobs",
+        summary="Change the fields that are sent; a new schedule replaces the old one as a whole and counts from now.",
+        handler=job_change, body=JobBody, answers=(JobView, ChangeView), query=ChangeQuery, refuses=(404, 409, 412),
+        headers=("If-Match",),
+    ),
+    Endpoint(
+        method="DELETE", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="cancelJob", tag="jobs",
+        summary="Cancel a job and ask its running attempt to stop.",
+        handler=job_cancel, answers=(JobView,), refuses=(404, 412), headers=("If-Match",),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/jobs/{{job_id}}/status", scope="runs:read", name="getJobStatus", tag="jobs",
+        summary="The latest run of a job.", handler=job_status, answers=(StatusView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/jobs/{{job_id}}/runs", scope="runs:read", name="listJobRuns", tag="runs",
+        summary="The runs of a job, newest first.",
+        handler=job_runs, answers=(list[RunView],), query=RunsOfJobQuery, refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/jobs/{{job_id}}/runNow", scope="runs:write", name="runJobNow", tag="jobs",
+        summary="Ask for one run beside the schedule.",
+        handler=job_run_now, body=RunNowBody, optional_body=True, answers=(RunDemanded,), status=202,
+        refuses=(404, 409), foretold=True,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/jobs/{{job_id}}/pause", scope="jobs:write", name="pauseJob", tag="jobs",
+        summary="Stop the schedule of a recurring job, for good or until a time.",
+        handler=job_pause, body=PauseBody, optional_body=True, answers=(JobView,), refuses=(404, 409),
+        headers_of=_etag_of,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/jobs/{{job_id}}/resume", scope="jobs:write", name="resumeJob", tag="jobs",
+        summary="Let the schedule go on from now.",
+        handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409),
+        headers_of=_etag_of,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/jobs/{{job_id}}/preview", scope="jobs:read", name="previewJob", tag="schedules",
+        summary="The next fires of a job, in its zone and the viewer's.",
+        handler=job_preview, answers=(PreviewView,), query=PreviewQuery, refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/jobs:preview", scope="jobs:read", name="previewSchedule", tag="schedules",
+        summary="The next fires of a schedule that is not saved.",
+        handler=schedule_preview, body=PreviewBody, answers=(PreviewView,),
+    ),
+)  # fmt: skip

@@ -1,0 +1,180 @@
+"""`/runs`: search, look at, cancel, retry, read logs; and the executors that run them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given, given_instant, page_links, replayed
+from tickwise.api.reading import decode, field_names
+from tickwise.api.wire import (
+    API,
+    ExecutorView,
+    LogView,
+    RunDemanded,
+    RunDetailView,
+    RunStateView,
+    RunView,
+    executor_view,
+    log_view,
+    run_detail_view,
+    run_view,
+)
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import Replay, RunQuery
+from tickwise.roles.control import RunRetryBody
+
+LOG_BYTES_MAX: Final = 4 << 20
+LOG_BYTES_USUAL: Final = 1 << 20
+OFFSET_MAX: Final = 1 << 40
+
+Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
+Cursor = Annotated[
+    str, Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before.")
+]
+Time = Annotated[datetime, Meta(tz=True)]
+States = Annotated[list[RunState], Meta(max_length=8, description="May be given several times.")]
+
+_retry: Final = msgspec.json.Decoder(RunRetryBody)
+
+
+class RunsOfJobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A search among the runs of one job."""
+
+    status: States = []
+    due_after: Time | UnsetType = UNSET
+    due_before: Time | UnsetType = UNSET
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
+    """A search for runs; everything given must match."""
+
+    job_id: UUID | UnsetType = UNSET
+
+
+class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which part of which log."""
+
+    attempt: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+    offset: Annotated[int, Meta(ge=0, le=OFFSET_MAX)] = 0
+    limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] = LOG_BYTES_USUAL
+
+
+async def runs_page(call: Call, job_id: UUID | None) -> Answer:
+    """A page of runs, newest first: of one job, or of all."""
+    said: RunsOfJobQuery = call.query
+    rows = await call.control.runs_list(
+        call.principal,
+        RunQuery(
+            namespace=call.principal.namespace,
+            job_id=job_id,
+            states=said.status,
+            due_after=given_instant(said.due_after),
+            due_before=given_instant(said.due_before),
+            before=cursor_id(said.cursor),
+            limit=said.limit + 1,
+        ),
+        must_exist=not isinstance(said, RunsQuery),
+    )
+    page = rows[: said.limit]
+    last = str(page[-1].run_id) if len(rows) > said.limit else None
+    return answer(200, [run_view(row) for row in page], headers=page_links(call, last))
+
+
+async def runs_list(call: Call) -> Answer:
+    """A page of runs."""
+    return await runs_page(call, given(call.query.job_id))
+
+
+async def run_get(call: Call) -> Answer:
+    """One run."""
+    details = await call.control.run_get(call.principal, call.uuid("run_id", "run"))
+    return answer(200, run_detail_view(details.row, details.attempts, details.warnings))
+
+
+async def run_cancel(call: Call) -> Answer:
+    """Cancel it: 200 if it is over, 202 if its executor was asked."""
+    run_id = call.uuid("run_id", "run")
+    state = await call.control.run_cancel(call.principal, run_id)
+    done = state is RunState.CANCELLED
+    return answer(200 if done else 202, RunStateView(run_id=run_id, status=state))
+
+
+async def run_retry(call: Call) -> Answer:
+    """A new run like it."""
+    body = decode(_retry, call.body or b"{}", field_names(RunRetryBody))
+    claim = call.claim
+    done = await call.control.run_retry(
+        call.principal,
+        call.uuid("run_id", "run"),
+        body,
+        None if claim is None else lambda run_id: claim.receipt(answer(202, RunDemanded(run_id=run_id))),
+    )
+    if isinstance(done, Replay):
+        return replayed(call, done)
+    return answer(202, RunDemanded(run_id=done))
+
+
+async def run_log(call: Call) -> Answer:
+    """A part of a log: as it was written, or as JSON if that is asked for."""
+    query: LogQuery = call.query
+    run_id = call.uuid("run_id", "run")
+    chunk = await call.control.log(
+        call.principal, run_id, attempt=given(query.attempt), offset=query.offset, limit=query.limit
+    )
+    headers = [
+        (b"tickwise-attempt", b"%d" % chunk.attempt),
+        (b"tickwise-next-offset", b"%d" % chunk.next_offset),
+        (b"tickwise-complete", b"true" if chunk.complete else b"false"),
+    ]
+    if call.headers.get(b"accept", b"*/*").strip().lower().startswith(b"application/json"):
+        return answer(200, log_view(run_id, chunk), headers=headers)
+    # What a task wrote is text, whatever it looks like: no browser may take it for a page.
+    headers.append((b"x-content-type-options", b"nosniff"))
+    return Answer(200, chunk.content, headers, b"text/plain; charset=utf-8")
+
+
+async def executors_list(call: Call) -> Answer:
+    """Executors."""
+    return answer(200, [executor_view(row) for row in await call.control.executors()])
+
+
+RUNS: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/runs", scope="runs:read", name="listRuns", tag="runs",
+        summary="Search runs, newest first.", handler=runs_list, answers=(list[RunView],), query=RunsQuery,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/{{run_id}}", scope="runs:read", name="getRun", tag="runs",
+        summary="One run with its attempts and stage times.",
+        handler=run_get, answers=(RunDetailView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/runs/{{run_id}}/cancel", scope="runs:write", name="cancelRun", tag="runs",
+        summary="End a run that waits; ask the executor of one that is held to stop it (202).",
+        handler=run_cancel, answers=(RunStateView,), further=(202,), refuses=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/runs/{{run_id}}/retry", scope="runs:write", name="retryRun", tag="runs",
+        summary="A new run like one that has ended, with its payload or another.",
+        handler=run_retry, body=RunRetryBody, optional_body=True, answers=(RunDemanded,), status=202,
+        refuses=(404, 409), foretold=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/{{run_id}}/logs", scope="runs:read", name="getRunLog", tag="runs",
+        summary="What an attempt wrote, from an offset on; the headers Tickwise-… say how to go on.",
+        handler=run_log, answers=(LogView,), query=LogQuery, refuses=(404,), headers=("Accept",),
+        answer_media=("text/plain", "application/json"),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/executors", scope="executors:read", name="listExecutors", tag="executors",
+        summary="Living executors, and those gone within the last hour.",
+        handler=executors_list, answers=(list[ExecutorView],),
+    ),
+)  # fmt: skip

@@ -1,0 +1,39 @@
+"""The small port of a role without an API: is it alive, can it work, and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tickwise.api.problems import detail_of
+from tickwise.domain.errors import TickwiseError
+
+logger = structlog.get_logger("tickwise.api")
+
+
+def create_health_app(
+    check: Callable[[], Awaitable[None]], render: Callable[[], Awaitable[bytes]], media_type: str
+) -> Starlette:
+    """`check` raises a `TickwiseError` if the role cannot work; `render` gives the metrics as `media_type`."""
+
+    async def livez(_: Request) -> Response:
+        return PlainTextResponse("alive\n")
+
+    async def readyz(_: Request) -> Response:
+        try:
+            await check()
+        except TickwiseError as failure:
+            logger.warning("not_ready", code=failure.code, reason=failure.detail)
+            return PlainTextResponse(f"not ready: {detail_of(failure)}\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def metrics(_: Request) -> Response:
+        return Response(await render(), media_type=media_type)
+
+    routes = {"/livez": livez, "/readyz": readyz, "/metrics": metrics}
+    return Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()])

@@ -1,0 +1,409 @@
+"""What is answered: the views of rows, in the words of SPEC A. Times are RFC 3339, UTC, ending in Z."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
+from tickwise.domain.model import Trigger
+from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask
+from tickwise.roles.control import Change, LogChunk, Preview
+from tickwise.roles.definition import Limits, Retry, decode_definition
+
+API: Final = "/api/v1"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+encode = msgspec.json.Encoder().encode
+
+
+def time_of(instant: float) -> datetime:
+    """An instant as it is written; exact to the microsecond, in any year."""
+    return _EPOCH + timedelta(microseconds=round(instant * 1_000_000))
+
+
+def _time(instant: float | None) -> datetime | None:
+    return None if instant is None else time_of(instant)
+
+
+class JobCreated(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A job that is stored."""
+
+    job_id: UUID
+    warnings: tuple[str, ...] = ()
+
+
+class JobView(msgspec.Struct, kw_only=True):
+    """A job with every field."""
+
+    job_id: UUID
+    namespace: str
+    name: str
+    key: str | None
+    description: str | None
+    labels: Mapping[str, str]
+    owner: str
+    schedule_type: ScheduleType
+    schedule_time: datetime | None
+    cron_expression: str | None
+    interval_seconds: float | None
+    anchor: datetime | None
+    timezone: str
+    task: msgspec.Raw
+    task_id: str | None = msgspec.field(name="taskId")
+    task_version: int | None
+    payload: msgspec.Raw
+    isolation: str
+    queue: str
+    requires: Sequence[str]
+    priority: int
+    timeout_seconds: float | None
+    limits: dict[str, Any]
+    max_retries: int
+    retry: dict[str, Any]
+    status: JobStatus
+    pause_reason: str | None
+    pause_until: datetime | None
+    next_run_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    version: int
+    warnings: Sequence[str]
+
+
+def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
+    """A job as it is answered."""
+    said = decode_definition(row.definition)
+    return JobView(
+        job_id=row.job_id,
+        namespace=row.namespace,
+        name=row.name,
+        key=row.key,
+        description=said.description,
+        labels=row.labels,
+        owner=row.owner,
+        schedule_type=said.schedule_type,
+        schedule_time=_time(said.schedule_time),
+        cron_expression=said.cron_expression,
+        interval_seconds=said.interval_seconds,
+        anchor=_time(said.anchor),
+        timezone=said.timezone,
+        task=said.task,
+        task_id=said.task_id,
+        task_version=said.task_version,
+        payload=said.payload,
+        isolation=said.isolation,
+        queue=row.lane.queue,
+        # Labels with a colon are our own book-keeping: what an executor must be able to run.
+        requires=[label for label in row.lane.requires if ":" not in label],
+        priority=row.lane.priority,
+        timeout_seconds=said.timeout_seconds,
+        limits=_whole(said.limits),
+        max_retries=said.max_retries,
+        retry=_whole(said.retry),
+        status=row.status,
+        pause_reason=row.pause_reason,
+        pause_until=_time(row.pause_until),
+        next_run_at=_time(row.next_run_at),
+        created_at=time_of(row.created_at),
+        updated_at=time_of(row.updated_at),
+        created_by=row.created_by,
+        version=row.version,
+        warnings=warnings,
+    )
+
+
+def _whole(struct: Limits | Retry) -> dict[str, Any]:
+    """With its defaults, which the stored form leaves out."""
+    return msgspec.structs.asdict(struct)
+
+
+class ChangeView(msgspec.Struct, kw_only=True):
+    """What a change would do to the next 20 fires."""
+
+    before: list[datetime]
+    after: list[datetime]
+    removed: list[datetime]
+    added: list[datetime]
+    warnings: Sequence[str]
+
+
+def change_view(change: Change) -> ChangeView:
+    """The difference that a change makes."""
+    return ChangeView(
+        before=[time_of(fire) for fire in change.before],
+        after=[time_of(fire) for fire in change.after],
+        removed=[time_of(fire) for fire in change.removed],
+        added=[time_of(fire) for fire in change.added],
+        warnings=change.warnings,
+    )
+
+
+class AttemptView(msgspec.Struct, kw_only=True):
+    """One attempt of a run."""
+
+    attempt_number: int
+    status: RunState
+    executor_id: str
+    dispatched_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+    reason: str | None
+    error_message: str | None
+    log_url: str
+
+
+class RunView(msgspec.Struct, kw_only=True):
+    """A run."""
+
+    run_id: UUID
+    status: RunState
+    start_time: datetime | None
+    end_time: datetime | None
+    modified_time: datetime
+    attempt_number: int
+    executor_id: str | None
+    error_message: str | None
+    log_url: str | None
+    job_id: UUID
+    trigger: str
+    due_time: datetime
+    queued_time: datetime
+    dispatched_time: datetime | None
+    ready_time: datetime | None
+    reason: str | None
+    result: msgspec.Raw | None
+    failures: int
+    crashes: int
+    retry_of: UUID | None
+
+
+class RunDetailView(RunView, kw_only=True):
+    """A run with all that is known of it."""
+
+    payload: msgspec.Raw | None
+    """Its own payload, if it is not the job's."""
+    attempts: list[AttemptView]
+    warnings: Sequence[str]
+    """Of a run that waits: what nobody has that it needs."""
+
+
+_TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
+
+
+def _run_fields(row: RunRow) -> dict[str, Any]:
+    stages = (row.queued_at, row.dispatched_at, row.started_at, row.ended_at)
+    return {
+        "run_id": row.run_id,
+        "status": row.state,
+        "start_time": _time(row.started_at),
+        "end_time": _time(row.ended_at),
+        "modified_time": time_of(max(stage for stage in stages if stage is not None)),
+        "attempt_number": row.attempt,
+        "executor_id": None if row.executor is None else str(row.executor),
+        "error_message": row.error,
+        "log_url": None if row.attempt == 0 else f"{API}/runs/{row.run_id}/logs",
+        "job_id": row.job_id,
+        "trigger": _TRIGGERS.get(row.trigger, str(row.trigger)),
+        "due_time": time_of(row.due_at),
+        "queued_time": time_of(row.queued_at),
+        "dispatched_time": _time(row.dispatched_at),
+        "ready_time": None if row.state in FINAL else _time(row.ready_at),
+        "reason": row.reason,
+        "result": None if row.result is None else msgspec.Raw(row.result.encode()),
+        "failures": row.failures,
+        "crashes": row.crashes,
+        "retry_of": row.origin,
+    }
+
+
+def run_view(row: RunRow) -> RunView:
+    """A run as it is listed."""
+    return RunView(**_run_fields(row))
+
+
+def run_detail_view(row: RunRow, attempts: Sequence[AttemptRow], warnings: Sequence[str]) -> RunDetailView:
+    """A run as it is answered alone."""
+    return RunDetailView(
+        **_run_fields(row),
+        payload=None if row.definition is None else decode_definition(row.definition).payload,
+        attempts=[_attempt_view(row.run_id, attempt) for attempt in attempts],
+        warnings=warnings,
+    )
+
+
+def _attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
+    return AttemptView(
+        attempt_number=row.attempt,
+        status=row.state,
+        executor_id=str(row.executor),
+        dispatched_time=_time(row.dispatched_at),
+        start_time=_time(row.started_at),
+        end_time=_time(row.ended_at),
+        reason=row.reason,
+        error_message=row.error,
+        log_url=f"{API}/runs/{run}/logs?attempt={row.attempt}",
+    )
+
+
+class StatusView(msgspec.Struct, kw_only=True):
+    """A job's latest run."""
+
+    job_id: UUID
+    latest_run: RunView | None
+
+
+class RunDemanded(msgspec.Struct, kw_only=True):
+    """A run that was asked for."""
+
+    run_id: UUID
+
+
+class RunStateView(msgspec.Struct, kw_only=True):
+    """What a run is now; one that an executor holds is only asked to stop."""
+
+    run_id: UUID
+    status: RunState
+
+
+class ResultView(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became of one job of a batch."""
+
+    status: int
+    job_id: UUID | None = None
+    warnings: tuple[str, ...] = ()
+    problem: Any = None
+
+
+class BatchView(msgspec.Struct, kw_only=True):
+    """What became of a batch, in its order."""
+
+    created: int
+    refused: int
+    results: list[ResultView]
+
+
+class TaskView(msgspec.Struct, kw_only=True):
+    """A stored task."""
+
+    task_id: str = msgspec.field(name="taskId")
+    version: int
+    name: str
+    task: msgspec.Raw
+    digest: str
+    created_by: str
+    created_at: datetime
+
+
+def task_view(row: StoredTask) -> TaskView:
+    """A stored task as it is answered."""
+    return TaskView(
+        task_id=row.task_id,
+        version=row.version,
+        name=row.name,
+        task=msgspec.Raw(row.task.encode()),
+        digest=row.digest,
+        created_by=row.created_by,
+        created_at=time_of(row.created_at),
+    )
+
+
+class FireView(msgspec.Struct, kw_only=True):
+    """One occurrence to come, on three clocks."""
+
+    time: datetime
+    local: datetime
+    viewer: datetime
+    clock_change: bool
+
+
+class PreviewView(msgspec.Struct, kw_only=True):
+    """What a schedule will do."""
+
+    explanation: str
+    timezone: str
+    viewer_timezone: str
+    warnings: tuple[str, ...]
+    fires: list[FireView]
+
+
+def preview_view(preview: Preview) -> PreviewView:
+    """A preview as it is answered."""
+    return PreviewView(
+        explanation=preview.explanation,
+        timezone=preview.schedule.timezone,
+        viewer_timezone=preview.viewer_timezone,
+        warnings=preview.warnings,
+        fires=[
+            FireView(time=time_of(fire.instant), local=fire.local, viewer=fire.viewer, clock_change=fire.clock_change)
+            for fire in preview.fires
+        ],
+    )
+
+
+class LogView(msgspec.Struct, kw_only=True):
+    """A part of a log, as JSON; bytes that are no UTF-8 are replaced."""
+
+    run_id: UUID
+    attempt_number: int
+    offset: int
+    next_offset: int
+    complete: bool
+    text: str
+
+
+def log_view(run: UUID, chunk: LogChunk) -> LogView:
+    """A part of a log as JSON."""
+    return LogView(
+        run_id=run,
+        attempt_number=chunk.attempt,
+        offset=chunk.offset,
+        next_offset=chunk.next_offset,
+        complete=chunk.complete,
+        text=chunk.content.decode(errors="replace"),
+    )
+
+
+class ExecutorView(msgspec.Struct, kw_only=True):
+    """An executor."""
+
+    executor_id: str
+    name: str
+    alive: bool
+    queues: Sequence[str]
+    labels: Sequence[str]
+    functions: Sequence[str]
+    slots: int
+    held: int
+    born_at: datetime
+    lease_until: datetime
+    gone_at: datetime | None
+
+
+def executor_view(row: ExecutorRow) -> ExecutorView:
+    """An executor as it is answered."""
+    return ExecutorView(
+        executor_id=str(row.executor),
+        name=row.name,
+        alive=row.gone_at is None,
+        queues=row.queues,
+        labels=row.labels,
+        functions=row.functions,
+        slots=row.slots,
+        held=row.held,
+        born_at=time_of(row.born_at),
+        lease_until=time_of(row.lease_until),
+        gone_at=_time(row.gone_at),
+    )
+
+
+class Health(msgspec.Struct, kw_only=True):
+    """That all is well."""
+
+    status: str

@@ -1,0 +1,52 @@
+"""`tickwise db …`: the schema of the database."""
+
+from __future__ import annotations
+
+import click
+
+from tickwise.cli.session import Session, json_option
+
+
+@click.group()
+def db() -> None:
+    """Prepare the database, or look at its version.
+
+    The database is that of TICKWISE_DATABASE_URL or the settings files; a local `tickwise up` looks after its own.
+    """
+
+
+_database = click.option(
+    "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
+)
+
+
+@db.command()
+@_database
+@json_option
+@click.pass_obj
+def upgrade(session: Session, database_url: str | None) -> None:
+    """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
+    from tickwise import config, wiring
+
+    revision = wiring.db_upgrade(config.load(session.environ, {"database_url": database_url}))
+    if session.as_json:
+        session.show_json({"revision": revision})
+    else:
+        session.say(f"The schema is at {revision}.")
+
+
+@db.command()
+@_database
+@json_option
+@click.pass_obj
+def status(session: Session, database_url: str | None) -> None:
+    """Show the schema's version, and the one that this program needs."""
+    from tickwise import config, wiring
+
+    found, needed = wiring.db_status(config.load(session.environ, {"database_url": database_url}))
+    if session.as_json:
+        session.show_json({"found": found, "needed": needed, "current": found == needed})
+    elif found == needed:
+        session.say(f"The schema is at {found}, which is what this program needs.")
+    else:
+        session.say(f"The schema is at {found}; this program needs {needed}. Run `tickwise db upgrade`.")

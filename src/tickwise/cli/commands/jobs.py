@@ -1,0 +1,375 @@
+"""`tickwise jobs …`: create, look at and change jobs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import click
+
+from tickwise.cli import moments, output, work
+from tickwise.cli.failures import Exit
+from tickwise.cli.references import job_id as resolve
+from tickwise.cli.session import Session, server_options, utc_option, view_options
+
+_NOT_TO_EDIT = frozenset(
+    {
+        "job_id", "namespace", "task_version", "status", "pause_reason", "pause_until", "created_at", "updated_at",
+        "created_by", "version", "next_run_at", "warnings",
+    }
+)  # fmt: skip
+"""What the server answers of a job and nobody can set."""
+_OF_SCHEDULE = frozenset({"schedule_type", "schedule_time", "cron_expression", "interval_seconds", "anchor"})
+_SHOWN_OF_MANY = 20
+
+
+@click.group()
+def jobs() -> None:
+    """Create, look at and change jobs.
+
+    JOB is a job's id, its key, or its name if only one job has it.
+    """
+
+
+@jobs.command()
+@click.argument("file", default="-")
+@click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
+@server_options
+@click.pass_obj
+def create(session: Session, file: str, atomic: bool) -> int:
+    """Create a job, or a list of jobs, from JSON in FILE (default: stdin)."""
+    body = work.read_json(file, "", "FILE")
+    if isinstance(body, list):
+        return _create_many(session, body, atomic=atomic)
+    if not isinstance(body, dict):
+        raise click.UsageError("a job is a JSON object, several are a list of objects.")
+    created = session.client.job_create(body)
+    if session.as_json:
+        session.show_json(created)
+        return Exit.OK
+    session.say(f"Job {created['job_id']} is stored.")
+    for warning in created.get("warnings") or []:
+        session.note(f"Warning: {warning}")
+    return Exit.OK
+
+
+def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
+    answer = session.client.jobs_create(bodies, atomic=atomic)
+    if session.as_json:
+        session.show_json(answer)
+    else:
+        session.say(f"{answer['created']} of {len(bodies)} jobs are stored.")
+    refused = [(place, each["problem"]) for place, each in enumerate(answer["results"]) if each.get("problem")]
+    for place, problem in refused[:_SHOWN_OF_MANY]:
+        where = f" (at {problem['pointer']})" if problem.get("pointer") else ""
+        session.note(f"Job {place + 1} of the list: {output.safe(problem['detail'])}{where}")
+    if len(refused) > _SHOWN_OF_MANY:
+        session.note(f"… and {len(refused) - _SHOWN_OF_MANY} more.")
+    return Exit.REFUSED if refused else Exit.OK
+
+
+@jobs.command("list")
+@click.option("--name", help="Jobs of this name.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; repeat it for more.")
+@click.option("--status", help="SCHEDULED, PAUSED, COMPLETED, FAILED or CANCELLED.")
+@click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON or INTERVAL.")
+@click.option("--kind", "task_kind", help="python, shell, http, function, …")
+@click.option("--owner", help="Whose job it is.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
+@view_options
+@click.pass_obj
+def list_jobs(session: Session, /, limit: int, everything: bool, labels: tuple[str, ...], **filters: Any) -> None:
+    """List jobs, newest first."""
+    query = {**filters, "label": list(labels) or None, "limit": 500 if everything else min(limit, 500)}
+    for field in ("status", "schedule_type"):
+        query[field] = query[field] and query[field].upper()
+        work.blame(session, f"?{field}", "--type" if field == "schedule_type" else "--status", query[field])
+    pages = session.client.pages("/jobs", query)
+    found = list(islice((job for page in pages for job in page), None if everything else limit))
+    if session.as_json:
+        session.show_json(found)
+        return
+    seen_at = moments.now()
+    rows = [(job["job_id"], job["name"], job["status"], when(job), _next(session, job, seen_at)) for job in found]
+    output.table(
+        session, ("JOB", "NAME", "STATUS", "WHEN", "NEXT RUN"), rows,
+        empty="No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'",
+    )  # fmt: skip
+
+
+def when(job: dict[str, Any]) -> str:
+    """A job's schedule in a few words."""
+    kind = job["schedule_type"]
+    zone = job.get("timezone") or "UTC"
+    if kind == "CRON":
+        return f"{job['cron_expression']}" + (f" ({zone})" if zone != "UTC" else "")
+    if kind == "INTERVAL":
+        return f"every {moments.length(job['interval_seconds'])}"
+    return "once, at once" if kind == "IMMEDIATE" else "once"
+
+
+def _next(session: Session, job: dict[str, Any], seen_at: float) -> str:
+    return session.time(job["next_run_at"], seen_at=seen_at) if job.get("next_run_at") else "–"
+
+
+@jobs.command()
+@click.argument("job")
+@click.option(
+    "--runs", "count", type=click.IntRange(0, 500), default=5, show_default=True, help="How many latest runs."
+)
+@view_options
+@click.pass_obj
+def show(session: Session, job: str, count: int) -> None:
+    """Show a job: its definition, and its latest runs."""
+    identifier = resolve(session, job)
+    found = session.client.job_get(identifier)
+    latest = session.client.job_runs(identifier, limit=count) if count else []
+    if session.as_json:
+        session.show_json({**found, "runs": latest})
+        return
+    output.record(session, _fields(session, found))
+    if latest:
+        from tickwise.cli.commands.runs import run_table
+
+        click.echo()
+        run_table(session, latest, with_job=False)
+
+
+def _fields(session: Session, job: dict[str, Any]) -> dict[str, Any]:
+    """What is worth a line: everything that was said, and what follows from it."""
+    seen_at = moments.now()
+    fields: dict[str, Any] = {"job": job["job_id"], "name": job["name"], "status": job["status"], "when": when(job)}
+    fields["next run"] = session.time(job.get("next_run_at"), seen_at=seen_at)
+    fields["at"] = session.time(job.get("schedule_time"), seen_at=seen_at)
+    fields["task"] = _task_line(job.get("task") or {})
+    shown = {"job_id", "name", "status", "schedule_type", "cron_expression", "interval_seconds", "next_run_at", "task",
+             "schedule_time", "warnings"}  # fmt: skip
+    for name, value in job.items():
+        if name in shown or value in (None, "", [], {}):
+            continue
+        if name.endswith(("_at", "_until")) and isinstance(value, str):
+            value = session.time(value, seen_at=seen_at)
+        fields[name.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    for number, warning in enumerate(job.get("warnings") or [], 1):
+        fields[f"warning {number}"] = warning
+    return fields
+
+
+def _task_line(task: dict[str, Any]) -> str:
+    """A task on one line, its source by its length."""
+    parts = [str(task.get("kind"))]
+    for name, value in task.items():
+        if name == "kind":
+            continue
+        if isinstance(value, str) and ("\n" in value or len(value) > 80):
+            parts.append(f"{name} of {value.count(chr(10)) + 1} lines")
+        else:
+            parts.append(f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    return " ".join(parts)
+
+
+@jobs.command()
+@click.argument("job")
+@work.when_options
+@click.option("--name", help="A new name.")
+@work.payload_options
+@click.option("--queue", help="Another queue.")
+@click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.")
+@click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.")
+@click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer; 0 for never.")
+@click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
+@utc_option
+@server_options
+@click.pass_obj
+def edit(session: Session, /, job: str, **options: Any) -> int:
+    """Change a job: by options, by JSON, or, without either, in your editor.
+
+    A new schedule counts from now and never fires anything in the past.
+    """
+    identifier = resolve(session, job)
+    answer = session.client.request("GET", f"/jobs/{identifier}")
+    changes = _changes(session, options)
+    if not changes:
+        changes = _edited(answer.body)
+    if not changes:
+        session.say("Nothing was changed.")
+        return Exit.OK
+    changed = session.client.job_change(identifier, changes, etag=answer.etag, dry_run=options["dry_run"])
+    if session.as_json:
+        session.show_json(changed)
+        return Exit.OK
+    if options["dry_run"]:
+        _show_difference(session, changed)
+        return Exit.OK
+    session.say(f"Job {identifier} is changed.")
+    if changed.get("next_run_at"):
+        session.say(f"Next run: {session.time(changed['next_run_at'])}")
+    for warning in changed.get("warnings") or []:
+        session.note(f"Warning: {warning}")
+    return Exit.OK
+
+
+def _show_difference(session: Session, difference: dict[str, Any]) -> None:
+    """What a change would do to the next fires."""
+    gone, new = set(difference["removed"]), set(difference["added"])
+    signs = {at: "-" if at in gone else "+" if at in new else " " for at in difference["before"] + difference["after"]}
+    seen_at = moments.now()
+    colour = session.colour(sys.stdout)
+    for at in sorted(signs, key=lambda text: moments.instant(text) or 0.0):
+        style = {"-": "red", "+": "green"}.get(signs[at])
+        click.echo(output.styled(f"{signs[at]} {session.time(at, seen_at=seen_at)}", style, colour))
+    for warning in difference["warnings"]:
+        session.note(f"Warning: {warning}")
+    session.note(f"{len(gone)} fires would go, {len(new)} would come; none in the past. Nothing is changed.")
+
+
+def _changes(session: Session, options: dict[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if options["file"]:
+        read = work.read_json(options["file"], "", "--file")
+        if not isinstance(read, dict):
+            raise click.UsageError("--file must hold a JSON object with the fields to change.")
+        changes |= read
+    when_given = work.When(**{name: options[name] for name in ("now", "at", "in_", "cron", "every", "timezone")})
+    changes |= work.schedule(session, when_given)
+    payload = work.payload(session, options["params"], options["payload"])
+    if payload is not None:
+        changes["payload"] = payload
+    for option, field in (("name", "name"), ("queue", "queue"), ("priority", "priority"), ("retries", "max_retries")):
+        if options[option] is not None:
+            changes[field] = options[option]
+            work.blame(session, f"/{field}", f"--{option}", options[option])
+    if options["timeout"] is not None:
+        changes["timeout_seconds"] = work.duration_seconds("--timeout", options["timeout"]) or None
+        work.blame(session, "/timeout_seconds", "--timeout", options["timeout"])
+    return changes
+
+
+def _edited(job: dict[str, Any]) -> dict[str, Any]:
+    """What was changed in the person's editor."""
+    before = {name: value for name, value in job.items() if name not in _NOT_TO_EDIT}
+    text = click.edit(json.dumps(before, ensure_ascii=False, indent=2) + "\n", extension=".json")
+    if text is None:
+        return {}
+    after = work.read_json(None, text, "what you wrote")
+    if not isinstance(after, dict):
+        raise click.UsageError("a job is a JSON object.")
+    changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    if _OF_SCHEDULE & changes.keys() and after.get("timezone"):
+        # A new schedule without a zone would be one in UTC, and the text says another.
+        changes["timezone"] = after["timezone"]
+    return changes | {name: None for name in before if name not in after and before[name] is not None}
+
+
+@jobs.command()
+@click.argument("job")
+@click.option("--reason", help="Why, for whoever finds it paused.")
+@click.option("--until", metavar="TIME", help="Go on by itself then: '2027-01-31 10:00', 2h.")
+@view_options
+@click.pass_obj
+def pause(session: Session, job: str, reason: str | None, until: str | None) -> None:
+    """Stop a job's schedule; what runs already goes on."""
+    body: dict[str, Any] = {"reason": reason} if reason else {}
+    if until:
+        try:
+            body["until"] = moments.moment(until, session.zone, moments.now()).isoformat()
+        except moments.Unreadable as error:
+            raise click.UsageError(f"--until: {error}") from None
+        work.blame(session, "/until", "--until", until)
+    _moved(session, session.client.job_pause(resolve(session, job), body), "is paused")
+
+
+@jobs.command()
+@click.argument("job")
+@click.option(
+    "--missed", type=click.Choice(["skip", "run_latest", "run_all"]), default="skip", show_default=True,
+    help="What becomes of the times that fell into the pause.",
+)  # fmt: skip
+@view_options
+@click.pass_obj
+def resume(session: Session, job: str, missed: str) -> None:
+    """Let a paused job's schedule go on."""
+    _moved(session, session.client.job_resume(resolve(session, job), {"missed": missed}), "goes on")
+
+
+@jobs.command()
+@click.argument("job")
+@view_options
+@click.pass_obj
+def cancel(session: Session, job: str) -> None:
+    """End a job for good, and ask its running attempt to stop."""
+    _moved(session, session.client.job_cancel(resolve(session, job)), "is cancelled")
+
+
+def _moved(session: Session, job: dict[str, Any], what: str) -> None:
+    if session.as_json:
+        session.show_json(job)
+        return
+    session.say(f"Job {job['job_id']} ({job['name']}) {what}.")
+    if job.get("next_run_at"):
+        session.say(f"Next run: {session.time(job['next_run_at'])}")
+
+
+@jobs.command("run-now")
+@click.argument("job")
+@work.payload_options
+@click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells how.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; the exit code tells how.")
+@view_options
+@click.pass_obj
+def run_now(
+    session: Session, job: str, *, params: tuple[str, ...], payload: str | None, follow: bool, wait: bool
+) -> int:
+    """Run a job once, now, beside its schedule."""
+    given = work.payload(session, params, payload)
+    asked = session.client.job_run_now(resolve(session, job), None if given is None else {"payload": given})
+    from tickwise.cli.commands.runs import told_or_watched
+
+    return told_or_watched(session, asked, follow=follow, wait=wait)
+
+
+@jobs.command()
+@click.argument("job", required=False)
+@work.when_options
+@click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many times to show.")
+@utc_option
+@server_options
+@click.pass_obj
+def preview(session: Session, /, job: str | None, count: int, **options: Any) -> None:
+    """Show when a job will run, or when a schedule would, without saving anything."""
+    when_given = work.When(**options)
+    if (job is None) == (not when_given.given()):
+        raise click.UsageError("name a JOB, or give a schedule such as --cron '*/5 * * * *'.")
+    if job is not None:
+        found = session.client.request("GET", f"/jobs/{resolve(session, job)}/preview", query={"count": count}).body
+    else:
+        body = {**work.schedule(session, when_given), "count": count}
+        found = session.client.request("POST", "/jobs:preview", body=body).body
+    if session.as_json:
+        session.show_json(found)
+        return
+    show_preview(session, found)
+
+
+def show_preview(session: Session, found: dict[str, Any]) -> None:
+    """The fires, with what is worth knowing about them."""
+    session.say(output.safe(found["explanation"]))
+    seen_at = moments.now()
+    rows = [_fire(session, fire, seen_at) for fire in found["fires"]]
+    output.table(
+        session, ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK"), rows, empty="It will never run again."
+    )
+    for warning in found["warnings"]:
+        session.note(f"Warning: {warning}")
+
+
+def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, str, str, str]:
+    at = datetime.fromisoformat(fire["time"]).timestamp()
+    local = datetime.fromisoformat(fire["local"])
+    remark = "the clock is changed on this day" if fire["clock_change"] else ""
+    return moments.absolute(at, session.zone), moments.relative(at, seen_at), f"{local:%a %Y-%m-%d %H:%M:%S}", remark

@@ -1,0 +1,70 @@
+"""`tickwise api`, `scheduler`, `executor`: one role in this process, as many of them as are wanted, anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tickwise.cli.session import Decorated, Session
+
+
+def _database_option(command: Decorated) -> Decorated:
+    return click.option(
+        "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
+    )(command)
+
+
+def _health_option(command: Decorated) -> Decorated:
+    return click.option(
+        "--health-port", type=click.IntRange(0, 65535), help="Serve /livez, /readyz and /metrics there.  [no port]"
+    )(command)
+
+
+def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
+    from tickwise import config, wiring
+
+    settings = config.load(session.environ, flags)
+    start: Callable[[config.Settings], int] = getattr(wiring, f"run_{role}")
+    return start(settings)
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), help="Its port; 0 takes a free one.  [8470]")
+@click.option("--host", help="Address that it listens on.  [127.0.0.1]")
+@_database_option
+@click.pass_obj
+def api(session: Session, /, **flags: Any) -> int:
+    """Serve the REST API.
+
+    Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer.
+    """
+    return _run(session, "api", flags)
+
+
+@click.command()
+@_health_option
+@_database_option
+@click.pass_obj
+def scheduler(session: Session, /, **flags: Any) -> int:
+    """Turn due schedules into runs.
+
+    Until SIGTERM or Ctrl-C. Any number may run at once; none leads.
+    """
+    return _run(session, "scheduler", flags)
+
+
+@click.command()
+@_health_option
+@_database_option
+@click.option("--queues", metavar="NAMES", help="The queues that it serves, with commas between.  [default]")
+@click.option("--labels", metavar="LABELS", help="What it offers to jobs that require it, such as gpu,zone=a.")
+@click.option("--slots", type=click.IntRange(1), help="How many processes of tasks run at once.  [16]")
+@click.pass_obj
+def executor(session: Session, /, **flags: Any) -> int:
+    """Run what is due.
+
+    Until SIGTERM or Ctrl-C; then running tasks are waited for. Any number may run, on any machine.
+    """
+    return _run(session, "executor", flags)

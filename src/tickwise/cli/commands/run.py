@@ -1,0 +1,154 @@
+"""`tickwise run`: from a script on this machine to a job on the server, in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tickwise.cli import work
+from tickwise.cli.failures import Exit
+from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
+from tickwise.cli.session import Session, server_options, utc_option
+
+
+@dataclass(frozen=True, kw_only=True)
+class What:
+    """The options that say what to run; exactly one of the first four."""
+
+    file: str | None
+    shell: str | None
+    http: str | None
+    function: str | None
+    extra: work.Http
+
+    def given(self) -> list[str]:
+        options = {"FILE": self.file, "--shell": self.shell, "--http": self.http, "--function": self.function}
+        return [option for option, value in options.items() if value is not None]
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--shell", metavar="TEXT", help="Run a shell command instead of a file.")
+@click.option("--http", metavar="URL", help="Send an HTTP request instead.")
+@click.option("--function", metavar="NAME", help="Call a registered function instead.")
+@work.when_options
+@click.option("--name", help="What to call the job.  [from the file, command, address or function]")
+@work.payload_options
+@click.option("--method", metavar="METHOD", help="With --http.  [GET]")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
+@click.option("--data", metavar="TEXT", help="With --http: the body.")
+@click.option("--expect", metavar="STATUSES", help="With --http: what counts as success, such as 200,204.  [2xx]")
+@click.option("--queue", help="The queue whose executors run it.  [default]")
+@click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
+@click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.  [3]")
+@click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer: 90s, 1h.  [none]")
+@click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
+@click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells how.")
+@utc_option
+@server_options
+@click.pass_obj
+def run(session: Session, /, **options: Any) -> int:
+    """Run a script, command, request or function: now, later or by schedule.
+
+    \b
+    tickwise run report.py --now --follow
+    tickwise run backup.py --cron '0 3 * * *' --timezone Europe/Berlin --param db=/srv/app.db
+    tickwise run --shell 'df -h' --every 10m
+    tickwise run --http https://example.org/health --in 5m
+    """
+    extra = work.Http(
+        method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
+    )
+    what = What(**{name: options[name] for name in ("file", "shell", "http", "function")}, extra=extra)
+    when = work.When(**{name: options[name] for name in ("now", "at", "in_", "cron", "every", "timezone")})
+    _check(what, when, watched=options["follow"] or options["wait"])
+    # Without a schedule, now: what a person who types `run` expects.
+    body = _body(session, what, work.When(now=True, timezone=when.timezone) if not when.given() else when, options)
+    created = session.client.job_create(body)
+    if not (options["follow"] or options["wait"]):
+        _tell(session, created, body)
+        return Exit.OK
+    return _watch(session, created, body, with_log=options["follow"] and not session.as_json)
+
+
+def _check(what: What, when: work.When, *, watched: bool) -> None:
+    given = what.given()
+    if not given:
+        raise click.UsageError("say what to run: a FILE, --shell, --http or --function.")
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other: a job runs one thing.")
+    http_only = {"--method": what.extra.method, "--header": what.extra.headers, "--data": what.extra.data,
+                 "--expect": what.extra.expect}  # fmt: skip
+    stray = [option for option, value in http_only.items() if value]
+    if stray and what.http is None:
+        raise click.UsageError(f"{' and '.join(stray)} belong to --http.")
+    if watched and when.given() not in ([], ["--now"]):
+        raise click.UsageError(
+            "--follow and --wait go with --now; a later run is watched by `tickwise runs logs -f RUN`."
+        )
+
+
+def _body(session: Session, what: What, when: work.When, options: dict[str, Any]) -> dict[str, Any]:
+    body = {"name": options["name"], **work.schedule(session, when)}
+    name, task = _task(session, what)
+    body["name"] = body["name"] or name
+    body |= task
+    work.blame(session, "/name", "--name", body["name"])
+    payload = work.payload(session, options["params"], options["payload"])
+    if payload is not None:
+        body["payload"] = payload
+    for option, field in (("queue", "queue"), ("priority", "priority"), ("retries", "max_retries")):
+        if options[option] is not None:
+            body[field] = options[option]
+            work.blame(session, f"/{field}", f"--{option}", options[option])
+    if options["timeout"] is not None:
+        body["timeout_seconds"] = work.duration_seconds("--timeout", options["timeout"])
+        work.blame(session, "/timeout_seconds", "--timeout", options["timeout"])
+    return body
+
+
+def _task(session: Session, what: What) -> tuple[str, dict[str, Any]]:
+    """A name for the job, and its `task` or `taskId`."""
+    if what.shell is not None:
+        work.blame(session, "/task", "--shell", what.shell)
+        return work.short_name(what.shell), {"task": {"kind": "shell", "command": what.shell}}
+    if what.http is not None:
+        task = work.http_task(session, what.http, what.extra)
+        work.blame(session, "/task", "--http", what.http)
+        return work.name_of_url(what.http), {"task": task}
+    if what.function is not None:
+        work.blame(session, "/task", "--function", what.function)
+        return work.short_name(what.function), {"task": {"kind": "function", "name": what.function}}
+    script = work.read_script(Path(str(what.file)))
+    return work.short_name(script.path.stem), work.inline_or_stored(session, script)
+
+
+def _tell(session: Session, created: dict[str, Any], body: dict[str, Any]) -> None:
+    if session.as_json:
+        session.show_json(created)
+        return
+    job_id = created["job_id"]
+    session.say(f"Job {job_id} ({body['name']}) is stored.")
+    if body["schedule_type"] == "IMMEDIATE":
+        session.say("It runs now.")
+    else:
+        session.say(f"Next run: {session.time(session.client.job_get(job_id)['next_run_at'])}")
+    for warning in created.get("warnings") or []:
+        session.note(f"Warning: {warning}")
+    session.say(f"Look at it with: tickwise jobs show {job_id}")
+
+
+def _watch(session: Session, created: dict[str, Any], body: dict[str, Any], *, with_log: bool) -> Exit:
+    """Follow the job's only run to its end."""
+    run_id = only_run_id(session, str(created["job_id"]))
+    session.note(f"Job {created['job_id']} ({body['name']}), run {run_id}")
+    for warning in created.get("warnings") or []:
+        session.note(f"Warning: {warning}")
+    ended = Follower(session, run_id, with_log=with_log).follow()
+    session.note(describe_end(ended))
+    if session.as_json:
+        session.show_json(ended)
+    return exit_code(ended)

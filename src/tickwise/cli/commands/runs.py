@@ -1,0 +1,225 @@
+"""`tickwise runs …`: look at runs, read their logs, stop or repeat them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import click
+
+from tickwise.cli import moments, output, work
+from tickwise.cli.failures import Exit
+from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
+from tickwise.cli.references import job_id, run_id
+from tickwise.cli.session import Session, server_options, view_options
+
+_NAMES_MOST = 100
+"""Each is one request of about 3 ms; nobody reads more rows than this at once."""
+
+
+@click.group()
+def runs() -> None:
+    """Look at runs, read their logs, stop or repeat them."""
+
+
+@runs.command("list")
+@click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
+@click.option("--status", "statuses", multiple=True, help="QUEUED, RUNNING, SUCCESS, FAILED, …; repeat it for more.")
+@click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
+@click.option("--until", metavar="TIME", help="Due until then.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
+@view_options
+@click.pass_obj
+def list_runs(
+    session: Session, *, job: str | None, statuses: tuple[str, ...], since: str | None, until: str | None, limit: int
+) -> None:
+    """List runs, newest first."""
+    query: dict[str, Any] = {
+        "job_id": job_id(session, job) if job else None,
+        "status": [status.upper() for status in statuses] or None,
+        "due_after": _past(session, "--since", since),
+        "due_before": _past(session, "--until", until),
+        "limit": min(limit, 500),
+    }
+    for status in statuses:
+        work.blame(session, "?status", "--status", status)
+    found = list(islice((run for page in session.client.pages("/runs", query) for run in page), limit))
+    if session.as_json:
+        session.show_json(found)
+        return
+    run_table(session, found, with_job=job is None)
+
+
+def _past(session: Session, option: str, text: str | None) -> str | None:
+    """A time; a duration is one that long ago."""
+    if text is None:
+        return None
+    at = moments.now()
+    try:
+        try:
+            return moments.moment("0s", None, at - moments.duration_seconds(text)).isoformat()
+        except moments.Unreadable:
+            return moments.moment(text, session.zone, at).isoformat()
+    except moments.Unreadable as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) -> None:
+    """Runs as rows."""
+    seen_at = moments.now()
+    titles = ["RUN", "STATUS", "STARTED", "TOOK", "ATTEMPT", "ERROR"]
+    names = _job_names(session, found) if with_job else {}
+    if with_job:
+        titles.insert(1, "NAME")
+    rows = []
+    for run in found:
+        row = [
+            run["run_id"], run["status"], session.time(run.get("start_time"), seen_at=seen_at), _took(run, seen_at),
+            str(run.get("attempt_number") or ""), _first_line(run.get("error_message")),
+        ]  # fmt: skip
+        if with_job:
+            row.insert(1, names[run["job_id"]])
+        rows.append(row)
+    output.table(session, titles, rows, empty="No runs.")
+
+
+def _job_names(session: Session, found: list[dict[str, Any]]) -> dict[str, str]:
+    """The name of each job; where there are too many to ask for, or it is gone, its id."""
+    from tickwise.sdk.client import ProblemError
+
+    names = {run["job_id"]: str(run["job_id"]) for run in found}
+    for identifier in list(names)[:_NAMES_MOST]:
+        try:
+            names[identifier] = session.client.job_get(identifier)["name"]
+        except ProblemError as error:
+            if error.status != 404:
+                raise
+    return names
+
+
+def _took(run: dict[str, Any], seen_at: float) -> str:
+    began, ended = moments.instant(run.get("start_time")), moments.instant(run.get("end_time"))
+    if began is None:
+        return ""
+    return moments.length(max(0.0, (seen_at if ended is None else ended) - began))
+
+
+def _first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return "" if not lines else lines[0] + (" …" if len(lines) > 1 else "")
+
+
+@runs.command()
+@click.argument("run")
+@view_options
+@click.pass_obj
+def show(session: Session, run: str) -> None:
+    """Show a run: its times, its attempts, its result."""
+    found = session.client.run_get(run_id(run))
+    if session.as_json:
+        session.show_json(found)
+        return
+    seen_at = moments.now()
+    fields: dict[str, Any] = {}
+    for name, value in found.items():
+        if name in ("attempts", "warnings") or value in (None, "", [], {}):
+            continue
+        if name.endswith(("_time", "_at")) and isinstance(value, str):
+            value = session.time(value, seen_at=seen_at)
+        fields[name.replace("_", " ")] = value if isinstance(value, str) else work.compact(value)
+    for number, warning in enumerate(found.get("warnings") or [], 1):
+        fields[f"warning {number}"] = warning
+    output.record(session, fields)
+    attempts = found.get("attempts") or []
+    if attempts:
+        click.echo()
+        output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "EXECUTOR", "ERROR"), [
+            (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
+             _took(each, seen_at), str(each.get("executor_id") or ""), _first_line(each.get("error_message")))
+            for each in attempts
+        ], empty="")  # fmt: skip
+
+
+@runs.command()
+@click.argument("run")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends; the exit code tells how.")
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")
+@view_options
+@click.pass_obj
+def logs(session: Session, run: str, follow: bool, attempt: int | None) -> int:
+    """Print what a run wrote: its log goes to stdout, remarks about it to stderr."""
+    identifier = run_id(run)
+    if follow:
+        if attempt is not None:
+            raise click.UsageError("--follow shows all attempts; leave --attempt out.")
+        if session.as_json:
+            raise click.UsageError("--follow writes the log as it comes, which is no JSON; leave --json out.")
+        ended = Follower(session, identifier, with_log=True).follow()
+        session.note(describe_end(ended))
+        return exit_code(ended)
+    found = session.client.run_get(identifier)
+    latest = attempt or int(found.get("attempt_number") or 0)
+    content = b"".join(_whole_log(session, identifier, latest)) if latest else b""
+    if session.as_json:
+        text = content.decode(errors="replace")
+        session.show_json({"run_id": identifier, "attempt_number": latest, "status": found["status"], "log": text})
+        return Exit.OK
+    write_bytes(content)
+    if not content:
+        session.note(f"Nothing was written; the run is {found['status']}.")
+    return Exit.OK
+
+
+def _whole_log(session: Session, identifier: str, attempt: int) -> list[bytes]:
+    parts: list[bytes] = []
+    offset = 0
+    while True:
+        part = session.client.run_log(identifier, attempt=attempt, offset=offset)
+        if not part.content:
+            return parts
+        parts.append(part.content)
+        offset = part.next_offset
+
+
+@runs.command()
+@click.argument("run")
+@server_options
+@click.pass_obj
+def cancel(session: Session, run: str) -> None:
+    """Ask a run to stop."""
+    answer = session.client.run_cancel(run_id(run))
+    if session.as_json:
+        session.show_json(answer)
+    else:
+        session.say(f"Run {run} is {answer['status']}." if answer["status"] == "CANCELLED" else f"Run {run} will stop.")
+
+
+@runs.command()
+@click.argument("run")
+@work.payload_options
+@click.option("--follow", "-f", is_flag=True, help="Show the new run's log until it ends; the exit code tells how.")
+@click.option("--wait", is_flag=True, help="Wait until the new run ends; the exit code tells how.")
+@view_options
+@click.pass_obj
+def retry(session: Session, run: str, *, params: tuple[str, ...], payload: str | None, follow: bool, wait: bool) -> int:
+    """Run it again as a new run, with the same payload or another one."""
+    given = work.payload(session, params, payload)
+    asked = session.client.run_retry(run_id(run), None if given is None else {"payload": given})
+    return told_or_watched(session, asked, follow=follow, wait=wait)
+
+
+def told_or_watched(session: Session, asked: dict[str, Any], *, follow: bool, wait: bool) -> Exit:
+    """Name the run that was asked for, or watch it to its end."""
+    identifier = str(asked["run_id"])
+    if not (follow or wait):
+        if session.as_json:
+            session.show_json(asked)
+        else:
+            session.say(f"Run {identifier} is asked for. Its log: tickwise runs logs -f {identifier}")
+        return Exit.OK
+    session.note(f"Run {identifier}")
+    ended = Follower(session, identifier, with_log=follow and not session.as_json).follow()
+    session.note(describe_end(ended))
+    if session.as_json:
+        session.show_json(ended)
+    return exit_code(ended)

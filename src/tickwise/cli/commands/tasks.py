@@ -1,0 +1,95 @@
+"""`tickwise tasks …`: scripts and task definitions kept on the server, each content once."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tickwise.cli import moments, output, work
+from tickwise.cli.session import Session, server_options, view_options
+
+
+@click.group()
+def tasks() -> None:
+    """Keep scripts and task definitions on the server.
+
+    A job names one by its id: {"taskId": "backup", "cron": "0 3 * * *"}.
+    """
+
+
+@tasks.command()
+@click.argument("file")
+@click.option("--id", "task_id", metavar="ID", help="The id by which jobs name it.  [made by the server]")
+@click.option("--name", help="What to call it.  [from the file]")
+@server_options
+@click.pass_obj
+def put(session: Session, file: str, task_id: str | None, name: str | None) -> None:
+    """Store a script, or a task definition (.json), as a new version if it is new."""
+    path = Path(file)
+    if path.suffix == ".json" or file == "-":
+        body = work.read_json(file, "", file)
+        if not isinstance(body, dict):
+            raise click.UsageError(f"{file} must hold a JSON object.")
+        # A whole body of the route, or a bare task: what people copy out of a job.
+        body = {"task": body} if "kind" in body else body
+    else:
+        script = work.read_script(path)
+        work.blame_script(session, script)
+        body = {"task": work.script_task(script)}
+    body |= {field: value for field, value in (("taskId", task_id), ("name", name)) if value is not None}
+    body.setdefault("name", path.stem if file != "-" else "task")
+    work.blame(session, "/taskId", "--id", task_id or "")
+    stored = session.client.task_put(body)
+    if session.as_json:
+        session.show_json(stored)
+        return
+    session.say(f"Task {stored['taskId']} is stored as version {stored['version']}.")
+    session.say(f'A job names it like this: {{"taskId": "{stored["taskId"]}", "cron": "0 3 * * *"}}')
+
+
+@tasks.command("list")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@view_options
+@click.pass_obj
+def list_tasks(session: Session, limit: int) -> None:
+    """List the newest version of each stored task."""
+    pages = session.client.pages("/tasks", {"limit": min(limit, 500)})
+    found = list(islice((task for page in pages for task in page), limit))
+    if session.as_json:
+        session.show_json(found)
+        return
+    seen_at = moments.now()
+    rows = [
+        (task["taskId"], task["name"], str(task["version"]), session.time(task["created_at"], seen_at=seen_at))
+        for task in found
+    ]
+    output.table(
+        session, ("TASK", "NAME", "VERSION", "STORED"), rows, empty="No tasks are stored: tickwise tasks put SCRIPT"
+    )
+
+
+@tasks.command()
+@click.argument("task")
+@view_options
+@click.pass_obj
+def show(session: Session, task: str) -> None:
+    """Show a stored task."""
+    found: dict[str, Any] = session.client.task_get(task)
+    if session.as_json:
+        session.show_json(found)
+        return
+    fields = {
+        name.replace("_", " "): session.time(value) if name == "created_at" else value
+        for name, value in found.items()
+        if name != "task"
+    }
+    definition = dict(found["task"])
+    source = definition.pop("source", None)
+    fields["task"] = work.compact(definition)
+    output.record(session, fields)
+    if source:
+        click.echo()
+        click.echo("\n".join(output.safe(line.replace("\t", "    ")) for line in source.splitlines()))

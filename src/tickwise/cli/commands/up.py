@@ -1,0 +1,214 @@
+"""`tickwise up` and `tickwise down`: the whole of Tickwise on this machine.
+
+In the foreground `up` is the product's own process. In the background it is the same process, started apart from
+this terminal; its data folder holds what both commands need to find it:
+
+    <data dir>/client.json     address, key and pid, written by the running `up`, gone after a clean stop
+    <data dir>/log/up.log      what it prints
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tickwise.cli import moments
+from tickwise.cli.connection import CLIENT_FILE, Local, default_data_dir, read_local
+from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.session import Session, data_dir_option, json_option
+
+_READY_SECONDS_MOST: Final = 120.0
+"""A first start makes a database; a slow disk may take most of a minute for that."""
+_STOP_SECONDS_MOST: Final = 90.0
+"""Longer than `up` gives running tasks before it stops them (`drain_seconds`), by default."""
+_LOOK_SECONDS: Final = 0.1
+_LAST_LINES: Final = 15
+
+
+def _folder(session: Session) -> Path:
+    if session.data_dir:
+        return Path(session.data_dir).expanduser().absolute()
+    return default_data_dir(session.environ)
+
+
+@click.command()
+@data_dir_option
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of the API; 0 takes a free one.  [8470]")
+@click.option("--host", help="Address that the API listens on.  [127.0.0.1]")
+@click.option("--database", metavar="URL", help="Use this PostgreSQL instead of an embedded one.")
+@click.option("--background", is_flag=True, help="Start it apart from this terminal, and return when it is ready.")
+@json_option
+@click.pass_obj
+def up(session: Session, port: int | None, host: str | None, database: str | None, background: bool) -> int:
+    """Run everything on this machine: API, scheduler, executor, database.
+
+    In the foreground until Ctrl-C, unless --background is given. The data stays in the data folder.
+    """
+    from tickwise import config
+
+    flags = {"data_dir": session.data_dir, "port": port, "host": host, "database_url": database}
+    # Also for the background: what is wrong is said here, not in a log file.
+    settings = config.load(session.environ, flags)
+    local = running_up(settings.data_dir)
+    if not background:
+        if local is not None:
+            raise Failure(
+                f"Tickwise runs on {settings.data_dir} already: {local.url}, process {local.pid}.", Exit.MISCONFIGURED,
+                advice="Use that one, stop it with `tickwise down`, or choose another --data-dir and --port.",
+            )  # fmt: skip
+        from tickwise import wiring
+
+        return wiring.run_up(settings)
+    if local is not None:
+        _tell(session, local, settings.data_dir, "Tickwise is up already.")
+        return Exit.OK
+    started = _start(settings.data_dir, {"--port": port, "--host": host, "--database": database})
+    _tell(session, started, settings.data_dir, "Tickwise is up.")
+    return Exit.OK
+
+
+def _tell(session: Session, local: Local, data_dir: Path, first: str) -> None:
+    if session.as_json:
+        facts: dict[str, Any] = {
+            "url": local.url,
+            "data_dir": str(data_dir),
+            "log": str(_log(data_dir)),
+            "pid": local.pid,
+        }
+        session.show_json(facts)
+        return
+    session.say(first)
+    session.say(f"  address      {local.url}")
+    session.say(f"  data folder  {data_dir}")
+    session.say(f"  log file     {_log(data_dir)}")
+    session.say(f"  process      {local.pid}")
+    session.say(f"  admin key    in {data_dir / CLIENT_FILE}; the command line finds it by itself")
+
+
+def _log(data_dir: Path) -> Path:
+    return data_dir / "log" / "up.log"
+
+
+def running_up(data_dir: Path) -> Local | None:
+    """What runs on this data folder, if the process that wrote its file is alive and is an `up`."""
+    local = read_local(data_dir)
+    return local if local is not None and _process(local) is not None else None
+
+
+def _process(local: Local) -> Any:
+    """The process of this `up`, None if it is gone: its number may belong to another one by now."""
+    import psutil
+
+    try:
+        process = psutil.Process(local.pid)
+        words = process.cmdline()
+        alive = process.status() != psutil.STATUS_ZOMBIE
+        # It wrote the file, so it is older than it; a second, because both clocks are coarse.
+        older = process.create_time() <= local.written_at + 1.0
+    except (psutil.Error, ValueError):
+        return None
+    ours = "up" in words and any("tickwise" in word for word in words)
+    return process if alive and older and ours else None
+
+
+def _start(data_dir: Path, options: dict[str, Any]) -> Local:
+    """Start a detached `up` and wait until it serves. Raises `Failure` with its last words if it does not."""
+    log = _log(data_dir)
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Only for this user: the first admin key is printed into it.
+        output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+    except OSError as error:
+        raise Failure(
+            f"{log.parent} cannot be written: {error.strerror}.",
+            Exit.MISCONFIGURED,
+            advice="Choose another: --data-dir.",
+        ) from None
+    command = [sys.executable, "-m", "tickwise", "up", "--data-dir", str(data_dir)]
+    for option, value in options.items():
+        if value is not None:
+            command += [option, str(value)]
+    with output:
+        begin = output.seek(0, os.SEEK_END)
+        # A session of its own: neither this terminal's Ctrl-C nor its end reaches it.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/"
+        )
+    return _await_ready(process, data_dir, begin)
+
+
+def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, log_begin: int) -> Local:
+    from tickwise.sdk.client import Client
+
+    until = moments.monotonic() + _READY_SECONDS_MOST
+    while moments.monotonic() < until:
+        local = read_local(data_dir)
+        if local is not None and local.pid == process.pid:
+            with Client(local.url, local.key) as client:
+                if client.ready():
+                    return local
+        if process.poll() is not None:
+            raise Failure(
+                "it did not start; its last words were:", Exit.MISCONFIGURED, advice=_last_words(data_dir, log_begin)
+            )
+        moments.pause(_LOOK_SECONDS)
+    process.terminate()
+    raise Failure(
+        f"it was not ready after {_READY_SECONDS_MOST:.0f} s, and was stopped; its last words were:",
+        Exit.MISCONFIGURED, advice=_last_words(data_dir, log_begin),
+    )  # fmt: skip
+
+
+def _last_words(data_dir: Path, log_begin: int) -> str:
+    """The end of what this start has written."""
+    with _log(data_dir).open("rb") as log:
+        log.seek(log_begin)
+        lines = log.read().decode(errors="replace").splitlines()
+    return "\n".join(f"  {line}" for line in lines[-_LAST_LINES:]) or f"  (nothing; see {_log(data_dir)})"
+
+
+@click.command()
+@data_dir_option
+@json_option
+@click.pass_obj
+def down(session: Session) -> None:
+    """Stop what `up --background` started; the data stays.
+
+    Waits until it has ended; running tasks are waited for first.
+    """
+    import psutil
+
+    data_dir = _folder(session)
+    local = read_local(data_dir)
+    process = None if local is None else _process(local)
+    if local is None or process is None:
+        _stopped(session, data_dir, f"Nothing runs on {data_dir}.", None)
+        return
+    try:
+        process.terminate()
+        process.wait(_STOP_SECONDS_MOST)
+    except psutil.NoSuchProcess:
+        pass
+    except psutil.AccessDenied:
+        raise Failure(
+            f"process {local.pid} belongs to another user.", Exit.REFUSED, advice="Stop it as the user who started it."
+        ) from None
+    except psutil.TimeoutExpired:
+        raise Failure(
+            f"process {local.pid} was asked to stop and still runs after {_STOP_SECONDS_MOST:.0f} s.",
+            Exit.MISCONFIGURED,
+            advice=f"It may be waiting for running tasks; see {_log(data_dir)}. Call `tickwise down` again to wait on.",
+        ) from None
+    _stopped(session, data_dir, "Tickwise is stopped; the data stays.", local.pid)
+
+
+def _stopped(session: Session, data_dir: Path, text: str, pid: int | None) -> None:
+    if session.as_json:
+        session.show_json({"data_dir": str(data_dir), "stopped": pid})
+    else:
+        session.say(text)

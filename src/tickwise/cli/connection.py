@@ -1,0 +1,92 @@
+"""Finds the server and the key: as told, else the `tickwise up` of this machine.
+
+    --url, --key  >  TICKWISE_URL, TICKWISE_API_KEY  >  <data dir>/client.json, which a local `up` writes
+
+The file is readable only by who started it, so on a laptop there is no key to paste, and on a shared machine
+nobody gets one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tickwise.cli.failures import Exit, Failure
+
+CLIENT_FILE = "client.json"
+
+
+@dataclass(frozen=True)
+class Local:
+    """What a running `up` wrote down about itself."""
+
+    url: str
+    key: str | None
+    pid: int
+    written_at: float
+    """When, by the file system's clock."""
+    database_url: str | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to send requests."""
+
+    url: str
+    key: str | None
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """The data folder that a local `up` with the same environment uses."""
+    from tickwise import config
+
+    return config.load(environ).data_dir
+
+
+def read_local(data_dir: Path) -> Local | None:
+    """What the `up` of this data folder wrote; None if there is none, whole or readable."""
+    path = data_dir / CLIENT_FILE
+    try:
+        written_at = path.stat().st_mtime
+        value: Any = json.loads(path.read_text(encoding="utf-8"))
+    except PermissionError:
+        raise Failure(
+            f"{path} may not be read by you: another user started this Tickwise.",
+            Exit.UNREACHABLE,
+            advice="Give its address and a key of your own: --url and --key, or TICKWISE_URL and TICKWISE_API_KEY.",
+        ) from None
+    except (OSError, ValueError):
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("url"), str):
+        return None
+    pid, database_url = value.get("pid"), value.get("database_url")
+    return Local(
+        value["url"], value.get("key"), pid if isinstance(pid, int) else 0, written_at,
+        database_url if isinstance(database_url, str) else None,
+    )  # fmt: skip
+
+
+def find(*, url: str | None, key: str | None, data_dir: str | None, environ: Mapping[str, str]) -> Target:
+    """The server to talk to. Raises `Failure` with how to start or name one if there is none."""
+    url = url or environ.get("TICKWISE_URL") or None
+    key = key or environ.get("TICKWISE_API_KEY") or None
+    if url and key:
+        return Target(url, key)
+    folder = Path(data_dir).expanduser().absolute() if data_dir else default_data_dir(environ)
+    local = read_local(folder)
+    if local is None:
+        if url:
+            return Target(url, key)
+        raise Failure(
+            "there is no Tickwise running on this machine that I can find.",
+            Exit.UNREACHABLE,
+            advice=f"Start one with `tickwise up` (looked in {folder}), or name one: --url and --key, "
+            "or TICKWISE_URL and TICKWISE_API_KEY.",
+        )
+    if url and url.rstrip("/") != local.url.rstrip("/"):
+        # The local key is for the local server only; another one must not even see it.
+        return Target(url, key)
+    return Target(url or local.url, key or local.key)

@@ -1,0 +1,140 @@
+"""Follow a run: its log as it is written, until it has ended.
+
+    log ──► stdout, byte for byte      what happens to the run ──► stderr
+
+so that `tickwise runs logs -f RUN > file` holds what the task wrote and nothing else. A server that goes away in
+between is waited for: what was written meanwhile is not lost.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwise.cli import moments
+from tickwise.cli.failures import Exit, Failure
+
+if TYPE_CHECKING:
+    from tickwise.cli.session import Session
+
+FINAL: Final = frozenset({"SUCCESS", "FAILED", "CANCELLED", "SKIPPED"})
+_LOOK_SECONDS_LEAST: Final = 0.1
+_LOOK_SECONDS_MOST: Final = 1.0
+_AWAY_SECONDS_MOST: Final = 120.0
+_APPEARS_SECONDS_MOST: Final = 10.0
+_SAID_WAITING_AFTER_SECONDS: Final = 3.0
+
+
+def exit_code(run: dict[str, Any]) -> Exit:
+    """How a command that waited for this run ends."""
+    return Exit.OK if run["status"] == "SUCCESS" else Exit.JOB_FAILED
+
+
+def describe_end(run: dict[str, Any]) -> str:
+    """One line on how it ended."""
+    began, ended = moments.instant(run.get("start_time")), moments.instant(run.get("end_time"))
+    took = f" after {moments.length(ended - began)}" if began is not None and ended is not None else ""
+    attempts = run.get("attempt_number") or 1
+    tries = f" at attempt {attempts}" if attempts > 1 else ""
+    why = f": {run['error_message']}" if run.get("error_message") else ""
+    return f"{run['status']}{took}{tries}{why}"
+
+
+def only_run_id(session: Session, job_id: str) -> str:
+    """The run of a job that was created to run now. Its row is there with the job's, or a moment later."""
+    until = moments.monotonic() + _APPEARS_SECONDS_MOST
+    while True:
+        found = session.client.job_runs(job_id, limit=1)
+        if found:
+            return str(found[0]["run_id"])
+        if moments.monotonic() > until:
+            raise Failure(f"job {job_id} is stored, but has no run yet.", Exit.UNREACHABLE)
+        moments.pause(_LOOK_SECONDS_LEAST)
+
+
+class Follower:
+    """Watches one run."""
+
+    def __init__(self, session: Session, run_id: str, *, with_log: bool) -> None:
+        self._session = session
+        self._run_id = run_id
+        self._with_log = with_log
+        self._attempt = 0
+        self._offset = 0
+        self._began_at = moments.monotonic()
+        self._said_waiting = False
+        self._seen = False
+        self._away_since: float | None = None
+
+    def follow(self) -> dict[str, Any]:
+        """Until it has ended; answers the run as it is then."""
+        from tickwise.sdk.client import Unreachable
+
+        pause_seconds = _LOOK_SECONDS_LEAST
+        while True:
+            try:
+                run, wrote = self._look()
+            except Unreachable as error:
+                self._endure(error)
+                pause_seconds = _LOOK_SECONDS_MOST
+            else:
+                self._away_since = None
+                if run["status"] in FINAL:
+                    return run
+                self._say_waiting(run)
+                pause_seconds = _LOOK_SECONDS_LEAST if wrote else min(pause_seconds * 1.5, _LOOK_SECONDS_MOST)
+            moments.pause(pause_seconds)
+
+    def _look(self) -> tuple[dict[str, Any], bool]:
+        """The run as it is, and whether its log had anything new."""
+        # The run is read before its log: what is final here has its whole log in the read that follows.
+        run = self._session.client.run_get(self._run_id)
+        self._seen = True
+        return run, self._with_log and self._read_log(run)
+
+    def _endure(self, error: Exception) -> None:
+        """A server that was there may come back: a restart takes seconds. One that never was is not waited for."""
+        at = moments.monotonic()
+        if not self._seen or (self._away_since is not None and at - self._away_since > _AWAY_SECONDS_MOST):
+            raise error
+        if self._away_since is None:
+            self._away_since = at
+            self._session.note(f"The server is away, waiting for it ({error}) …")
+
+    def _read_log(self, run: dict[str, Any]) -> bool:
+        """Write what is new; whether there was anything."""
+        wrote = False
+        latest = int(run.get("attempt_number") or 0)
+        for attempt in range(max(1, self._attempt), latest + 1):
+            if attempt != self._attempt:
+                if attempt > 1:
+                    self._session.note(f"── attempt {attempt} ──")
+                self._attempt, self._offset = attempt, 0
+            wrote = self._read_attempt() or wrote
+        return wrote
+
+    def _read_attempt(self) -> bool:
+        wrote = False
+        while True:
+            part = self._session.client.run_log(self._run_id, attempt=self._attempt, offset=self._offset)
+            if not part.content:
+                return wrote
+            write_bytes(part.content)
+            self._offset = part.next_offset
+            wrote = True
+
+    def _say_waiting(self, run: dict[str, Any]) -> None:
+        """Once, when it takes long: why nothing seems to happen."""
+        waited = moments.monotonic() - self._began_at
+        if self._said_waiting or waited < _SAID_WAITING_AFTER_SECONDS or run["status"] not in {"QUEUED", "RETRYING"}:
+            return
+        self._said_waiting = True
+        reasons = "; ".join(run.get("warnings") or [])
+        self._session.note(f"Still {run['status']}{': ' + reasons if reasons else '; waiting for an executor'} …")
+
+
+def write_bytes(content: bytes) -> None:
+    """To stdout as it is; a task's output need not be text."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()

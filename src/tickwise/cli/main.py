@@ -1,0 +1,186 @@
+"""The root of the command line: names and summaries of all commands, loaded only when one is called.
+
+`main` is the only place where errors become exit codes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import click
+
+from tickwise.cli.failures import Blame, Exit, Failure, debugging, explain_problem, show, show_json
+from tickwise.cli.session import Session, server_options
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and the line that the help shows without loading it."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, Entry]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sections = sections
+        self.entries = {name: entry for section in sections.values() for name, entry in section.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        entry = self.entries.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"tickwise.cli.commands.{entry.module}")
+        return cast(click.Command, getattr(module, entry.attribute))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; a name that is close to one of ours is said."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            # Click looks for near names among the loaded commands, and ours are not.
+            raise click.NoSuchCommand(error.command_name, possibilities=self.entries, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        for title, section in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.summary) for name, entry in section.items()])
+
+
+SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+    "Start here": {
+        "up": Entry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
+        "down": Entry("up", "down", "Stop what `up --background` started; the data stays."),
+        "run": Entry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
+    },
+    "Jobs and runs": {
+        "jobs": Entry("jobs", "jobs", "Create, look at and change jobs."),
+        "runs": Entry("runs", "runs", "Look at runs, read their logs, stop or repeat them."),
+        "tasks": Entry("tasks", "tasks", "Keep scripts and task definitions on the server."),
+    },
+    "Parts, one process each": {
+        "api": Entry("roles", "api", "Serve the REST API."),
+        "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),
+        "executor": Entry("roles", "executor", "Run what is due."),
+        "db": Entry("database", "db", "Prepare the database, or look at its version."),
+    },
+    "Tools": {
+        "doctor": Entry("doctor", "doctor", "Check this set-up and say what to do."),
+        "config": Entry("configuration", "config", "Show the settings in force and where each came from."),
+        "bench": Entry("bench", "bench", "Measure a running server with jobs that do nothing."),
+        "completion": Entry("completion", "completion", "Print the completion script for a shell."),
+        "version": Entry("version", "version", "Print the version."),
+    },
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 ok, 1 the run failed, 2 usage, 3 unreachable, 4 refused, 5 not found, 6 cannot start, "
+    "130 interrupted.  TICKWISE_DEBUG=1 shows tracebacks.",
+)
+@click.version_option(package_name="tickwise", prog_name="tickwise", message="%(prog)s %(version)s")
+@server_options
+def root() -> None:
+    """Tickwise runs your scripts, commands, requests and functions on time, at least once."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    session = Session()
+    try:
+        result = root.main(
+            list(sys.argv[1:] if arguments is None else arguments),
+            prog_name="tickwise", standalone_mode=False, obj=session,
+        )  # fmt: skip
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`tickwise runs list | head`). Python would complain once more when
+        # it closes stdout at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except (KeyboardInterrupt, click.Abort):
+        click.echo(err=True)
+        return Exit.INTERRUPTED
+    except Exception as error:  # noqa: BLE001  # the last stop: whatever it is becomes a message and an exit code
+        if debugging():
+            import traceback
+
+            traceback.print_exc()
+        return report(error, session)
+    finally:
+        session.close()
+    return result if isinstance(result, int) else Exit.OK
+
+
+def report(error: Exception, session: Session) -> Exit:
+    """Say what happened, and with which exit code the program ends."""
+    if isinstance(error, click.ClickException):
+        error.show()
+        if session.as_json:
+            show_json({"code": "usage", "detail": error.format_message()})
+        return Exit.USAGE
+    if isinstance(error, Failure):
+        return _told(
+            session, error.code, {"detail": error.detail}, error.detail, [error.advice] if error.advice else []
+        )
+    # Only a command that reached the server has loaded the client, and only one that loaded the core its errors.
+    client = sys.modules.get("tickwise.sdk.client")
+    if client is not None and isinstance(error, client.ClientError):
+        return _client_error(error, client, session)
+    core = sys.modules.get("tickwise.domain.errors")
+    if core is not None and isinstance(error, core.TickwiseError) and not isinstance(error, core.Bug):
+        code = Exit.UNREACHABLE if isinstance(error, core.Unavailable) else Exit.MISCONFIGURED
+        return _told(session, code, {"code": error.code, "detail": error.detail}, error.detail, [])
+    lines = ["This is a bug in Tickwise. Please report it with what TICKWISE_DEBUG=1 shows."]
+    return _told(session, Exit.BUG, {"code": "bug"}, f"{type(error).__name__}: {error}", lines)
+
+
+def _client_error(error: Any, client: Any, session: Session) -> Exit:
+    if isinstance(error, client.Unreachable):
+        lines = []
+        if error.status is None:
+            lines = ["Is it running? Start one on this machine with `tickwise up`; `tickwise doctor` looks closer."]
+        elif error.request_id is not None:
+            lines = [f"The server's log tells more of request {error.request_id}."]
+        return _told(session, Exit.UNREACHABLE, {"code": "unreachable", "detail": error.detail}, error.detail, lines)
+    if isinstance(error, client.ProblemError):
+        lines = explain_problem(error.problem, error.detail, session.blame)
+        lines += _advice(error.status)
+        code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
+        if error.status == 413 and not lines:
+            lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
+        return _told(session, code, error.problem, error.detail, lines)
+    return _told(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
+
+
+def _advice(status: int) -> list[str]:
+    if status == 401:
+        return ["  Give a key that this server knows: --key, or TICKWISE_API_KEY."]
+    if status == 412:
+        return ["  Somebody changed it in the meantime: look at it again, then repeat your change."]
+    return []
+
+
+def _told(session: Session, code: Exit, problem: Mapping[str, Any], first: str, lines: list[str]) -> Exit:
+    show(lines, first=first)
+    if session.as_json:
+        show_json(problem)
+    return code
+
+
+__all__ = ["SECTIONS", "Blame", "LazyGroup", "main", "root"]

@@ -1,0 +1,159 @@
+"""What one invocation knows: how to show things, whom to talk to, and what the person said.
+
+Everything that takes time to import is imported where it is used: this module is on the path of `tickwise --help`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tickwise.cli.failures import Blame
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from tickwise.sdk.client import Client
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@dataclass
+class Session:
+    """Filled by the common options, wherever on the line they stand."""
+
+    url: str | None = None
+    key: str | None = None
+    data_dir: str | None = None
+    as_json: bool = False
+    utc: bool = False
+    zone_name: str | None = None
+    blame: Blame = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @cached_property
+    def client(self) -> Client:
+        """A client for the server that was named or found."""
+        from tickwise.cli.connection import find
+        from tickwise.sdk.client import Client
+
+        target = find(url=self.url, key=self.key, data_dir=self.data_dir, environ=self.environ)
+        return Client(target.url, target.key)
+
+    def close(self) -> None:
+        """Give back the connections, if any were made."""
+        client: Client | None = self.__dict__.get("client")
+        if client is not None:
+            client.close()
+
+    @cached_property
+    def zone(self) -> tzinfo | None:
+        """The viewer's zone; None is this machine's, which follows TZ."""
+        if self.utc:
+            from datetime import UTC
+
+            return UTC
+        if self.zone_name is None:
+            return None
+        from tickwise.cli import moments
+
+        try:
+            return moments.zone_named(self.zone_name)
+        except moments.Unreadable as error:
+            raise click.UsageError(f"--timezone: {error}") from None
+
+    def say(self, text: str) -> None:
+        """A message for a person; on stderr when stdout carries JSON."""
+        click.echo(text, err=self.as_json, color=self.colour(sys.stderr if self.as_json else sys.stdout))
+
+    def note(self, text: str) -> None:
+        """A remark beside the result, always on stderr."""
+        click.echo(text, err=True, color=self.colour(sys.stderr))
+
+    def show_json(self, value: Any) -> None:
+        """The one JSON value of the command."""
+        import json
+
+        click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+    def colour(self, stream: Any) -> bool:
+        """Whether to write colours there: on a terminal, unless NO_COLOR forbids it."""
+        return not self.environ.get("NO_COLOR") and stream.isatty()
+
+    def time(self, text: str | None, *, seen_at: float | None = None) -> str:
+        """A time of the API as the viewer reads it: absolute, and how far away."""
+        from tickwise.cli import moments
+
+        at = moments.instant(text)
+        if at is None:
+            return ""
+        seen_at = moments.now() if seen_at is None else seen_at
+        return f"{moments.absolute(at, self.zone)} ({moments.relative(at, seen_at)})"
+
+
+def _remember(attribute: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """An option's value goes to the session, so that it may stand before or after the command's name."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value not in (None, False):
+            setattr(context.ensure_object(Session), attribute, value)
+
+    return keep
+
+
+def json_option(command: Decorated) -> Decorated:
+    """`--json`, for commands that talk to no server."""
+    return click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember("as_json"),
+        help="Write one JSON value to stdout.",
+    )(command)
+
+
+def data_dir_option(command: Decorated) -> Decorated:
+    """`--data-dir`: which local `up` is meant."""
+    return click.option(
+        "--data-dir", metavar="DIR", expose_value=False, callback=_remember("data_dir"),
+        help="The data folder of a local `tickwise up`.",
+    )(command)  # fmt: skip
+
+
+def server_options(command: Decorated) -> Decorated:
+    """`--json`, `--url`, `--key`, `--data-dir`: for every command that talks to a server."""
+    for option in (
+        click.option(
+            "--key", metavar="KEY", expose_value=False, callback=_remember("key"),
+            help="Its API key.  [TICKWISE_API_KEY, or that of a local `up`]",
+        ),
+        click.option(
+            "--url", metavar="URL", expose_value=False, callback=_remember("url"),
+            help="The server's address.  [TICKWISE_URL, or that of a local `up`]",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return json_option(data_dir_option(command))
+
+
+def view_options(command: Decorated) -> Decorated:
+    """Also `--utc` and `--timezone`: for commands that show times."""
+    command = click.option(
+        "--timezone", metavar="ZONE", expose_value=False, callback=_remember("zone_name"),
+        help="Show times in this zone.  [this machine's, or TZ]",
+    )(command)  # fmt: skip
+    command = utc_option(command)
+    return server_options(command)
+
+
+def utc_option(command: Decorated) -> Decorated:
+    """`--utc`: show times in UTC."""
+    return click.option(
+        "--utc", is_flag=True, expose_value=False, callback=_remember("utc"), help="Show times in UTC."
+    )(command)

@@ -1,0 +1,312 @@
+"""From what a person wrote on the command line to the body of a job, remembering what said what.
+
+FILE · --shell · --http · --function   ──► task, name
+--now · --at · --in · --cron · --every ──► the schedule
+--param · --payload                    ──► payload
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+
+from tickwise.cli import moments
+from tickwise.cli.failures import Said
+from tickwise.cli.session import Decorated, Session
+
+INLINE_LIMIT_BYTES: Final = 256 * 1024
+"""A larger script is stored once as a task and named by its id: every run's row would carry it otherwise."""
+
+_SUFFIXES: Final = {".py": "python", ".pyw": "python", ".sh": "shell", ".bash": "shell", ".zsh": "shell"}
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_NAME_MAX: Final = 200
+
+
+@dataclass(frozen=True)
+class Script:
+    """A file to run: its kind, its text, and the interpreter that its first line names."""
+
+    path: Path
+    kind: str
+    source: str
+    interpreter: tuple[str, ...] = ()
+
+
+def read_script(path: Path) -> Script:
+    """Read a file and find out what it is: by its suffix, else by its first line. Raises `click.UsageError`."""
+    if not path.exists():
+        raise click.UsageError(f"there is no file {str(path)!r}.")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise click.UsageError(f"{str(path)!r} is a folder; name the script in it.") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{str(path)!r} is no text; to run a program: --shell {path.absolute()}") from None
+    except OSError as error:
+        raise click.UsageError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    if not source.strip():
+        raise click.UsageError(f"{str(path)!r} is empty.")
+    if path.suffix in {".json", ".yaml", ".yml", ".toml"}:
+        raise click.UsageError(f"{str(path)!r} is no script; a job in JSON goes to `tickwise jobs create {path}`.")
+    interpreter = _shebang(source)
+    program = Path(interpreter[0]).name if interpreter else ""
+    kind = _SUFFIXES.get(path.suffix)
+    if kind is None:
+        kind = "python" if program.startswith("python") else "shell" if program in _SHELLS else None
+    if kind is None:
+        raise click.UsageError(
+            f"what is {str(path)!r}? A Python script ends in .py, a shell script in .sh, or its first line says so "
+            "(#!/usr/bin/env python3). Anything else is run with --shell."
+        )
+    return Script(path, kind, source, interpreter if program in _SHELLS else ())
+
+
+def _shebang(source: str) -> tuple[str, ...]:
+    """The words after `#!`, without `env`."""
+    first = source.split("\n", 1)[0]
+    words = first[2:].split() if first.startswith("#!") else []
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return tuple(words)
+
+
+def script_task(script: Script) -> dict[str, Any]:
+    """The task that runs a script. A shell other than `sh` is called by its name, so that its own syntax works."""
+    if script.kind == "python":
+        return {"kind": "python", "source": script.source}
+    shell = Path(script.interpreter[0]).name if script.interpreter else script.path.suffix.removeprefix(".")
+    if shell in _SHELLS - {"sh"}:
+        return {"kind": "shell", "argv": [shell, *script.interpreter[1:], "-c", script.source, script.path.name]}
+    return {"kind": "shell", "command": script.source}
+
+
+def blame_script(session: Session, script: Script) -> None:
+    """Whatever is wrong with the task is wrong in that file."""
+    for pointer in ("/task", "/task/source", "/task/command", "/task/argv"):
+        blame(session, pointer, str(script.path), script.source)
+
+
+def inline_or_stored(session: Session, script: Script) -> dict[str, Any]:
+    """The task in the job's body; a large one is stored first and named by its id."""
+    task = script_task(script)
+    blame_script(session, script)
+    if len(script.source.encode()) <= INLINE_LIMIT_BYTES:
+        return {"task": task}
+    stored = session.client.task_put({"name": script.path.name, "task": task})
+    session.note(f"{script.path} is large: stored once as task {stored['taskId']}.")
+    return {"taskId": stored["taskId"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Http:
+    """The options that say more of an http task."""
+
+    method: str | None = None
+    headers: Sequence[str] = ()
+    data: str | None = None
+    expect: str | None = None
+
+
+def http_task(session: Session, url: str, extra: Http) -> dict[str, Any]:
+    """The task that sends one request."""
+    task: dict[str, Any] = {"kind": "http", "method": (extra.method or "GET").upper(), "url": url}
+    blame(session, "/task/url", "--http", url)
+    if extra.method:
+        blame(session, "/task/method", "--method", extra.method)
+    if extra.headers:
+        task["headers"] = dict(_split(header, ":", "--header", "Name: value") for header in extra.headers)
+        blame(session, "/task/headers", "--header", extra.headers[-1])
+    if extra.data is not None:
+        task["body"] = extra.data
+        blame(session, "/task/body", "--data", extra.data)
+    if extra.expect is not None:
+        statuses = [status.strip() for status in extra.expect.split(",")]
+        task["expect"] = [int(status) if status.isdecimal() else status for status in statuses]
+        blame(session, "/task/expect", "--expect", extra.expect)
+    return task
+
+
+def _split(text: str, separator: str, option: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
+    if not found or not name.strip():
+        raise click.UsageError(f"{option} {text!r}: write {form}")
+    return name.strip(), value.strip() if separator == ":" else value
+
+
+def blame(session: Session, pointer: str, option: str, text: Any = "") -> None:
+    """Remember what said a field, so that a refusal can point at it."""
+    session.blame[pointer] = Said(option, str(text))
+
+
+def compact(value: Any) -> str:
+    """JSON on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def short_name(text: str) -> str:
+    """A name for a job that was given none."""
+    return " ".join(text.split())[:_NAME_MAX] or "job"
+
+
+def name_of_url(url: str) -> str:
+    parts = urlsplit(url)
+    return short_name((parts.hostname or url) + parts.path.rstrip("/"))
+
+
+# ---------------------------------------------------------------------------------------------------- payload
+
+
+def payload_options(command: Decorated) -> Decorated:
+    """`--param` and `--payload`."""
+    command = click.option("--payload", metavar="JSON", help="The whole payload as JSON, or @FILE (@- is stdin).")(
+        command
+    )
+    return click.option(
+        "--param", "params", multiple=True, metavar="NAME=VALUE",
+        help="One field of the payload; repeat it for more. A value that reads as JSON is one, else it is text.",
+    )(command)  # fmt: skip
+
+
+def payload(session: Session, params: Sequence[str], whole: str | None) -> Any:
+    """The payload that was asked for, None if nothing was said. Raises `click.UsageError`."""
+    if whole is not None and params:
+        raise click.UsageError("--param and --payload exclude each other.")
+    if whole is not None:
+        blame(session, "/payload", "--payload", whole)
+        return read_json(whole[1:] if whole.startswith("@") else None, whole, "--payload")
+    if not params:
+        return None
+    found: dict[str, Any] = {}
+    for param in params:
+        name, value = _split(param, "=", "--param", "NAME=VALUE")
+        if name in found:
+            raise click.UsageError(f"--param {name} is given twice.")
+        found[name] = _value(value)
+        blame(session, f"/payload/{name}", "--param", param)
+        _warn_of_relative_file(session, name, value)
+    blame(session, "/payload", "--param")
+    return found
+
+
+def _value(text: str) -> Any:
+    """JSON if it reads as JSON that a person would write (`30`, `true`, `[1,2]`), else the text itself."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    """NaN and Infinity are no JSON, though Python reads them; as a parameter they are words."""
+    raise ValueError(name)
+
+
+def _warn_of_relative_file(session: Session, name: str, value: str) -> None:
+    path = Path(value)
+    if len(value) < 1000 and "\n" not in value and value and not path.is_absolute() and path.is_file():
+        session.note(
+            f"Note: {value} is a file here, but a job runs in a folder of its own. If the job shall use this file, "
+            f"give its whole path: --param {name}={path.absolute()}"
+        )
+
+
+def read_json(file: str | None, text: str, what: str) -> Any:
+    """A JSON value from a file (`-`: stdin), or from the text itself if `file` is None."""
+    if file is not None:
+        what = "stdin" if file == "-" else file
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"{file} cannot be read: {error}") from None
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        raise click.UsageError(f"{what} is not JSON: {error}") from None
+
+
+# ---------------------------------------------------------------------------------------------------- schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class When:
+    """The options that say when; at most one of them."""
+
+    now: bool = False
+    at: str | None = None
+    in_: str | None = None
+    cron: str | None = None
+    every: str | None = None
+    timezone: str | None = None
+
+    def given(self) -> list[str]:
+        """The options that were given, as they are written."""
+        options = {"--now": self.now, "--at": self.at, "--in": self.in_, "--cron": self.cron, "--every": self.every}
+        return [option for option, value in options.items() if value]
+
+
+def when_options(command: Decorated) -> Decorated:
+    """`--now`, `--at`, `--in`, `--cron`, `--every`, and the job's `--timezone`."""
+    options: list[Callable[[Decorated], Decorated]] = [
+        click.option("--now", is_flag=True, help="Once, now."),
+        click.option("--at", metavar="TIME", help="Once, at a time: '2027-01-31 10:00', 'tomorrow 10:00', RFC 3339."),
+        click.option("--in", "in_", metavar="DURATION", help="Once, after a while: 90s, 5m, 1h30m."),
+        click.option("--cron", metavar="LINE", help="By a cron line: '*/5 * * * *', @daily."),
+        click.option("--every", metavar="DURATION", help="Again and again: 30s, 5m, 1d."),
+        click.option(
+            "--timezone", metavar="ZONE", help="The job's own time zone, an IANA name. [UTC; for --at this machine's]"
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def schedule(session: Session, when: When) -> dict[str, Any]:
+    """The fields of a job that say when. Raises `click.UsageError`."""
+    given = when.given()
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other: a job has one schedule.")
+    body: dict[str, Any] = {}
+    if when.timezone:
+        body["timezone"] = when.timezone
+        blame(session, "/timezone", "--timezone", when.timezone)
+    if when.cron:
+        body |= {"schedule_type": "CRON", "cron_expression": when.cron}
+        blame(session, "/cron_expression", "--cron", when.cron)
+    elif when.every:
+        body |= {"schedule_type": "INTERVAL", "interval_seconds": duration_seconds("--every", when.every)}
+        blame(session, "/interval_seconds", "--every", when.every)
+    elif when.at or when.in_:
+        body |= {"schedule_type": "FUTURE", "schedule_time": _point(when)}
+        blame(session, "/schedule_time", "--at" if when.at else "--in", when.at or when.in_)
+    elif when.now:
+        body["schedule_type"] = "IMMEDIATE"
+    blame(session, "/schedule_type", given[0] if given else "--now")
+    return body
+
+
+def duration_seconds(option: str, text: str) -> float:
+    try:
+        return moments.duration_seconds(text)
+    except moments.Unreadable as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+def _point(when: When) -> str:
+    at = moments.now()
+    if when.in_:
+        found = moments.moment(f"{duration_seconds('--in', when.in_)}s", None, at)
+    else:
+        try:
+            zone = moments.zone_named(when.timezone) if when.timezone else None
+            found = moments.moment(when.at or "", zone, at)
+        except moments.Unreadable as error:
+            raise click.UsageError(f"--at: {error}") from None
+    return found.isoformat()

@@ -1,0 +1,521 @@
+"""Every setting once: its name, default, unit, limits and meaning; and the one place that reads them.
+
+    default  <  service.toml  <  secrets.toml  <  TICKWISE_… in the environment  <  option of the command line
+
+The two files are in the folder that TICKWISE_CONFIG_LOCATION names, outside the program, so that one image serves
+everywhere. Each field of `Settings` below is one setting: `lease_seconds` is a key of the files and
+TICKWISE_LEASE_SECONDS in the environment. An empty variable counts as not set. A list is written `["a", "b"]` in a
+file and `a,b` in the environment.
+
+Invariant: whatever is wrong is said at the start, as `Misconfigured`, with the place, what was found there and what is
+allowed. Nothing that an operator wrote is ignored in silence. No value of a secret setting is ever shown.
+
+Only `wiring` and the command line import this module. It is on the path of `tickwise --help`, so it imports little.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tickwise.domain.errors import Misconfigured
+
+PREFIX: Final = "TICKWISE_"
+LOCATION: Final = "TICKWISE_CONFIG_LOCATION"
+FILES: Final = ("service.toml", "secrets.toml")
+
+# Names that programs around us read from the same environment: the context of a task (SPEC C3), the client's address
+# and key, its tracebacks, and the tests' own. They are never settings, so no setting may have one of these names.
+RESERVED: Final = frozenset(
+    PREFIX + name
+    for name in (
+        "JOB_ID", "RUN_ID", "ATTEMPT", "NOMINAL_TIME", "DUE_TIME", "IDEMPOTENCY_KEY", "FENCING_TOKEN", "NAMESPACE",
+        "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "DEBUG", "CONFIG_LOCATION", "SHARED_DATA",
+    )
+)  # fmt: skip
+RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
+# What Kubernetes puts into every container for a service that is called tickwise or tickwise-….
+_SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP)(_\w+)?$|^tcp://")
+
+MASKED: Final = "********"
+
+
+class Facts(NamedTuple):
+    """What is known of a setting beside its name, type and default."""
+
+    meaning: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
+    shortest: int = 0
+    option: str = ""
+    secret: bool = False
+
+
+def _setting(default: Any, meaning: str, **facts: Any) -> Any:
+    """A field of `Settings`. Any, because the field's own annotation says what it holds."""
+    metadata = {"facts": Facts(meaning, **facts)}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def default_data_dir() -> Path:
+    """The platform's folder for the data of a user; for root /var/lib/tickwise, because PostgreSQL must run as another
+    user, and none can go below /root."""
+    import os
+
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/tickwise")
+    import platformdirs
+
+    return platformdirs.user_data_path("tickwise", appauthor=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
+
+    # ------------------------------------------------------------------ where things are
+    data_dir: Path = _setting(
+        default_data_dir,
+        "Folder of `tickwise up`: its database, its blobs and how the command line finds it. "
+        "The default is the platform's folder for the data of a user, for root `/var/lib/tickwise`.",
+    )
+    database_url: str | None = _setting(
+        None,
+        "The store: `postgresql://user:password@host:port/name` (15 or newer), or `memory://` for a trial that "
+        "forgets everything. Unset: `tickwise up` runs a PostgreSQL of its own in `data_dir`; other roles refuse to "
+        "start.",
+        schemes=("postgresql", "postgres", "memory"),
+        option="--database",
+        secret=True,
+    )
+    blobs_url: str | None = _setting(
+        None,
+        "Where scripts and outputs are kept: `file:///folder`, shared by all roles. Unset: the folder `blobs` in "
+        "`data_dir`.",
+        schemes=("file", "memory"),
+    )
+    signals_url: str | None = _setting(
+        None,
+        "A PostgreSQL address for wake-ups alone, for when `database_url` leads through a pooler that cannot LISTEN. "
+        "Unset: `database_url`.",
+        schemes=("postgresql", "postgres"),
+        secret=True,
+    )
+    host: str = _setting(
+        "127.0.0.1", "The address that the API listens on. Loopback, because nothing should be open by accident."
+    )
+    port: int = _setting(8470, "The port of the API; 0 takes a free one.", least=0, most=65_535)
+    health_port: int | None = _setting(
+        None,
+        "Port of `/livez`, `/readyz` and `/metrics` of roles other than the API. Unset: they open none, so that any "
+        "number of them run on one host.",
+        least=0,
+        most=65_535,
+    )
+    bootstrap_key: str | None = _setting(
+        None,
+        "An admin key, accepted at every start of `up` or `api` that is given it. In any form of 32 characters or "
+        "more, because a shorter one can be guessed.",
+        shortest=32,
+        secret=True,
+    )
+
+    # ------------------------------------------------------------------ what an executor takes and runs
+    queues: tuple[str, ...] = _setting(("default",), "The queues that an executor serves.")
+    labels: tuple[str, ...] = _setting((), "What this executor offers to jobs that require it, such as `gpu`.")
+    slots: int = _setting(
+        16,
+        "Attempts with a process of their own that run at once on an executor. They wait more than they compute.",
+        least=1,
+        most=4_096,
+    )
+    function_workers: int = _setting(
+        1,
+        "Warm processes for `function` tasks; one runs about 37k no-op tasks a second, two 51k on two cores.",
+        least=0,
+        most=256,
+    )
+    function_modules: tuple[str, ...] = _setting(
+        (), "Modules that the function workers import, so that the functions in them are registered."
+    )
+    pass_environment: tuple[str, ...] = _setting(
+        (),
+        "Names of variables of the executor's own environment that tasks may see. Everything else is kept from them: "
+        "it may hold keys.",
+    )
+    claim_batch: int = _setting(
+        500,
+        "Runs claimed in one statement. Measured: 1 at a time 1.5k runs/s, 100 54k, 500 74k, 2000 72k.",
+        least=1,
+        most=5_000,
+    )
+    claim_ahead_seconds: float = _setting(
+        3.0,
+        "How long before its due time an executor takes a run and holds it in memory, so that it starts to the "
+        "millisecond. At most `horizon_seconds`, since nothing further ahead is a run yet; a shorter horizon shortens "
+        "the default too.",
+        least=0,
+        most=30,
+    )
+    held_limit: int = _setting(
+        60_000,
+        "Most runs that an executor holds until they are due, at most one `claim_ahead_seconds` ahead: enough for a "
+        "burst of 60,000 at one instant. What it holds when it dies waits for its lease to end.",
+        least=1,
+        most=200_000,
+    )
+    finish_batch: int = _setting(1_000, "Most results written in one statement.", least=1, most=5_000)
+    finish_flush_seconds: float = _setting(
+        0.01, "How long a result may wait for company before it is written.", least=0, most=1
+    )
+    drain_seconds: float = _setting(
+        30.0,
+        "After SIGTERM: how long an executor waits for its running attempts before it stops them. The usual grace "
+        "of container platforms.",
+        least=0,
+        most=86_400,
+    )
+    kill_grace_seconds: float = _setting(
+        5.0, "Between TERM and KILL for a task that is cancelled or over its time.", least=0, most=600
+    )
+
+    # ------------------------------------------------------------------ time
+    heartbeat_seconds: float = _setting(3.0, "How often an executor renews its lease.", least=0.1, most=60)
+    lease_seconds: float = _setting(
+        10.0,
+        "How long an executor that falls silent keeps its runs. Three heartbeats, so that one late beat loses "
+        "nothing, and a dead executor's runs go on within 15 s. At least twice `heartbeat_seconds`.",
+        least=0.5,
+        most=600,
+    )
+    horizon_seconds: float = _setting(
+        3.0,
+        "How far ahead the scheduler makes runs of what is due, which hides the store's latency. Enough to prepare "
+        "60,000 runs of one instant on two cores.",
+        least=0.1,
+        most=60,
+    )
+    poll_seconds: float = _setting(
+        0.5,
+        "Longest sleep of a role that was not woken: wake-ups may be lost, and then cost this much.",
+        least=0.005,
+        most=60,
+    )
+
+    # ------------------------------------------------------------------ what the API accepts
+    group_commit_seconds: float = _setting(
+        0.001,
+        "How long a single submit waits for others to share its commit. Measured: 6.0k requests a second without, "
+        "31k with it.",
+        least=0,
+        most=0.1,
+    )
+    group_commit_limit: int = _setting(500, "Most submits that share one commit.", least=1, most=5_000)
+    body_limit_bytes: int = _setting(1 << 20, "Largest body of one job (1 MB).", least=1 << 10, most=1 << 26)
+    batch_body_limit_bytes: int = _setting(
+        32 << 20, "Largest body of a batch (32 MB). At least `body_limit_bytes`.", least=1 << 10, most=1 << 28
+    )
+    result_limit_bytes: int = _setting(
+        64 << 10, "Largest JSON result of one attempt (64 kB); it is stored in the row.", least=0, most=1 << 20
+    )
+
+    # ------------------------------------------------------------------ how long things are kept
+    retention_runs_days: float = _setting(30.0, "How long finished runs are kept.", least=0.01, most=36_500)
+    retention_failed_days: float = _setting(
+        90.0, "How long failed runs and dead letters are kept: they are looked for later.", least=0.01, most=36_500
+    )
+    retention_logs_days: float = _setting(7.0, "How long outputs are kept.", least=0.01, most=36_500)
+
+    # ------------------------------------------------------------------ what is written about it
+    log_level: str = _setting(
+        "info", "The least important thing that is logged.", choices=("debug", "info", "warning", "error")
+    )
+    log_format: str = _setting(
+        "auto", "How it is written; `auto` is for people on a terminal and JSON elsewhere.",
+        choices=("auto", "console", "json"),
+    )  # fmt: skip
+    log_dir: Path | None = _setting(None, "A folder for log files beside the console. Unset: console only.")
+
+    # ------------------------------------------------------------------ not settings: how `load` came to them
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Where each value that is not a default came from."""
+    warnings: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """What an operator should know, without being a reason not to start."""
+
+    def describe(self) -> list[Described]:
+        """All settings, as `tickwise config` shows them."""
+        return [
+            Described(
+                name=setting.name,
+                value=_shown(setting, getattr(self, setting.name)),
+                origin=self.origins.get(setting.name, "default"),
+                meaning=setting.facts.meaning,
+            )
+            for setting in SETTINGS.values()
+        ]
+
+    def __repr__(self) -> str:
+        """Without a secret, wherever it is printed."""
+        return f"Settings({', '.join(f'{shown.name}={shown.value}' for shown in self.describe())})"
+
+
+class Described(NamedTuple):
+    """One setting in force; the value of a secret one is masked."""
+
+    name: str
+    value: str
+    origin: str
+    meaning: str
+
+
+class Setting(NamedTuple):
+    """One declaration, as read off its field."""
+
+    name: str
+    kind: str
+    facts: Facts
+    default: Any
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def option(self) -> str:
+        """What it is called on the command line, by the commands that offer it."""
+        return self.facts.option or "--" + self.name.replace("_", "-")
+
+
+def _declared() -> Iterator[Setting]:
+    for declared in dataclasses.fields(Settings):
+        if "facts" in declared.metadata:
+            kind = str(declared.type).removesuffix(" | None")
+            default = None if declared.default is dataclasses.MISSING else declared.default
+            yield Setting(declared.name, kind, declared.metadata["facts"], default)
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _declared()}
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+class _Source(NamedTuple):
+    """A value as somebody wrote it, and where."""
+
+    place: str
+    value: Any
+
+
+def load(environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
+    """The settings in force. `flags` are options of the command line by setting name; None stands for not given.
+
+    Raises `Misconfigured` for an unknown key, a value out of its limits, or values that contradict each other.
+    """
+    written: dict[str, _Source] = {}
+    for file in _files(environ):
+        written.update(_from_file(file))
+    from_environment, warnings = _from_environment(environ)
+    written.update(from_environment)
+    for name, value in (flags or {}).items():
+        if value is not None:
+            written[name] = _Source(SETTINGS[name].option, value)
+
+    values = {name: _read(SETTINGS[name], source) for name, source in written.items()}
+    settings = Settings(**values, origins={name: source.place for name, source in written.items()}, warnings=warnings)
+    _check_together(settings)
+    return settings
+
+
+def _files(environ: Mapping[str, str]) -> list[Path]:
+    location = environ.get(LOCATION)
+    if not location:
+        return []
+    folder = Path(location).expanduser()
+    if not folder.is_dir():
+        raise Misconfigured(f"{LOCATION} is {location}, and must be a folder that holds {' and '.join(FILES)}.")
+    files = [folder / name for name in FILES if (folder / name).exists()]
+    if not files:
+        raise Misconfigured(f"{LOCATION} is {location}, and that folder holds neither {' nor '.join(FILES)}.")
+    return files
+
+
+def _from_file(file: Path) -> dict[str, _Source]:
+    import tomllib
+
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Misconfigured(f"{file} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{file} is not valid TOML: {error}.") from None
+    for key in table:
+        if key not in SETTINGS:
+            raise Misconfigured(f"{file}: there is no setting {key!r}.{_nearest(key, list(SETTINGS))}")
+    return {key: _Source(str(file), value) for key, value in table.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Source], tuple[str, ...]]:
+    """A name close to one of ours is a slip, and refused; another may belong to somebody else, and is reported."""
+    by_variable = {setting.variable: setting.name for setting in SETTINGS.values()}
+    written: dict[str, _Source] = {}
+    warnings: list[str] = []
+    for variable, value in sorted(environ.items()):
+        if not variable.startswith(PREFIX) or variable in RESERVED or variable.startswith(RESERVED_PREFIXES):
+            continue
+        if _SERVICE_LINK.search(variable) or _SERVICE_LINK.search(value):
+            continue
+        if variable in by_variable:
+            if value:
+                written[by_variable[variable]] = _Source(variable, value)
+            continue
+        nearest = _nearest(variable, list(by_variable))
+        if nearest:
+            raise Misconfigured(f"The environment sets {variable}, and there is no such setting.{nearest}")
+        warnings.append(f"The environment sets {variable}, and there is no such setting; it has no effect.")
+    return written, tuple(warnings)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """A sentence with the name that was probably meant; empty if none is close."""
+    import difflib
+
+    prefix = PREFIX if name.startswith(PREFIX) else ""
+    # Compared without the prefix, which would make every two variables look alike.
+    bare = {each.removeprefix(prefix).lower(): each for each in known}
+    close = difflib.get_close_matches(name.removeprefix(prefix).lower(), bare, n=1, cutoff=0.7)
+    return f" Did you mean {bare[close[0]]}?" if close else ""
+
+
+def _read(setting: Setting, source: _Source) -> Any:
+    try:
+        value = _KINDS[setting.kind].read(source.value)
+        _check_alone(setting.facts, value)
+    except (ValueError, TypeError, OverflowError):
+        found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
+        raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
+    return value
+
+
+def _check_alone(facts: Facts, value: Any) -> None:
+    """Raises ValueError if the value breaks a limit of its own."""
+    if facts.least is not None and not facts.least <= value:
+        raise ValueError
+    if facts.most is not None and not value <= facts.most:
+        raise ValueError
+    if facts.choices and value not in facts.choices:
+        raise ValueError
+    if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
+        raise ValueError
+    if len(str(value)) < facts.shortest:
+        raise ValueError
+
+
+def _check_together(settings: Settings) -> None:
+    """What no single limit can say. Each line: what must hold, the two settings, why."""
+    pairs = (
+        (settings.lease_seconds >= 2 * settings.heartbeat_seconds, "lease_seconds", "heartbeat_seconds",
+         "at least twice", "or one late heartbeat would lose every run of an executor"),
+        (settings.claim_ahead_seconds <= settings.horizon_seconds or "claim_ahead_seconds" not in settings.origins,
+         "claim_ahead_seconds", "horizon_seconds",
+         "at most", "because nothing further ahead has become a run yet"),
+        (settings.batch_body_limit_bytes >= settings.body_limit_bytes, "batch_body_limit_bytes", "body_limit_bytes",
+         "at least", "because a batch may hold one job of the largest size"),
+        (settings.claim_batch <= settings.held_limit, "claim_batch", "held_limit",
+         "at most", "because what is claimed is held"),
+    )  # fmt: skip
+    for holds, name, other, relation, reason in pairs:
+        if not holds:
+            places = (settings.origins.get(each, "default") for each in (name, other))
+            raise Misconfigured(
+                f"{name} is {getattr(settings, name)} ({next(places)}), and must be {relation} {other}, "
+                f"which is {getattr(settings, other)} ({next(places)}), {reason}."
+            )
+
+
+# ---------------------------------------------------------------------------------------------------- kinds
+
+
+class _Kind(NamedTuple):
+    """How values of one annotation are read, and how they are called in a message."""
+
+    read: Callable[[Any], Any]
+    called: str
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
+        raise ValueError
+    return value.strip()
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError
+    number = float(value)
+    if number != number:  # not a number: no limit would refuse it
+        raise ValueError
+    return number
+
+
+def _folder(value: Any) -> Path:
+    return Path(_text(str(value) if isinstance(value, Path) else value)).expanduser().absolute()
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    names = tuple(_text(part) for part in parts)
+    if any(re.search(r"[\s,]", name) for name in names):
+        raise ValueError
+    return tuple(dict.fromkeys(names))
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "str": _Kind(_text, "a text of one line"),
+    "int": _Kind(_whole, "a whole number"),
+    "float": _Kind(_number, "a number"),
+    "Path": _Kind(_folder, "a folder"),
+    "tuple[str, ...]": _Kind(_names, "a list of names (in the environment with commas between)"),
+}
+
+
+def allowed(setting: Setting) -> str:
+    """What a value may be, for messages and for the reference: `a whole number from 0 to 65535`."""
+    facts = setting.facts
+    if facts.choices:
+        return "one of " + ", ".join(facts.choices)
+    if facts.schemes:
+        return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
+    if facts.shortest:
+        return f"a text of at least {facts.shortest} characters"
+    called = _KINDS[setting.kind].called
+    if facts.least is not None and facts.most is not None:
+        return f"{called} from {facts.least:g} to {facts.most:.15g}"
+    return called
+
+
+def _shown(setting: Setting, value: Any) -> str:
+    if value is None:
+        return "(unset)"
+    if setting.facts.secret:
+        # Of an address everything but its user, its password and its options is good to see.
+        address = re.match(r"(\w+://)(?:.*@)?([^?]*)", value) if setting.facts.schemes else None
+        return f"{address[1]}{MASKED}@{address[2]}" if address else MASKED
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,167 @@
+"""Every error of ours, one tree, branching by what the caller should do.
+
+    TickwiseError
+    ├── Refused               fix the request, then send it again
+    │   ├── Invalid             422  a field is wrong; `pointer` says which
+    │   │   └── CronInvalid          … and `position` says where in the line
+    │   ├── Malformed           400  the body is no JSON at all
+    │   ├── Unauthenticated     401
+    │   ├── Forbidden           403
+    │   ├── NotFound            404
+    │   ├── Conflict            409  the thing's state does not allow it
+    │   │   └── KeyReused       422  an Idempotency-Key came back with another body
+    │   ├── VersionConflict     412  somebody else changed it first: read again, then decide
+    │   └── TooLarge            413
+    ├── Unavailable           wait, then send the same again; nothing is lost
+    │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
+    │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
+    │   └── Busy                429  a bounded buffer is full
+    ├── Misconfigured         an operator must act: settings, ports, disks, versions
+    └── Bug                   report it: a state that the code holds impossible
+
+Adapters translate their drivers' errors at their edge. The API maps this tree to RFC 9457 problems in
+one place, `api/problems.py`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TickwiseError(Exception):
+    """The root. `detail` is a sentence that says what is wrong and what to do; `code` is stable for programs."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Refused(TickwiseError):
+    """The request cannot be carried out as it is; the same request will be refused again."""
+
+    code = "refused"
+
+    def __init__(self, detail: str, *, pointer: str | None = None) -> None:
+        """`pointer` is an RFC 6901 JSON pointer to the field at fault, `""` for the whole body."""
+        super().__init__(detail)
+        self.pointer = pointer
+
+
+class Invalid(Refused):
+    """A field is missing, unknown, of the wrong type, or contradicts another."""
+
+    code = "invalid"
+
+    def __init__(self, detail: str, *, pointer: str | None = None, code: str | None = None) -> None:
+        """`code` narrows the class's own where a program may want to tell cases apart."""
+        super().__init__(detail, pointer=pointer)
+        if code is not None:
+            self.code = code  # type: ignore[misc]  # one narrowed value per instance, the class keeps its default
+
+
+class CronInvalid(Invalid):
+    """A cron line that cannot be read. `position` is the offset of the field at fault in the line, in characters."""
+
+    code = "cron_invalid"
+
+    def __init__(self, detail: str, *, position: int, pointer: str = "/cron_expression") -> None:
+        super().__init__(detail, pointer=pointer)
+        self.position = position
+
+
+class Malformed(Refused):
+    """The body is not what its media type says."""
+
+    code = "malformed"
+
+
+class Unauthenticated(Refused):
+    """No key, or one that is not known."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(Refused):
+    """The key is known, and may not do this."""
+
+    code = "forbidden"
+
+
+class NotFound(Refused):
+    """There is no such thing in this namespace."""
+
+    code = "not_found"
+
+
+class Conflict(Refused):
+    """The thing exists, and its present state does not allow what was asked."""
+
+    code = "conflict"
+
+    def __init__(self, detail: str, *, pointer: str | None = None, code: str | None = None) -> None:
+        super().__init__(detail, pointer=pointer)
+        if code is not None:
+            self.code = code  # type: ignore[misc]  # one narrowed value per instance, the class keeps its default
+
+
+class KeyReused(Conflict):
+    """An Idempotency-Key that was used with another body before."""
+
+    code = "idempotency_key_reused"
+
+
+class VersionConflict(Refused):
+    """`If-Match` names a version that is no longer the newest."""
+
+    code = "version_conflict"
+
+
+class TooLarge(Refused):
+    """The body is over its limit."""
+
+    code = "too_large"
+
+
+class Unavailable(TickwiseError):
+    """Something that we need is away or full. The same call may succeed later."""
+
+    code = "unavailable"
+
+    def __init__(self, detail: str, *, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class StoreUnavailable(Unavailable):
+    """The store could not be reached. Nothing of this call was written."""
+
+    code = "store_unavailable"
+
+
+class InDoubt(Unavailable):
+    """The link broke while a commit was under way: the write is whole or absent, nobody knows which.
+
+    Every write of the store ports may be repeated with the same ids: twice is once.
+    """
+
+    code = "in_doubt"
+
+
+class Busy(Unavailable):
+    """A bounded buffer is full; nothing was taken."""
+
+    code = "busy"
+
+
+class Misconfigured(TickwiseError):
+    """The program cannot start or go on as it is set up; the message says what an operator should change."""
+
+    code = "misconfigured"
+
+
+class Bug(TickwiseError):
+    """A state that cannot be. Never caught to go on; always reported with its ids."""
+
+    code = "bug"

@@ -1,0 +1,123 @@
+"""The values that everything else passes around, and the names (ids) of things.
+
+Instants are `float` seconds since the Unix epoch, UTC, exact to the microsecond: they cross the wire, the
+store and the hot path without a conversion. Civil time, zones and clock changes live in `schedule.py` alone.
+
+    job ──has──► schedule ──says──► occurrence ──is named by──► run id ──► run ──tried by──► attempt (token)
+
+Invariant: an occurrence's run id follows from (job, nominal time, trigger), so making it twice is making it once.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from uuid import UUID
+
+DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_PRIORITY: Final = 5
+
+_VERSION_8: Final = 0x8 << 76
+_VARIANT: Final = 0b10 << 62
+_CLEAR: Final = ~((0xF << 76) | (0b11 << 62))
+_MILLIS_MAX: Final = (1 << 48) - 1
+
+
+class Trigger(IntEnum):
+    """What asked for a run. Stores keep the numbers: never renumber."""
+
+    SCHEDULE = 1
+    RUN_NOW = 2
+    RETRY = 3
+    """A person's retry of a run that ended; automatic retries are further attempts of the same run."""
+    MISSED = 4
+    """An occurrence that fell into a pause and was asked for at resume."""
+
+
+def time_id(millis: int, noise: bytes) -> UUID:
+    """A UUIDv8 whose first 48 bits are `millis` (Unix milliseconds) and whose rest is taken from 10 bytes of `noise`.
+
+    Ids of the same millisecond are unordered; others sort by time, which keeps indexes warm and lets an id
+    alone find its partition (RFC 9562, section 5.8).
+    """
+    value = (min(max(millis, 0), _MILLIS_MAX) << 80) | int.from_bytes(noise[:10], "big")
+    return UUID(int=value & _CLEAR | _VERSION_8 | _VARIANT)
+
+
+def id_instant(identifier: UUID) -> float:
+    """The instant inside a time id, to the millisecond."""
+    return (identifier.int >> 80) / 1000.0
+
+
+def run_id(job_id: UUID, nominal: float, trigger: Trigger = Trigger.SCHEDULE, request: bytes = b"") -> UUID:
+    """The name of a run: its nominal time, then a hash of job, nominal time, trigger and any request's own id."""
+    micros = round(nominal * 1_000_000)
+    named = job_id.bytes + micros.to_bytes(8, "big", signed=True) + bytes((trigger,)) + request
+    return time_id(micros // 1000, blake2b(named, digest_size=10).digest())
+
+
+class Lane(NamedTuple):
+    """Where a run waits: executors take whole lanes that they can serve, higher priority first."""
+
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+    requires: tuple[str, ...] = ()
+    """Labels (`name` or `name=value`) that an executor must have, sorted. Control adds `task:KIND` and, for functions,
+    `function:NAME` (if a living executor offers it) or `function:*`; people's own labels hold no colon."""
+
+
+class Principal(NamedTuple):
+    """Who asks. Every control call carries one; it decides the namespace and what may be done."""
+
+    name: str
+    namespace: str
+    scopes: frozenset[str]
+
+    def may(self, scope: str) -> bool:
+        """Whether `scope`, such as `jobs:write`, is granted; `*` grants all."""
+        return scope in self.scopes or "*" in self.scopes
+
+
+class Claimed(NamedTuple):
+    """One attempt that an executor holds: the run, its fence, and all that is needed to run it.
+
+    A NamedTuple, not a dataclass: tens of thousands are made a second.
+    """
+
+    run_id: UUID
+    token: int
+    job_id: UUID
+    namespace: str
+    attempt: int
+    failures: int
+    crashes: int
+    guarded: bool
+    """Record the start, fenced, before the task begins: the run was once lost with its executor."""
+    due: float
+    ready: float
+    trigger: int
+    spec: str
+    """The job's definition as JSON text, already with the run's own payload if it has one."""
+    now: float
+    """The store's clock when it was claimed."""
+
+
+class Outcome(NamedTuple):
+    """What an executor reports of an attempt: one of the moves out of DISPATCHED or RUNNING."""
+
+    run_id: UUID
+    token: int
+    state: int
+    """`lifecycle.CODES` of SUCCESS, FAILED, CANCELLED, RETRYING, QUEUED (given back unstarted) or SKIPPED (revoked)."""
+    started: float
+    ended: float
+    reason: str | None = None
+    """For programs: `error`, `timeout`, `output_limit`, `exit_code`, `invalid`, `cancelled`, …"""
+    error: str | None = None
+    """For people."""
+    result: str | None = None
+    """JSON text."""
+    retry_at: float | None = None
+    """With RETRYING, and if wanted with QUEUED: when it may be claimed again."""

@@ -1,0 +1,185 @@
+"""Every metric, declared once: name, type, labels, help. One registry a process; roles tell it batches.
+
+    roles ──► Metrics (counters, histograms) ──► render() ──► GET /metrics
+    store.stats() ──► observe_stats (gauges) ──┘     read when somebody asks, not before
+
+Names follow Prometheus: a prefix, the unit last, `_total` for counters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from tickwise.domain.lifecycle import FINAL, STATES, RunState
+from tickwise.observability.histogram import BatchHistogram
+from tickwise.ports.store import StoreStats
+
+# The time at which each counter was made doubles the number of series, and nobody asks for it.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+LATENESS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+DURATION_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400)
+STORE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+HTTP_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+BATCH_SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
+
+
+class Metrics:
+    """The metrics of one process. Satisfies what roles and control call `Telemetry` and `Counters`."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._submitted = Counter("tickwise_jobs_submitted", "Jobs that were stored.", registry=registry)
+        self._fired = Counter("tickwise_runs_fired", "Runs that schedulers made from timers.", registry=registry)
+        self._started = Counter("tickwise_runs_started", "First attempts that began.", registry=registry)
+        self._finished = Counter(
+            "tickwise_runs_finished", "Runs that reached a final state, by that state.", ["state"], registry=registry
+        )
+        self._retries = Counter("tickwise_retries", "Attempts that failed and will be repeated.", registry=registry)
+        self._refused = Counter(
+            "tickwise_outcomes_refused", "Outcomes that the store refused as stale.", registry=registry
+        )
+        self._buried = Counter("tickwise_executors_buried", "Executors whose lease ran out.", registry=registry)
+        self._freed = Counter(
+            "tickwise_runs_freed", "Runs that were taken back from dead executors.", registry=registry
+        )
+        self._quarantined = Counter(
+            "tickwise_runs_quarantined", "Runs that ended because they took executors down.", registry=registry
+        )
+        self._lateness = BatchHistogram(
+            "tickwise_lateness_seconds",
+            "Start of the first attempt minus the time it was due.",
+            buckets=LATENESS_SECONDS,
+            registry=registry,
+        )
+        self._duration = BatchHistogram(
+            "tickwise_run_duration_seconds", "How long attempts took.", buckets=DURATION_SECONDS, registry=registry
+        )
+        self._claims = Histogram(
+            "tickwise_claim_batch_size", "Attempts taken in one claim.", buckets=BATCH_SIZES, registry=registry
+        )
+        self._finishes = Histogram(
+            "tickwise_finish_batch_size", "Outcomes recorded in one batch.", buckets=BATCH_SIZES, registry=registry
+        )
+        self._store = Histogram(
+            "tickwise_store_seconds",
+            "How long calls of the store took, by method.",
+            ["method"],
+            buckets=STORE_SECONDS,
+            registry=registry,
+        )
+        self._requests = Counter("tickwise_http_requests", "Requests answered.", ["route", "status"], registry=registry)
+        self._request_seconds = Histogram(
+            "tickwise_http_request_seconds",
+            "How long requests took, by route.",
+            ["route"],
+            buckets=HTTP_SECONDS,
+            registry=registry,
+        )
+        self._gauges(registry)
+        # `labels()` costs a microsecond and a lock; the few that there are, are kept.
+        self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
+        self._by_answer: dict[tuple[str, int], Counter] = {}
+        self._by_route: dict[str, Histogram] = {}
+        self._by_method: dict[str, Histogram] = {}
+
+    def _gauges(self, registry: CollectorRegistry) -> None:
+        """What the store knows; read at each scrape."""
+        self._queue = Gauge(
+            "tickwise_runs", "Runs that have not ended, by what they wait for.", ["state"], registry=registry
+        )
+        self._oldest = Gauge(
+            "tickwise_oldest_ready_seconds",
+            "How long the oldest claimable run has waited beyond its time.",
+            registry=registry,
+        )
+        self._timers = Gauge("tickwise_timers", "Fires that lie ahead.", registry=registry)
+        self._timers_late = Gauge(
+            "tickwise_timers_late_seconds", "How far the earliest timer lies in the past.", registry=registry
+        )
+        self._executors = Gauge("tickwise_executors", "Living executors.", registry=registry)
+
+    # ------------------------------------------------------------------------------------------ roles
+
+    def submitted(self, count: int) -> None:
+        """Jobs that were stored."""
+        self._submitted.inc(count)
+
+    def claimed(self, count: int) -> None:
+        """Attempts that were taken in one claim."""
+        self._claims.observe(count)
+
+    def started(self, lateness_seconds: Sequence[float]) -> None:
+        """First attempts that began, each with how late."""
+        self._started.inc(len(lateness_seconds))
+        self._lateness.observe(lateness_seconds)
+
+    def finished(self, states: Sequence[int], durations_seconds: Sequence[float]) -> None:
+        """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took."""
+        self._finishes.observe(len(states))
+        for code, count in Tally(states).items():
+            state = STATES[code]
+            if state is RunState.RETRYING:
+                self._retries.inc(count)
+            elif state is not RunState.QUEUED:
+                self._by_state[state].inc(count)
+        self._duration.observe(durations_seconds)
+
+    def refused(self, count: int) -> None:
+        """Outcomes that the store refused as stale."""
+        self._refused.inc(count)
+
+    def fired(self, count: int) -> None:
+        """Runs that a scheduler made."""
+        self._fired.inc(count)
+
+    def healed(self, *, executors: int, freed: int, quarantined: int) -> None:
+        """What the expiry of leases did."""
+        self._buried.inc(executors)
+        self._freed.inc(freed)
+        self._quarantined.inc(quarantined)
+
+    # ------------------------------------------------------------------------------------------ store, HTTP
+
+    def stored(self, method: str, seconds: float) -> None:
+        """A call of the store, and how long it took."""
+        child = self._by_method.get(method)
+        if child is None:
+            child = self._by_method[method] = self._store.labels(method)
+        child.observe(seconds)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """A request. `route` is the template, never the path, so that the number of series is bounded."""
+        answers = self._by_answer.get((route, status))
+        if answers is None:
+            answers = self._by_answer[route, status] = self._requests.labels(route, str(status))
+            self._by_route[route] = self._request_seconds.labels(route)
+        answers.inc()
+        self._by_route[route].observe(seconds)
+
+    def observe_stats(self, stats: StoreStats | None) -> None:
+        """What the store said of itself; None: it could not be asked, and what it said before is not true any more."""
+        if stats is None:
+            for gauge in (self._oldest, self._timers, self._timers_late, self._executors):
+                gauge.set(float("nan"))
+            for state in ("queued", "held", "retrying"):
+                self._queue.labels(state).set(float("nan"))
+            return
+        self._queue.labels("queued").set(stats.queued)
+        self._queue.labels("held").set(stats.held)
+        self._queue.labels("retrying").set(stats.retrying)
+        self._oldest.set(stats.oldest_ready_seconds)
+        self._timers.set(stats.timers)
+        self._timers_late.set(stats.timers_late_seconds)
+        self._executors.set(stats.executors)
+
+    def render(self) -> bytes:
+        """The text that Prometheus reads."""
+        return generate_latest(self.registry)

@@ -1,0 +1,52 @@
+"""What people ask: submit, change, pause, cancel, retry, look up. Every call carries a `Principal`.
+
+    api, command line, pages ──► Control ──► store        (the truth; single submits through a group commit)
+                                    ├──────► blobs        (scripts, logs)
+                                    └──────► signals      (only after the write: make it quick)
+
+Invariant: nothing here knows HTTP, and nothing is accepted that would be ignored: what cannot be carried out is
+refused with a pointer to the field at fault.
+"""
+
+from __future__ import annotations
+
+from tickwise.roles.control.bodies import (
+    NOT_BUILT,
+    BackfillMode,
+    JobBody,
+    PauseBody,
+    PreviewBody,
+    ResumeBody,
+    RunNowBody,
+    RunRetryBody,
+    TaskBody,
+)
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.jobs import Change
+from tickwise.roles.control.logs import LogChunk
+from tickwise.roles.control.planning import instant
+from tickwise.roles.control.previews import Fire, Preview
+from tickwise.roles.control.secrets import ensure_keys, secret_digest
+from tickwise.roles.control.submits import Submitted, Verdict
+
+__all__ = [
+    "NOT_BUILT",
+    "BackfillMode",
+    "Change",
+    "Control",
+    "Fire",
+    "JobBody",
+    "LogChunk",
+    "PauseBody",
+    "Preview",
+    "PreviewBody",
+    "ResumeBody",
+    "RunNowBody",
+    "RunRetryBody",
+    "Submitted",
+    "TaskBody",
+    "Verdict",
+    "ensure_keys",
+    "instant",
+    "secret_digest",
+]

@@ -1,0 +1,161 @@
+"""What may be said of a job, a run, a task: the bodies of the API, the job files and the command line.
+
+Decoded by msgspec, so unknown fields and wrong types are refused while they are read. Fields that were not sent
+are `UNSET`, which a change needs to know; a field that may be sent as `null` means the same as not sending it on
+create, and takes the value away on change.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.domain.schedule import INTERVAL_MAX_SECONDS, ScheduleType
+from tickwise.roles.definition import Limits, Retry
+
+TEXT_MAX: Final = 200
+RETRIES_MAX: Final = 1_000
+TIMEOUT_SECONDS_MAX: Final = 366 * 86_400
+
+Name = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="What people call it.")]
+Key = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="Unique in the namespace.")]
+TaskId = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="The id of a stored task.")]
+Time = Annotated[datetime, Meta(tz=True, description="RFC 3339 with an offset, such as 2027-09-25T10:00:00Z.")]
+Every = Annotated[
+    str, Meta(min_length=2, max_length=50, description="A duration such as 90s, 5m, 1h30m: short for interval_seconds.")
+]
+CronLine = Annotated[str, Meta(min_length=1, max_length=500, description="5 fields, 6 with seconds first, or @daily.")]
+Seconds = Annotated[float, Meta(ge=1, le=INTERVAL_MAX_SECONDS, description="At least 1.")]
+Labels = Annotated[
+    dict[Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)], Annotated[str, Meta(max_length=TEXT_MAX)]],
+    Meta(max_length=50),
+]
+Label = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_./-]{0,99})?$")]
+Requires = Annotated[
+    list[Label], Meta(max_length=20, description="Labels, `name` or `name=value`, that an executor must have.")
+]
+Timezone = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        description="IANA name, UTC if it is not sent. It belongs to the schedule: a change with a new schedule and no "
+        "timezone resets it to UTC; a timezone alone keeps the schedule and moves it to that clock.",
+    ),
+]
+Payload = Annotated[msgspec.Raw, Meta(description="The parameters: any JSON value.")]
+
+
+class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A job as people write it. `cron`, `every`, `at` and `params` are short forms."""
+
+    name: Name | UnsetType | None = UNSET
+    job_id: UUID | UnsetType | None = UNSET
+    key: Key | UnsetType | None = UNSET
+    description: Annotated[str, Meta(max_length=10000)] | UnsetType | None = UNSET
+    labels: Labels | UnsetType | None = UNSET
+    owner: Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)] | UnsetType | None = UNSET
+    schedule_type: ScheduleType | UnsetType | None = UNSET
+    schedule_time: Time | UnsetType | None = UNSET
+    at: Time | UnsetType | None = UNSET
+    cron_expression: CronLine | UnsetType | None = UNSET
+    cron: CronLine | UnsetType | None = UNSET
+    interval_seconds: Seconds | UnsetType | None = UNSET
+    every: Every | UnsetType | None = UNSET
+    anchor: Time | UnsetType | None = UNSET
+    timezone: Timezone | UnsetType | None = UNSET
+    task: Annotated[msgspec.Raw, Meta(description="What to run: kind and its parameters.")] | UnsetType = UNSET
+    task_id: TaskId | UnsetType | None = msgspec.field(default=UNSET, name="taskId")
+    payload: Payload | UnsetType = UNSET
+    params: Payload | UnsetType = UNSET
+    isolation: Annotated[str, Meta(max_length=TEXT_MAX)] | UnsetType | None = UNSET
+    queue: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] | UnsetType | None = UNSET
+    requires: Requires | UnsetType | None = UNSET
+    priority: Annotated[int, Meta(ge=0, le=9, description="9 first.")] | UnsetType | None = UNSET
+    timeout_seconds: Annotated[float, Meta(gt=0, le=TIMEOUT_SECONDS_MAX)] | UnsetType | None = UNSET
+    limits: Limits | UnsetType | None = UNSET
+    max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | UnsetType | None = UNSET
+    retry: Retry | UnsetType | None = UNSET
+
+
+NOT_BUILT: Final = frozenset(
+    {
+        "start_at", "end_at", "max_runs", "jitter_seconds", "dst", "misfire", "overlap", "calendars", "on_unknown",
+        "concurrency", "rate", "then", "on_failure", "notify", "deadline_seconds", "on", "cpu_seconds",
+        "memory_bytes", "processes",
+    }
+)  # fmt: skip
+"""Fields of the plan that this version does not carry out: refused by name, so that nobody relies on them."""
+
+
+class PauseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Why, and until when."""
+
+    reason: Annotated[str, Meta(max_length=1_000)] | None = None
+    until: Time | None = None
+
+
+class BackfillMode(StrEnum):
+    """What becomes of the occurrences that fell into a pause."""
+
+    SKIP = "skip"
+    RUN_LATEST = "run_latest"
+    RUN_ALL = "run_all"
+
+
+class ResumeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """How to go on."""
+
+    missed: BackfillMode = BackfillMode.SKIP
+
+
+class RunNowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A payload for this one run; the job's own if it is not sent."""
+
+    payload: Payload | UnsetType = UNSET
+    params: Payload | UnsetType = UNSET
+
+
+class RunRetryBody(RunNowBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A payload for the new run; that of the run being repeated if it is not sent."""
+
+
+class TaskBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A task to store: a whole task, or the text of a Python script."""
+
+    task_id: TaskId | UnsetType = msgspec.field(default=UNSET, name="taskId")
+    name: Name | UnsetType = UNSET
+    task: Annotated[msgspec.Raw, Meta(description="What to run: kind and its parameters.")] | UnsetType = UNSET
+    script: Annotated[str, Meta(min_length=1, description="The text of a Python script.")] | UnsetType = UNSET
+
+
+class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A schedule that is not saved, in the words of a job body."""
+
+    schedule_type: ScheduleType | UnsetType | None = UNSET
+    schedule_time: Time | UnsetType | None = UNSET
+    at: Time | UnsetType | None = UNSET
+    cron_expression: CronLine | UnsetType | None = UNSET
+    cron: CronLine | UnsetType | None = UNSET
+    interval_seconds: Seconds | UnsetType | None = UNSET
+    every: Every | UnsetType | None = UNSET
+    anchor: Time | UnsetType | None = UNSET
+    timezone: Timezone | UnsetType | None = UNSET
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    viewer_timezone: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+
+
+SCHEDULE_FIELDS: Final = (
+    "schedule_type", "schedule_time", "at", "cron_expression", "cron", "interval_seconds", "every", "anchor",
+)  # fmt: skip
+
+
+def decode_object(text: bytes | msgspec.Raw) -> dict[str, Any] | None:
+    """A JSON object, or None if it is another kind of JSON value."""
+    value = msgspec.json.decode(text)
+    return value if isinstance(value, dict) else None

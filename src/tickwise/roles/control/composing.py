@@ -1,0 +1,281 @@
+"""From a job body to a stored job: every field checked, every default made, every warning said.
+
+    JobBody ──┬─ words ──► schedule_of ──► Schedule ─┐
+              ├─ task | taskId | name ──► CheckedTask ┼──► Definition (one text) ──► NewJob
+              └─ payload, retry, limits, lane ────────┘
+
+Pure, apart from what the `Scene` brings along: the time, the stored tasks that were named, the functions on offer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.domain import schedule as schedules
+from tickwise.domain.errors import Invalid
+from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane, Principal, run_id, time_id
+from tickwise.domain.schedule import Schedule, ScheduleType
+from tickwise.ports.store import ExecutorRow, NewJob, StoredTask
+from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.core import clean_id, clean_text
+from tickwise.roles.control.planning import first_due, said_schedule
+from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_checked
+from tickwise.roles.definition import Definition, Limits, Retry, encode_definition
+
+OUTPUT_BYTES_MAX: Final = 1 << 30
+DELAY_SECONDS_MAX: Final = 366 * 86_400.0
+FACTOR_MAX: Final = 1_000.0
+ISOLATION: Final = "process"
+
+_ANYWHERE: Final = Lane()
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Scene(NamedTuple):
+    """What must be known beside the body."""
+
+    now: float
+    tasks: Mapping[str, StoredTask]
+    """The stored tasks that are named by `taskId`, as far as they exist."""
+    offered: frozenset[str]
+
+
+class Composed(NamedTuple):
+    """A job, ready to be stored."""
+
+    job: NewJob
+    warnings: tuple[str, ...]
+
+
+class ResolvedTask(NamedTuple):
+    """The task that a body means."""
+
+    task: CheckedTask
+    name: str | None
+    """What a stored task is called."""
+    task_id: str | None = None
+    version: int | None = None
+    warning: str | None = None
+
+
+def resolve_task(body: JobBody, scene: Scene, check: TaskCheck) -> ResolvedTask | None:
+    """The task of `task` or `taskId`; None if the body names neither."""
+    if body.task_id:
+        if body.task is not UNSET:
+            raise Invalid("task and taskId contradict each other; send one of them", pointer="/taskId")
+        stored = scene.tasks.get(body.task_id)
+        if stored is None:
+            raise Invalid(
+                f"no task {body.task_id!r} is stored; store it with POST /api/v1/tasks first",
+                pointer="/taskId",
+                code="task_unknown",
+            )
+        return ResolvedTask(stored_as_checked(stored), stored.name, stored.task_id, stored.version)
+    if body.task is not UNSET:
+        return ResolvedTask(check(bytes(body.task)), None)
+    return None
+
+
+def own_function(name: str, check: TaskCheck) -> ResolvedTask:
+    """The registered function of the job's own name: what a job without a task runs."""
+    said = f"no task was given, so the job runs the registered function of its own name, {name!r}"
+    return ResolvedTask(check.function(name), None, warning=said)
+
+
+def not_offered(function: str | None, offered: frozenset[str]) -> str | None:
+    """The warning for a function that nobody can run at the moment."""
+    if function is None or function in offered:
+        return None
+    return f"no living executor offers the function {function!r}; its runs wait until one does"
+
+
+def unserved(lane: Lane, function: str | None, living: Sequence[ExecutorRow]) -> str | None:
+    """What keeps runs of this lane waiting, although somebody is alive; None if one of them can take it."""
+    where = f"the queue {lane.queue!r}"
+    serving = [executor for executor in living if lane.queue in executor.queues]
+    if not serving:
+        return f"no living executor serves {where}; its runs wait until one does"
+    own = {label for label in lane.requires if ":" not in label}
+    serving = [executor for executor in serving if own.issubset(executor.labels)]
+    if not serving:
+        return f"no living executor of {where} has the labels {', '.join(sorted(own))}; its runs wait until one has"
+    if function is not None and not any(function in executor.functions for executor in serving):
+        what = f"{where} and the labels {', '.join(sorted(own))}" if own else where
+        return f"no living executor offers the function {function!r} for {what}; its runs wait until one does"
+    return None
+
+
+def lane(body: JobBody, task: CheckedTask, offered: frozenset[str], before: Lane = _ANYWHERE) -> Lane:
+    """Where its runs wait. The labels that hold a colon are ours: they say what an executor must be able to run."""
+    if before is _ANYWHERE and body.requires is UNSET and body.queue is UNSET and body.priority is UNSET:
+        return _usual_lane(task.kind, task.function, task.function in offered)
+    own = before.requires if body.requires is UNSET else tuple(body.requires or ())
+    labels = _labels(own, task.kind, task.function, task.function in offered)
+    queue = before.queue if body.queue is UNSET else body.queue or DEFAULT_QUEUE
+    priority = before.priority if body.priority is UNSET else body.priority
+    return Lane(queue, DEFAULT_PRIORITY if priority is None else priority, labels)
+
+
+@lru_cache(maxsize=4096)
+def _usual_lane(kind: str, function: str | None, offered: bool) -> Lane:
+    return Lane(DEFAULT_QUEUE, DEFAULT_PRIORITY, _labels((), kind, function, offered))
+
+
+@lru_cache(maxsize=4096)
+def _labels(own: tuple[str, ...], kind: str, function: str | None, offered: bool) -> tuple[str, ...]:
+    labels = {label for label in own if ":" not in label}
+    labels.add(f"task:{kind}")
+    if function is not None:
+        labels.add(f"function:{function}" if offered else "function:*")
+    return tuple(sorted(labels))
+
+
+def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
+    """The payload under either name, found readable; None if it was not sent."""
+    if params is not UNSET:
+        if payload is not UNSET:
+            raise Invalid("params is short for payload; send one of them", pointer="/params")
+        payload, pointer = params, "/params"
+    elif payload is UNSET:
+        return None
+    else:
+        pointer = "/payload"
+    try:
+        # What a task cannot read later is refused now: numbers out of range, broken text, bottomless nesting.
+        msgspec.json.decode(payload)
+    except (ValueError, RecursionError) as failure:
+        raise Invalid(f"it cannot be read as JSON: {failure}", pointer=pointer) from None
+    return payload
+
+
+def policies(body: JobBody) -> dict[str, Any]:
+    """The fields of the definition that the body sets beside task and schedule; `null` means the default."""
+    found: dict[str, Any] = {}
+    if body.description is not UNSET:
+        found["description"] = body.description
+    if body.timeout_seconds is not UNSET:
+        found["timeout_seconds"] = body.timeout_seconds
+    if body.max_retries is not UNSET:
+        found["max_retries"] = 3 if body.max_retries is None else body.max_retries
+    if body.retry is not UNSET:
+        found["retry"] = _checked_retry(body.retry or Retry())
+    if body.limits is not UNSET:
+        found["limits"] = _checked_limits(body.limits or Limits())
+    if body.isolation not in (UNSET, None, ISOLATION):
+        raise Invalid(
+            f"isolation {body.isolation!r} is not supported by this version; write {ISOLATION!r}", pointer="/isolation"
+        )
+    payload = payload_of(body.payload, body.params)
+    if payload is not None:
+        found["payload"] = payload
+    return found
+
+
+def _checked_retry(retry: Retry) -> Retry:
+    for name, value, least, most in (
+        ("base_seconds", retry.base_seconds, 0.0, DELAY_SECONDS_MAX),
+        ("cap_seconds", retry.cap_seconds, 0.0, DELAY_SECONDS_MAX),
+        ("factor", retry.factor, 1.0, FACTOR_MAX),
+        ("jitter", retry.jitter, 0.0, 1.0),
+    ):
+        if not least <= value <= most:
+            raise Invalid(f"{name} lies between {least:g} and {most:g}", pointer=f"/retry/{name}")
+    return retry
+
+
+def _checked_limits(limits: Limits) -> Limits:
+    if not 0 < limits.output_bytes <= OUTPUT_BYTES_MAX:
+        raise Invalid(f"output_bytes lies between 1 and {OUTPUT_BYTES_MAX}", pointer="/limits/output_bytes")
+    return limits
+
+
+def check_texts(body: JobBody) -> None:
+    """Refuse the character that no store keeps."""
+    if body.key:
+        clean_id(body.key, "/key")
+    if body.owner:
+        clean_text(body.owner, "/owner")
+    if body.description:
+        clean_text(body.description, "/description")
+    if body.labels:
+        for label, value in body.labels.items():
+            pointer = "/labels/" + label.replace("~", "~0").replace("/", "~1")
+            clean_text(label, "/labels")
+            clean_text(value, pointer)
+
+
+def scheduled(schedule: Schedule) -> dict[str, Any]:
+    """The fields of the definition that say when."""
+    return {
+        "schedule_type": schedule.type,
+        "schedule_time": schedule.at,
+        "cron_expression": schedule.cron_expression,
+        "interval_seconds": schedule.interval_seconds,
+        "anchor": schedule.anchor,
+        "timezone": schedule.timezone,
+    }
+
+
+def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise: bytes) -> Composed:
+    """The job that the body means. Raises `Invalid`. `noise` is 10 random bytes for its id."""
+    schedule = said_schedule(body, scene.now)
+    check_texts(body)
+    resolved = resolve_task(body, scene, check)
+    name = body.name or (resolved.name if resolved else None)
+    if not name:
+        raise Invalid("a job needs a name", pointer="/name")
+    clean_text(name, "/name")
+    if resolved is None:
+        resolved = own_function(name, check)
+    task = resolved.task
+    lasting = schedules.warnings(schedule) if schedule.cron_expression else ()
+    if resolved.warning:
+        lasting = (*lasting, resolved.warning)
+    passing = not_offered(task.function, scene.offered)
+    # Each field by its name: for the hottest route, merging dicts would cost as much as all the rest of this.
+    definition = Definition(
+        schedule_type=schedule.type,
+        task=task.text,
+        schedule_time=schedule.at,
+        cron_expression=schedule.cron_expression,
+        interval_seconds=schedule.interval_seconds,
+        anchor=schedule.anchor,
+        timezone=schedule.timezone,
+        task_id=resolved.task_id,
+        task_version=resolved.version,
+        warnings=lasting,
+        **policies(body),
+    )
+    recurs = schedule.recurs
+    job_id = body.job_id or time_id(int(scene.now * 1000), noise)
+    due = first_due(schedule, scene.now)
+    return Composed(
+        NewJob(
+            job_id=job_id,
+            namespace=who.namespace,
+            name=name,
+            schedule_type=schedule.type.value,
+            task_kind=task.kind,
+            definition=encode_definition(definition),
+            lane=lane(body, task, scene.offered),
+            created_by=who.name,
+            recurring=recurs,
+            run_id=None if recurs else run_id(job_id, scene.now if due is None else due),
+            due=due,
+            never=due is None and schedule.type is not ScheduleType.IMMEDIATE,
+            named=bool(body.job_id),
+            key=body.key or None,
+            digest=hashlib.sha256(_encode(body)).digest() if body.job_id else None,
+            labels=body.labels or None,
+            # Nobody else: the store then needs no look for what this job may clash with.
+            owner=None if body.owner == who.name else body.owner or None,
+        ),
+        (*lasting, passing) if passing else lasting,
+    )

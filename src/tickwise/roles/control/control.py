@@ -1,0 +1,92 @@
+"""`Control`: all parts in one, with the life of the group commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tickwise.domain.model import Principal
+from tickwise.ports.blobs import Blobs
+from tickwise.ports.clock import Clock
+from tickwise.ports.identity import Keys
+from tickwise.ports.runner import TaskKind
+from tickwise.ports.signals import Signals
+from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
+from tickwise.roles.control.core import Counters, Parts
+from tickwise.roles.control.previews import Previews
+from tickwise.roles.control.tasks import TaskCheck, Tasks
+from tickwise.roles.gather import Gatherer
+
+
+class Control(Previews, Tasks):
+    """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
+
+    name = "control"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        keys: Keys,
+        blobs: Blobs,
+        signals: Signals,
+        clock: Clock,
+        kinds: Mapping[str, TaskKind],
+        counters: Counters | None = None,
+        near_seconds: float = 2.0,
+        group_commit_seconds: float = 0.003,
+        group_commit_limit: int = 500,
+        waiting_max: int = 20_000,
+    ) -> None:
+        """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
+        for others under load."""
+        parts = Parts(
+            store=store,
+            keys=keys,
+            blobs=blobs,
+            signals=signals,
+            clock=clock,
+            kinds=kinds,
+            counters=counters,
+            near_seconds=near_seconds,
+        )
+        gatherer = Gatherer(
+            self._write,
+            clock,
+            wait_seconds=group_commit_seconds,
+            limit=group_commit_limit,
+            waiting_max=waiting_max,
+            wrote=self._stored,
+        )
+        super().__init__(parts, gatherer)
+        self.clock = clock
+        self._check_task = TaskCheck(kinds)
+
+    async def start(self) -> None:
+        """Begin to take jobs."""
+        await self._gatherer.start()
+
+    async def drain(self) -> None:
+        """Write what waits."""
+        await self._gatherer.stop()
+
+    async def stop(self) -> None:
+        """Write what waits, take nothing more."""
+        await self._gatherer.stop()
+
+    async def principal_of(self, digest: bytes) -> Principal | None:
+        """Whose key has this digest. Raises `StoreUnavailable`."""
+        return await self._keys.key_find(digest)
+
+    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+        """The answer that was given under an Idempotency-Key."""
+        return await self._store.receipt_find(principal, route, key)
+
+    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+        """Keep an answer whose effect is the same however often it is asked for; or the one that was kept before."""
+        return await self._surely(lambda: self._store.receipt_keep(receipt))
+
+    async def _write(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
+        added = await self._store.jobs_add(jobs)
+        if isinstance(added, Replay):  # a write without a receipt has no earlier answer
+            raise TypeError("the store answered a replay to a write without a receipt")
+        return added

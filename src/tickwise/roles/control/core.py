@@ -1,0 +1,186 @@
+"""What all parts of control share: the ports, the time, who offers which function, and writing until it is sure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+from uuid import UUID
+
+from tickwise.domain.errors import Invalid, Misconfigured, NotFound, Unavailable
+from tickwise.domain.model import Principal
+from tickwise.ports.blobs import Blobs
+from tickwise.ports.clock import Clock
+from tickwise.ports.identity import Keys
+from tickwise.ports.runner import TaskKind
+from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.store import ExecutorRow, JobRow, NewJob, Receipt, RunRow, Store
+from tickwise.roles.gather import Gatherer, surely
+
+LIVING_FRESH_SECONDS: Final = 2.0
+"""How old the list of living executors may be: a warning may lag, a submit must not wait for it."""
+TIME_FRESH_SECONDS: Final = 10.0
+"""How long the store's clock is carried on by our own before it is read again: a machine's clock drifts by less
+than a millisecond meanwhile."""
+RING_WITHIN_SECONDS: Final = 60.0
+"""Timers further away than this need no bell: every scheduler looks at least so often."""
+NEAR_MARGIN_SECONDS: Final = 0.5
+"""So near to the store's horizon it is its clock that decides whether a job became a run or a timer."""
+
+T = TypeVar("T")
+
+
+class Counters(Protocol):
+    """What control tells the metrics."""
+
+    def submitted(self, count: int) -> None:
+        """Jobs that were stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What control is made of."""
+
+    store: Store
+    keys: Keys
+    blobs: Blobs
+    signals: Signals
+    clock: Clock
+    kinds: Mapping[str, TaskKind]
+    counters: Counters | None = None
+    near_seconds: float = 2.0
+    """The store's own: a one-time job due within it becomes a run at once."""
+
+
+class StoreTime:
+    """The store's clock, near enough for a plan: read now and then, carried on by the monotonic clock between."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._offset = 0.0
+        self._until = float("-inf")
+
+    async def now(self) -> float:
+        """Unix seconds, never ahead of the store's by more than the drift. Raises `StoreUnavailable`."""
+        at = self._clock.monotonic()
+        if at >= self._until:
+            said = await self._store.now()
+            at = self._clock.monotonic()
+            self._offset, self._until = said - at, at + TIME_FRESH_SECONDS
+        return self._offset + at
+
+    def known(self) -> float:
+        """The same without asking anybody, for what follows a commit: as good as the last reading, however old."""
+        return self._offset + self._clock.monotonic()
+
+
+class Living:
+    """The executors that are alive, and the functions that they offer; a few seconds old at most."""
+
+    def __init__(self, store: Store, clock: Clock, time: StoreTime) -> None:
+        self._store = store
+        self._clock = clock
+        self._time = time
+        self._rows: tuple[ExecutorRow, ...] = ()
+        self._names: frozenset[str] = frozenset()
+        self._until = float("-inf")
+
+    async def functions(self) -> frozenset[str]:
+        """Names. While one caller reads them anew, the others get the old ones."""
+        if self._clock.monotonic() >= self._until:
+            await self._look()
+        return self._names
+
+    async def executors(self) -> tuple[ExecutorRow, ...]:
+        """The same for the executors themselves."""
+        if self._clock.monotonic() >= self._until:
+            await self._look()
+        return self._rows
+
+    async def _look(self) -> None:
+        self._until = self._clock.monotonic() + LIVING_FRESH_SECONDS
+        try:
+            now = await self._time.now()
+            rows = await self._store.executors_list()
+        except (Unavailable, Misconfigured):
+            # It only costs a warning; the write that follows, or came before, tells whether the store is there.
+            return
+        self._rows = tuple(row for row in rows if row.gone_at is None and row.lease_until > now)
+        self._names = frozenset(name for row in self._rows for name in row.functions)
+
+
+class Core:
+    """The base of every part."""
+
+    def __init__(self, parts: Parts, gatherer: Gatherer) -> None:
+        self._store = parts.store
+        self._keys = parts.keys
+        self._blobs = parts.blobs
+        self._signals = parts.signals
+        self._clock = parts.clock
+        self._kinds = parts.kinds
+        self._counters = parts.counters
+        self._near_seconds = parts.near_seconds
+        self._gatherer = gatherer
+        self._time = StoreTime(parts.store, parts.clock)
+        self._living = Living(parts.store, parts.clock, self._time)
+
+    async def _surely(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a write whose outcome is unknown. Raises `InDoubt` if it stays unknown."""
+        return await surely(write, self._clock)
+
+    async def _job(self, who: Principal, job_id: UUID) -> JobRow:
+        row = await self._store.job_get(who.namespace, job_id)
+        if row is None:
+            raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
+        return row
+
+    async def _run(self, who: Principal, run_id: UUID) -> RunRow:
+        row = await self._store.run_get(who.namespace, run_id)
+        if row is None:
+            raise NotFound(f"there is no run {run_id} in the namespace {who.namespace}")
+        return row
+
+
+def ring_for(signals: Signals, jobs: Sequence[NewJob], now: float, near_seconds: float) -> None:
+    """Wake whoever has to do with what was just stored: a run concerns executors, a timer schedulers.
+
+    A one-time job due within `near_seconds`, the store's horizon, became a run; every other one waits as a timer.
+    """
+    runs = timers = False
+    run_until, timer_from = now + near_seconds + NEAR_MARGIN_SECONDS, now + near_seconds - NEAR_MARGIN_SECONDS
+    timer_until = now + RING_WITHIN_SECONDS
+    for job in jobs:
+        due = job.due
+        if job.never:
+            continue
+        if not job.recurring and (due is None or due <= run_until):
+            runs = True
+            if due is None or due <= timer_from:
+                continue
+        if due is not None and due <= timer_until:
+            timers = True
+    if runs:
+        signals.send(Topic.RUNS)
+    if timers:
+        signals.send(Topic.TIMERS)
+
+
+def clean_text(text: str, pointer: str) -> str:
+    """The text, if every store can keep it."""
+    if "\0" in text:
+        raise Invalid("the character U+0000 cannot be stored; leave it out", pointer=pointer)
+    return text
+
+
+def clean_id(text: str, pointer: str) -> str:
+    """The text, if it can stand in a path as one segment."""
+    if "/" in text:
+        raise Invalid("a slash would make it unreachable in a path; write another sign, such as a dot", pointer=pointer)
+    return clean_text(text, pointer)
+
+
+ReceiptFor = Callable[[T], Receipt]
+"""Makes the receipt for an answer that is not given yet: it is stored in one transaction with the effect."""

@@ -1,0 +1,92 @@
+"""Runs: look up, search, cancel, retry, and read what they wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from tickwise.domain.errors import Conflict, NotFound
+from tickwise.domain.lifecycle import FINAL, RunState
+from tickwise.domain.model import Principal, Trigger, run_id
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import AttemptRow, ExecutorRow, NewRun, Replay, RunQuery, RunRow, StoreStats
+from tickwise.roles.control.bodies import RunRetryBody
+from tickwise.roles.control.composing import payload_of
+from tickwise.roles.control.core import ReceiptFor
+from tickwise.roles.control.jobs import Jobs, with_payload
+from tickwise.roles.control.logs import LogChunk, read_log
+
+
+class RunDetails(NamedTuple):
+    """A run, its attempts, and why it may be waiting."""
+
+    row: RunRow
+    attempts: Sequence[AttemptRow]
+    warnings: Sequence[str]
+
+
+class Runs(Jobs):
+    """Everything about runs."""
+
+    async def run_get(self, who: Principal, run: UUID) -> RunDetails:
+        """One run with its attempts. Raises `NotFound`."""
+        row = await self._run(who, run)
+        attempts = await self._store.run_attempts(run)
+        warnings: Sequence[str] = ()
+        if row.state in (RunState.QUEUED, RunState.RETRYING):
+            warnings = await self._waiting_for(row)
+        return RunDetails(row, attempts, warnings)
+
+    async def runs_list(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
+        """Newest first. With `must_exist`, raises `NotFound` if the job that is asked for is not there."""
+        if must_exist and query.job_id is not None:
+            await self._job(who, query.job_id)
+        return await self._store.runs_list(query)
+
+    async def run_cancel(self, who: Principal, run: UUID) -> RunState:
+        """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
+        in another way before."""
+        state = await self._surely(lambda: self._store.runs_cancel(who.namespace, run, who.name))
+        if state in FINAL and state is not RunState.CANCELLED:
+            raise Conflict(f"the run has ended already: {state}", code="run_ended")
+        self._signals.send(Topic.CANCELS)
+        return state
+
+    async def run_retry(
+        self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
+    ) -> UUID | Replay:
+        """A new run like one that has ended, linked to it; its id. Raises `Conflict` while that one is going on."""
+        row = await self._run(who, run)
+        if row.state not in FINAL:
+            raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
+        payload = payload_of(body.payload, body.params)
+        definition = row.definition
+        if payload is not None:
+            definition = with_payload(definition or (await self._job(who, row.job_id)).definition, payload)
+        now = await self._time.now()
+        new = NewRun(
+            run_id=run_id(row.job_id, now, Trigger.RETRY, self._clock.noise(16)),
+            due=now,
+            trigger=Trigger.RETRY,
+            definition=definition,
+            origin=run,
+        )
+        return await self._demand(row.namespace, row.job_id, new, receipt_for)
+
+    async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
+        """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
+        row = await self._run(who, run)
+        number = row.attempt if attempt is None else attempt
+        if attempt is not None and not 1 <= attempt <= row.attempt:
+            raise NotFound(f"the run has had {row.attempt} attempts so far, there is no attempt {attempt}")
+        ended = row.state in FINAL or number < row.attempt
+        return await read_log(self._blobs, run, number, offset=offset, limit=limit, ended=ended)
+
+    async def executors(self) -> Sequence[ExecutorRow]:
+        """Living executors, and those gone lately."""
+        return await self._store.executors_list()
+
+    async def stats(self) -> StoreStats:
+        """Counts for metrics and readiness. Raises `StoreUnavailable`."""
+        return await self._store.stats()

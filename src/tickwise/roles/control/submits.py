@@ -1,0 +1,191 @@
+"""Taking jobs in: one at a time through the group commit, or many in one transaction.
+
+With a receipt (an Idempotency-Key), the answer is stored with the effect. So it is foretold: the jobs are written
+only if every one of them will be taken; where one is not, the answer is made anew without it and the write repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tickwise.domain.errors import Busy, Conflict, Invalid, Refused
+from tickwise.domain.model import Principal
+from tickwise.ports.store import Added, NewJob, Replay, StoredTask
+from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.composing import Composed, Scene, compose
+from tickwise.roles.control.core import Core, ReceiptFor, ring_for
+from tickwise.roles.control.tasks import TaskCheck
+
+SLICE: Final = 200
+"""After so many jobs of a batch others get a turn: composing one takes some 20 µs."""
+FORETELLINGS_MAX: Final = 5
+
+
+class Submitted(NamedTuple):
+    """A job that is stored."""
+
+    job_id: UUID
+    warnings: tuple[str, ...] = ()
+
+
+Verdict = Submitted | Refused
+
+
+class Submits(Core):
+    """`submit` and `submit_many`."""
+
+    _check_task: TaskCheck
+
+    async def submit(
+        self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
+    ) -> Submitted | Replay:
+        """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
+        scene = await self._scene(who, (body,))
+        try:
+            composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
+        except Invalid as refusal:
+            composed = await self._repeated(who, body, scene, refusal)
+        job = composed.job
+        submitted = Submitted(job.job_id, composed.warnings)
+        if receipt_for is None:
+            added = await self._gatherer.put(job)
+        else:
+            receipt = receipt_for(submitted)
+            results = await self._surely(lambda: self._store.jobs_add_all((job,), receipt))
+            if isinstance(results, Replay):
+                return results
+            added = results[0]
+            self._stored((job,))
+        refused = _refusal(added, job)
+        if refused is not None:
+            raise refused
+        return submitted
+
+    async def submit_many(
+        self,
+        who: Principal,
+        bodies: Sequence[JobBody | Refused],
+        *,
+        atomic: bool = False,
+        receipt_for: ReceiptFor[Sequence[Verdict]] | None = None,
+    ) -> Sequence[Verdict] | Replay:
+        """Store all that can be stored in one transaction; with `atomic`, all or none.
+
+        Bodies that could not even be read are handed in as their refusals, so that the answer keeps their places.
+        An atomic batch with a refusal in it stores nothing; its answer tells what is wrong with which.
+        """
+        verdicts, jobs = await self._composed(who, bodies)
+        if atomic and len(jobs) < len(verdicts):
+            return verdicts
+        if atomic or receipt_for is not None:
+            return await self._all_or_told(verdicts, jobs, atomic=atomic, receipt_for=receipt_for)
+        places = list(jobs)
+        if places:
+            chosen = [jobs[place] for place in places]
+            results = await self._surely(lambda: self._store.jobs_add(chosen))
+            if not isinstance(results, Replay):
+                _tell(verdicts, jobs, zip(places, results, strict=True))
+            self._stored(chosen)
+        return verdicts
+
+    async def _composed(
+        self, who: Principal, bodies: Sequence[JobBody | Refused]
+    ) -> tuple[list[Verdict], dict[int, NewJob]]:
+        """A verdict for each body, and the jobs to store by their place."""
+        scene = await self._scene(who, [body for body in bodies if isinstance(body, JobBody)])
+        verdicts: list[Verdict] = []
+        jobs: dict[int, NewJob] = {}
+        for place, body in enumerate(bodies):
+            if place % SLICE == SLICE - 1:
+                await self._clock.sleep(0)
+            if isinstance(body, Refused):
+                verdicts.append(body)
+                continue
+            try:
+                try:
+                    composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
+                except Invalid as refusal:
+                    composed = await self._repeated(who, body, scene, refusal)
+            except Refused as refusal:
+                verdicts.append(refusal)
+                continue
+            jobs[place] = composed.job
+            verdicts.append(Submitted(composed.job.job_id, composed.warnings))
+        return verdicts, jobs
+
+    async def _all_or_told(
+        self,
+        verdicts: list[Verdict],
+        jobs: dict[int, NewJob],
+        *,
+        atomic: bool,
+        receipt_for: ReceiptFor[Sequence[Verdict]] | None,
+    ) -> Sequence[Verdict] | Replay:
+        for _ in range(FORETELLINGS_MAX):
+            chosen = list(jobs.values())
+            receipt = receipt_for(verdicts) if receipt_for is not None else None
+            results = await self._surely(lambda: self._store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
+            if isinstance(results, Replay):
+                return results
+            taken = {place for place, result in zip(jobs, results, strict=True) if _refusal(result, jobs[place])}
+            if not taken:
+                self._stored(chosen)
+                return verdicts
+            _tell(verdicts, jobs, zip(list(jobs), results, strict=True))
+            if atomic:
+                return verdicts
+            jobs = {place: job for place, job in jobs.items() if place not in taken}
+        raise Busy("others took the keys or ids of this batch while it was written; send it again")
+
+    async def _scene(self, who: Principal, bodies: Iterable[JobBody]) -> Scene:
+        tasks: dict[str, StoredTask] = {}
+        for task_id in {body.task_id for body in bodies if body.task_id}:
+            found = None
+            if "\0" not in task_id:
+                found = await self._store.task_get(who.namespace, task_id)
+            if found is not None:
+                tasks[task_id] = found
+        return Scene(await self._time.now(), tasks, await self._living.functions())
+
+    async def _repeated(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
+        """A create that is repeated after its time has passed is still the same create: compose it as it was then.
+
+        Raises the refusal if no job of this id was ever stored.
+        """
+        at = body.schedule_time or body.at
+        if body.job_id and at and refusal.pointer in ("/schedule_time", "/at"):
+            row = await self._store.job_get(who.namespace, body.job_id)
+            if row is not None:
+                then = scene._replace(now=row.created_at)
+                return compose(who, body, then, self._check_task, self._clock.noise(10))
+        raise refusal
+
+    def _stored(self, jobs: Sequence[NewJob]) -> None:
+        """Tell of what is committed. Asks nobody and cannot fail: it would make a failure of a success."""
+        ring_for(self._signals, jobs, self._time.known(), self._near_seconds)
+        if self._counters is not None:
+            self._counters.submitted(len(jobs))
+
+
+def _tell(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tuple[int, Added]]) -> None:
+    """Write what the store refused into the answer."""
+    for place, added in results:
+        refused = _refusal(added, jobs[place])
+        if refused is not None:
+            verdicts[place] = refused
+
+
+def _refusal(added: Added, job: NewJob) -> Conflict | None:
+    if added is Added.ID_TAKEN:
+        return Conflict(
+            f"job_id {job.job_id} was used for another job before; choose another", pointer="/job_id", code=added.value
+        )
+    if added is Added.KEY_TAKEN:
+        return Conflict(
+            f"the key {job.key!r} belongs to another job; change that one with PUT /api/v1/jobs/by-key/…",
+            pointer="/key",
+            code=added.value,
+        )
+    return None

@@ -1,0 +1,148 @@
+"""Group commit: many requests, one write.
+
+    put(job) ─┐
+    put(job) ─┼──► waiting ──► writer: take up to `limit`, write them in one transaction ──► each caller hears
+    put(job) ─┘                (what arrives during a write goes into the next one)
+
+A lone request is written at once. Only when the last write carried several does the writer wait a moment for
+more, so the wait is paid where it saves writes and nowhere else.
+
+Invariant: whoever put a job is answered after its commit, or told that it failed; nobody is left waiting. What is
+done after the commit (`wrote`) comes after the answers, so it cannot make a failure of what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import structlog
+
+from tickwise.domain.errors import Busy, InDoubt, StoreUnavailable, Unavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Added, NewJob
+
+REPEATS_IN_DOUBT: Final = 3
+"""A commit whose answer was lost is repeated with the same ids this often, then its callers are told."""
+PAUSE_IN_DOUBT_SECONDS: Final = 0.2
+
+logger = structlog.get_logger("tickwise.gather")
+
+Write = Callable[[Sequence[NewJob]], Awaitable[Sequence[Added]]]
+Waiting = tuple[NewJob, "asyncio.Future[Added]"]
+T = TypeVar("T")
+
+
+async def surely(write: Callable[[], Awaitable[T]], clock: Clock) -> T:
+    """Repeat a write whose outcome is unknown; with the same ids, twice is once.
+
+    Raises `InDoubt` if it stays unknown: a store that cannot be reached afterwards says nothing of the first try.
+    """
+    doubt: InDoubt | None = None
+    for _ in range(REPEATS_IN_DOUBT + 1):
+        if doubt is not None:
+            await clock.sleep(PAUSE_IN_DOUBT_SECONDS)
+        try:
+            return await write()
+        except InDoubt as failure:
+            doubt = failure
+        except StoreUnavailable:
+            if doubt is None:
+                raise
+    raise doubt or InDoubt("the write was not tried")
+
+
+class Gatherer:
+    """Turns single jobs into batches."""
+
+    def __init__(
+        self,
+        write: Write,
+        clock: Clock,
+        *,
+        wait_seconds: float = 0.003,
+        limit: int = 500,
+        waiting_max: int = 20_000,
+        wrote: Callable[[Sequence[NewJob]], None] | None = None,
+    ) -> None:
+        """`wrote` is told of each batch that was committed, after its callers were."""
+        self._write = write
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+        self._limit = limit
+        self._waiting_max = waiting_max
+        self._wrote = wrote
+        self._waiting: list[Waiting] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, job: NewJob) -> asyncio.Future[Added]:
+        """What became of the job, once it is durable. Raises `Busy` if too many wait already."""
+        if len(self._waiting) >= self._waiting_max:
+            raise Busy("too many jobs wait to be written; send the same again a little later")
+        if self._closing or self._task is None:
+            raise Unavailable("this server is going down; send the same again to another, or a little later")
+        future: asyncio.Future[Added] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, future))
+        self._wake.set()
+        return future
+
+    async def start(self) -> None:
+        """Begin to write."""
+        self._closing = False
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Write what waits, then end."""
+        self._closing = True
+        self._wake.set()
+        task, self._task = self._task, None
+        if task is not None:
+            await task
+
+    async def _run(self) -> None:
+        busy = False
+        while True:
+            if not self._waiting:
+                if self._closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+            if busy and not self._closing and len(self._waiting) < self._limit:
+                await self._clock.sleep(self._wait_seconds)
+            batch = self._waiting[: self._limit]
+            del self._waiting[: self._limit]
+            busy = len(batch) > 1
+            if batch:
+                await self._settle(batch)
+
+    async def _settle(self, batch: Sequence[Waiting]) -> None:
+        """Write a batch and answer everybody in it."""
+        jobs = [job for job, _ in batch]
+        try:
+            results = await surely(lambda: self._write(jobs), self._clock)
+        except Unavailable as away:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(_copy(away))
+        except Exception as failure:
+            # One job that the store chokes on must not take its neighbours with it.
+            if len(batch) > 1:
+                logger.exception("batch_refused", jobs=len(batch))
+                for single in batch:
+                    await self._settle([single])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(failure)
+        else:
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+            if self._wrote is not None:
+                self._wrote(jobs)
+
+
+def _copy(away: Unavailable) -> Unavailable:
+    """An exception of its own for each caller: one that is raised in many tasks collects all their traces."""
+    return type(away)(away.detail, retry_after_seconds=away.retry_after_seconds)

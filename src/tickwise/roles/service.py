@@ -1,0 +1,137 @@
+"""The frame that every role shares: loops that wake, step, survive an absent store, and stop cleanly.
+
+    start ──► each loop:  step ──► sleep until its own time, or a signal ──► step ──► …
+                           │
+                           └─ Unavailable: say so once, back off, go on; any other error: say so, go on
+
+Invariant: no error ends a loop. What cannot be done now is tried again, and a role that fell silent is a bug.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.clock import Clock
+
+BACKOFF_FIRST_SECONDS: Final = 0.1
+BACKOFF_MAX_SECONDS: Final = 2.0
+"""The longest that a role waits before it looks for an absent store again: recovery is felt within seconds."""
+
+logger = structlog.get_logger("tickwise.roles")
+
+
+class Telemetry(Protocol):
+    """What roles tell the metrics. Batches, because each call costs about a microsecond."""
+
+    def claimed(self, count: int) -> None:
+        """Attempts that were taken in one claim."""
+        ...
+
+    def started(self, lateness_seconds: Sequence[float]) -> None:
+        """First attempts that began, each with how late."""
+        ...
+
+    def finished(self, states: Sequence[int], durations_seconds: Sequence[float]) -> None:
+        """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took."""
+        ...
+
+    def refused(self, count: int) -> None:
+        """Outcomes that the store refused as stale."""
+        ...
+
+    def fired(self, count: int) -> None:
+        """Runs that a scheduler made."""
+        ...
+
+    def healed(self, *, executors: int, freed: int, quarantined: int) -> None:
+        """What the expiry of leases did."""
+        ...
+
+
+async def wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set or after `seconds`, whichever comes first. The event is not cleared."""
+    if seconds <= 0 or event.is_set():
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class Loop:
+    """One repeated step of a role."""
+
+    def __init__(
+        self, name: str, step: Callable[[], Awaitable[float]], clock: Clock, wake: asyncio.Event | None = None
+    ) -> None:
+        """`step` returns how many seconds may pass until the next; `wake` brings it forward."""
+        self._name = name
+        self._step = step
+        self._clock = clock
+        self._wake = wake
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            if self._wake is not None:
+                # Cleared before the step looks: a signal that comes while it looks is not lost.
+                self._wake.clear()
+            pause = await self._guarded()
+            if self._wake is None or self._failures:
+                await self._clock.sleep(pause)
+            elif pause > 0:
+                await wait_for(self._wake, pause)
+            else:
+                await self._clock.sleep(0)
+
+    async def _guarded(self) -> float:
+        """One step; after an error, how long to back off."""
+        try:
+            pause = await self._step()
+        except Unavailable as away:
+            self._failures += 1
+            if self._failures == 1:
+                logger.warning("store_away", loop=self._name, detail=away.detail)
+        except Exception:
+            self._failures += 1
+            logger.exception("loop_failed", loop=self._name, failures=self._failures)
+        else:
+            if self._failures:
+                logger.info("loop_recovered", loop=self._name, failures=self._failures)
+                self._failures = 0
+            return pause
+        return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10), BACKOFF_MAX_SECONDS)
+
+
+class Service:
+    """A role: named, started, drained, stopped."""
+
+    name = "service"
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def spawn(self, *loops: Loop) -> None:
+        """Run these loops until `stop`."""
+        for loop in loops:
+            self._tasks.append(asyncio.create_task(loop.run()))
+
+    async def start(self) -> None:
+        """Begin. Returns when the role is at work."""
+        raise NotImplementedError
+
+    async def drain(self) -> None:
+        """Take nothing new and bring what is under way to its end. A role without such work has nothing to do."""
+
+    async def stop(self) -> None:
+        """End every loop."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

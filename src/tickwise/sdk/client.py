@@ -1,0 +1,338 @@
+"""Talk to a Tickwise server over HTTP: a small synchronous client that stands alone.
+
+    with Client("http://127.0.0.1:8470", key) as tickwise:
+        job = tickwise.job_create({"name": "hello", "schedule_type": "IMMEDIATE", "task": {...}})
+
+Every POST carries an Idempotency-Key, so a request whose answer got lost on the way is sent again and is still
+carried out once. What the server refuses is raised as `ProblemError`; a server that is away, or says that it is
+for now, is waited for up to `patience_seconds` and then raised as `Unreachable`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import httpx2
+
+API: Final = "/api/v1"
+_RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+# A connection that cannot be made is not waited for: nearly always nothing listens there, and a person is watching.
+_BROKEN_ON_THE_WAY: Final = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})
+
+Json = dict[str, Any]
+
+
+class ClientError(Exception):
+    """The root of what this module raises. `detail` is a sentence for people."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Unreachable(ClientError):
+    """Nobody answered, or the server said that it cannot serve for now. The same call may succeed later."""
+
+    def __init__(self, detail: str, *, status: int | None = None, request_id: str | None = None) -> None:
+        """`status` is the last HTTP status, None if there was no answer at all; `request_id` finds it in the logs."""
+        super().__init__(detail)
+        self.status = status
+        self.request_id = request_id
+
+
+class ProblemError(ClientError):
+    """The server refused: an RFC 9457 problem."""
+
+    def __init__(self, status: int, problem: Json) -> None:
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"the server answered {status}"))
+        self.status = status
+        self.problem = problem
+        self.code: str = str(problem.get("code") or "")
+        self.pointer: str | None = problem.get("pointer")
+        self.position: int | None = problem.get("position")
+        self.request_id: str | None = problem.get("request_id")
+
+
+class Answer(NamedTuple):
+    """What came back: the parsed JSON (None if there is no body) and the headers that callers need."""
+
+    status: int
+    body: Any
+    etag: str | None
+    next_path: str | None
+    """The target of the `Link` header with `rel="next"`, if there is a further page."""
+
+
+class LogPart(NamedTuple):
+    """A piece of a log and where the next one begins."""
+
+    content: bytes
+    next_offset: int
+
+
+class Client:
+    """One server, one key. Not for use from several threads at once."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        *,
+        timeout_seconds: float = 30.0,
+        patience_seconds: float = 10.0,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ClientError(f"{url!r} is no server address; write one such as http://127.0.0.1:8470")
+        self.url = url.rstrip("/").removesuffix(API)
+        self._patience_seconds = patience_seconds
+        headers = {"Accept": "application/json", "User-Agent": "tickwise-client"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        self._http = httpx2.Client(
+            headers=headers,
+            timeout=timeout_seconds,
+            # A proxy from the environment can reach no server on this machine; and without TLS, loading the
+            # certificates of the world would be most of a command's time.
+            trust_env=parts.hostname not in _LOOPBACK,
+            verify=parts.scheme == "https",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._http.close()
+
+    # ------------------------------------------------------------------------------------------ the frame
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request below `/api/v1` and read the answer as JSON. `body` is sent as JSON unless it is bytes."""
+        response = self._exchange(method, self._address(path), query=query, body=body, headers=headers)
+        following = response.links.get("next", {}).get("url")
+        content = response.content
+        try:
+            parsed = json.loads(content) if content.strip() else None
+        except ValueError:
+            raise Unreachable(f"{self.url} answered something that is not JSON; is it a Tickwise server?") from None
+        return Answer(response.status_code, parsed, response.headers.get("ETag"), following)
+
+    def _address(self, path: str) -> str:
+        """A full address for a path of the API, or for one that the server gave (`Link`, `log_url`)."""
+        if path.startswith(("http://", "https://")):
+            # What the server gives may name another host than the one through which we reach it; the key must not
+            # travel there.
+            parts = urlsplit(path)
+            path = parts.path + (f"?{parts.query}" if parts.query else "")
+        return self.url + (path if path.startswith((API, "/readyz", "/livez")) else API + path)
+
+    def _exchange(
+        self,
+        method: str,
+        address: str,
+        *,
+        query: Mapping[str, Any] | None,
+        body: Any,
+        headers: Mapping[str, str] | None,
+    ) -> httpx2.Response:
+        """Send until there is an answer that is not "for now", or patience ends. Raises the module's errors."""
+        sent = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
+        content: bytes | None = None
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+            content = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
+        sent.update(headers or {})
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        until = time.monotonic() + self._patience_seconds
+        pause_seconds = 0.2
+        while True:
+            try:
+                response = self._http.request(method, address, params=params or None, content=content, headers=sent)
+            except httpx2.ConnectError as error:
+                raise Unreachable(f"nothing answers at {self.url} ({error})") from error
+            except httpx2.TimeoutException as error:
+                raise Unreachable(f"{self.url} did not answer in time") from error
+            except _BROKEN_ON_THE_WAY as error:
+                if time.monotonic() + pause_seconds > until:
+                    raise Unreachable(f"the connection to {self.url} broke: {error}") from error
+            except httpx2.HTTPError as error:
+                raise Unreachable(f"{self.url} cannot be reached: {error}") from error
+            else:
+                if response.status_code not in _RETRIED_STATUSES:
+                    return _checked(response)
+                pause_seconds = max(pause_seconds, _retry_after_seconds(response))
+                if time.monotonic() + pause_seconds > until:
+                    raise _unable(response)
+            time.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 2, 2.0)
+
+    def pages(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[list[Json]]:
+        """Every page of a listing, following `Link`."""
+        answer = self.request("GET", path, query=query)
+        yield answer.body
+        while answer.next_path:
+            answer = self.request("GET", answer.next_path)
+            yield answer.body
+
+    # ------------------------------------------------------------------------------------------ jobs
+
+    def job_create(self, body: Json) -> Json:
+        """Store one job; answers its `job_id` and warnings once it is durable."""
+        answer: Json = self.request("POST", "/jobs", body=body).body
+        return answer
+
+    def jobs_create(self, jobs: list[Json], *, atomic: bool = False) -> Json:
+        """Store up to 10,000 jobs in one transaction; its `results` give an id or a problem for each, in order."""
+        query = {"atomic": "true"} if atomic else None
+        answer: Json = self.request("POST", "/jobs:batch", body=jobs, query=query).body
+        return answer
+
+    def job_get(self, job_id: str) -> Json:
+        """The full definition, with `next_run_at` and `version`."""
+        answer: Json = self.request("GET", f"/jobs/{_safe(job_id)}").body
+        return answer
+
+    def job_by_key(self, key: str) -> Json:
+        """The job that carries this `key`."""
+        answer: Json = self.request("GET", f"/jobs/by-key/{_safe(key)}").body
+        return answer
+
+    def job_change(self, job_id: str, changes: Json, *, etag: str | None = None, dry_run: bool = False) -> Json:
+        """Change the fields that are given. With an `etag`, refused (412) if somebody was faster."""
+        headers = {"If-Match": etag} if etag else None
+        query = {"dry_run": "true"} if dry_run else None
+        answer: Json = self.request("PUT", f"/jobs/{_safe(job_id)}", body=changes, headers=headers, query=query).body
+        return answer
+
+    def job_cancel(self, job_id: str) -> Any:
+        """Cancel the job and ask its running attempt to stop."""
+        return self.request("DELETE", f"/jobs/{_safe(job_id)}").body
+
+    def job_pause(self, job_id: str, body: Json) -> Any:
+        """Stop its schedule; `body` may give `reason` and `until`."""
+        return self.request("POST", f"/jobs/{_safe(job_id)}/pause", body=body).body
+
+    def job_resume(self, job_id: str, body: Json) -> Any:
+        """Let its schedule go on; `body` may say what becomes of the `missed` occurrences."""
+        return self.request("POST", f"/jobs/{_safe(job_id)}/resume", body=body).body
+
+    def job_run_now(self, job_id: str, body: Json | None = None) -> Json:
+        """Ask for one run beside the schedule; answers its `run_id`."""
+        answer: Json = self.request("POST", f"/jobs/{_safe(job_id)}/runNow", body=body).body
+        return answer
+
+    def job_status(self, job_id: str) -> Json:
+        """Its `latest_run`, which is null before the first."""
+        answer: Json = self.request("GET", f"/jobs/{_safe(job_id)}/status").body
+        return answer
+
+    def job_runs(self, job_id: str, *, limit: int | None = None) -> list[Json]:
+        """Its runs, newest first."""
+        answer: list[Json] = self.request("GET", f"/jobs/{_safe(job_id)}/runs", query={"limit": limit}).body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ runs
+
+    def run_get(self, run_id: str) -> Json:
+        """One run with its attempts and stage times."""
+        answer: Json = self.request("GET", f"/runs/{_safe(run_id)}").body
+        return answer
+
+    def run_cancel(self, run_id: str) -> Any:
+        """Ask it to stop."""
+        return self.request("POST", f"/runs/{_safe(run_id)}/cancel").body
+
+    def run_retry(self, run_id: str, body: Json | None = None) -> Json:
+        """Ask for a new run like this one; answers its `run_id`."""
+        answer: Json = self.request("POST", f"/runs/{_safe(run_id)}/retry", body=body).body
+        return answer
+
+    def run_log(self, run_id: str, *, attempt: int, offset: int = 0) -> LogPart:
+        """What an attempt has written from `offset` on, as far as it is there; empty at its present end."""
+        address = self._address(f"/runs/{_safe(run_id)}/logs")
+        query = {"attempt": attempt, "offset": offset}
+        response = self._exchange("GET", address, query=query, body=None, headers={"Accept": "*/*"})
+        return LogPart(response.content, offset + len(response.content))
+
+    # ------------------------------------------------------------------------------------------ tasks
+
+    def task_put(self, body: Json) -> Json:
+        """Keep a task under an id and name, as a new version if its content is new."""
+        answer: Json = self.request("POST", "/tasks", body=body).body
+        return answer
+
+    def task_get(self, task_id: str) -> Json:
+        """The newest version of a stored task."""
+        answer: Json = self.request("GET", f"/tasks/{_safe(task_id)}").body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ health
+
+    def ready(self) -> bool:
+        """Whether the server is up and can serve. Never raises for one that is away."""
+        try:
+            return self._http.get(f"{self.url}/readyz").status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+
+def _safe(segment: str) -> str:
+    """A text as one segment of a path: whatever it holds, it cannot reach another route."""
+    return quote(segment, safe="")
+
+
+def _checked(response: httpx2.Response) -> httpx2.Response:
+    if response.is_success:
+        return response
+    if response.status_code >= 500:
+        raise _unable(response)
+    if response.is_redirect:
+        raise Unreachable(f"{response.url} points elsewhere ({response.headers.get('Location')}); use that address")
+    raise ProblemError(response.status_code, _refusal(response)[1])
+
+
+def _unable(response: httpx2.Response) -> Unreachable:
+    """What a server says that cannot serve."""
+    detail, problem = _refusal(response)
+    return Unreachable(detail, status=response.status_code, request_id=problem.get("request_id"))
+
+
+def _refusal(response: httpx2.Response) -> tuple[str, Json]:
+    """The server's own words, or ours where something in between answered."""
+    try:
+        problem = json.loads(response.content)
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        detail = f"the server answered {response.status_code} {response.reason_phrase}".rstrip()
+        return detail, {"detail": detail, "status": response.status_code}
+    detail = str(problem.get("detail") or problem.get("title") or f"the server answered {response.status_code}")
+    return detail, problem
+
+
+def _retry_after_seconds(response: httpx2.Response) -> float:
+    try:
+        return max(0.0, float(response.headers.get("Retry-After", "")))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,155 @@
+"""What every suite over a store needs: the store, a second client of it, its clock in hand, and shortcuts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+from uuid import UUID
+
+import pytest
+
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed, Lane, Outcome, Principal
+from tickwise.ports.identity import Keys
+from tickwise.ports.store import (
+    Added,
+    Began,
+    CancelRequest,
+    ClaimRequest,
+    JobRow,
+    NewJob,
+    Replay,
+    RunRow,
+    Store,
+)
+from tickwise.testing import factories
+from tickwise.testing.factories import Factory
+
+UNSEEN_SECONDS = 2.0
+"""A claim may overlook for so long what became claimable in the past, as the port says."""
+
+LEASE_SECONDS = 10.0
+DAY_SECONDS = 86_400.0
+
+
+class KeyedStore(Store, Keys, Protocol):
+    """Stores keep the API keys too."""
+
+
+class Contract:
+    """Declares an adapter's gaps: by test name, with the reason. Each must really fail."""
+
+    lacks: ClassVar[dict[str, str]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _declare_lacks(self, request: pytest.FixtureRequest) -> None:
+        reason = self.lacks.get(request.node.originalname)
+        if reason:
+            request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
+class StoreContract(Contract):
+    """What a test class over a store has at hand.
+
+    The adapter's backend class provides the fixtures `store` (an open, empty store whose `near_seconds` is 2) and
+    `other` (a second client of the same truth, as another process would have it; the same object where only one can
+    be), and the method `shift`.
+    """
+
+    async def shift(self, store: KeyedStore, seconds: float) -> None:
+        """Put the store's clock forward for all of its clients. Never sleeps."""
+        raise NotImplementedError
+
+    async def restart(self, store: KeyedStore) -> None:
+        """The store goes away for a moment and comes back with all that it held."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def make(self, store: KeyedStore, request: pytest.FixtureRequest) -> Factory:
+        """Values around the store's own clock."""
+        return Factory(await store.now(), seed=request.node.name)
+
+    async def add(self, store: KeyedStore, *jobs: NewJob) -> None:
+        """Store jobs that must all be new."""
+        assert await store.jobs_add(jobs) == [Added.CREATED] * len(jobs)
+
+    async def born(self, store: KeyedStore, name: str = "one", **fields: Any) -> int:
+        """An executor with a lease of `LEASE_SECONDS`."""
+        return await store.executor_join(factories.executor(name, **fields))
+
+    async def claim(self, store: KeyedStore, executor: int, **fields: Any) -> Sequence[Claimed]:
+        """What this executor gets from the default queue."""
+        given: dict[str, Any] = {"queues": ("default",), "labels": (), "limit": 100, "ahead_seconds": 0.0}
+        return await store.attempts_claim(ClaimRequest(**{**given, **fields, "executor": executor}))
+
+    async def claim_freed(self, store: KeyedStore, executor: int, **fields: Any) -> Sequence[Claimed]:
+        """As `claim`, after the time for which a freed run may stay unseen; the lease is renewed first."""
+        await self.shift(store, UNSEEN_SECONDS)
+        await store.executor_beat(executor, LEASE_SECONDS)
+        return await self.claim(store, executor, **fields)
+
+    async def held(self, store: KeyedStore, executor: int, job: NewJob, **fields: Any) -> Claimed:
+        """A new job's run, claimed by `executor`."""
+        await self.add(store, job)
+        [claimed] = await self.claim(store, executor, **fields)
+        assert claimed.job_id == job.job_id
+        return claimed
+
+    async def begin(self, store: KeyedStore, executor: int, claimed: Claimed) -> None:
+        """Record the start of an attempt."""
+        began = Began(claimed.run_id, claimed.token, max(claimed.now, claimed.due))
+        assert list(await store.attempts_start(executor, [began])) == []
+
+    async def finish(self, store: KeyedStore, executor: int, *outcomes: Outcome) -> list[UUID]:
+        """Report; the refused."""
+        return list(await store.attempts_finish(executor, outcomes))
+
+    async def cancels(self, store: KeyedStore, executor: int) -> list[CancelRequest]:
+        """What a living executor hears at a heartbeat."""
+        beat = await store.executor_beat(executor, LEASE_SECONDS)
+        assert beat.alive
+        return list(beat.cancels)
+
+    async def bury(self, store: KeyedStore, *executors: int) -> None:
+        """Let the leases of these run out, and nobody else's who beats: their death is found."""
+        await self.shift(store, LEASE_SECONDS + 1.0)
+        expired = await store.leases_expire(crashes_max=3)
+        assert set(executors) <= set(expired.executors)
+
+    async def run_row(self, store: KeyedStore, run_id: UUID, namespace: str = "default") -> RunRow:
+        """A run that must be there."""
+        row = await store.run_get(namespace, run_id)
+        assert row is not None, f"no run {run_id}"
+        return row
+
+    async def run_state(self, store: KeyedStore, run_id: UUID) -> RunState | None:
+        """The state of a run, None if the store knows nothing of it."""
+        row = await store.run_get("default", run_id)
+        return None if row is None else row.state
+
+    async def job_row(self, store: KeyedStore, job_id: UUID, namespace: str = "default") -> JobRow:
+        """A job that must be there."""
+        row = await store.job_get(namespace, job_id)
+        assert row is not None, f"no job {job_id}"
+        return row
+
+
+def microseconds(instant: float | None) -> int | None:
+    """An instant as stores keep it, for comparison."""
+    return None if instant is None else round(instant * 1_000_000)
+
+
+def added(answer: Sequence[Added] | Replay) -> list[Added]:
+    """The answer of a batch that was no replay."""
+    assert not isinstance(answer, Replay)
+    return list(answer)
+
+
+def lane(priority: int = 5, *, queue: str = "default", requires: tuple[str, ...] = ()) -> Lane:
+    """A lane by what a test is about."""
+    return Lane(queue, priority, requires)
+
+
+def principal(name: str = "ada", namespace: str = "default") -> Principal:
+    """Somebody who may do everything."""
+    return Principal(name, namespace, frozenset({"*"}))

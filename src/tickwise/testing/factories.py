@@ -1,0 +1,158 @@
+"""Makers of valid values, so that a test names only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.model import DEFAULT_NAMESPACE, Claimed, Lane, Outcome, Trigger, run_id, time_id
+from tickwise.ports.store import (
+    Fire,
+    JobAction,
+    JobChange,
+    JobMove,
+    JobRow,
+    NewExecutor,
+    NewJob,
+    NewRun,
+    Receipt,
+    Replan,
+    StoredTask,
+)
+
+EMPTY_DIGEST = b"\0" * 32
+NOTHING_MORE = Replan(recurring=False, next_due=None)
+
+
+class Factory:
+    """Jobs, runs and the rest around one instant, `now`: the store's clock when the test began. Repeatable ids."""
+
+    def __init__(self, now: float, *, namespace: str = DEFAULT_NAMESPACE, seed: str = "") -> None:
+        self.now = now
+        self.namespace = namespace
+        self._seed = seed
+        self._numbers = count(1)
+
+    def noise(self) -> bytes:
+        """Ten bytes, other ones at each call."""
+        return blake2b(f"{self._seed}/{self.namespace}/{next(self._numbers)}".encode(), digest_size=10).digest()
+
+    def identifier(self, ahead_seconds: float = 0.0) -> UUID:
+        """A time id."""
+        return time_id(round((self.now + ahead_seconds) * 1000), self.noise())
+
+    def job(self, due: float | None = None, **fields: Any) -> NewJob:
+        """A one-time job, due at once unless `due` says otherwise."""
+        job_id = fields.get("job_id") or self.identifier()
+        given: dict[str, Any] = {
+            "job_id": job_id,
+            "namespace": self.namespace,
+            "name": "nightly clean-up",
+            "schedule_type": "IMMEDIATE" if due is None else "FUTURE",
+            "task_kind": "shell",
+            "definition": '{"schedule_type":"IMMEDIATE","task":{"kind":"shell","command":"true"}}',
+            "lane": Lane(),
+            "created_by": "ada",
+            "recurring": False,
+            "run_id": run_id(job_id, self.now if due is None else due),
+            "due": due,
+        }
+        return NewJob(**{**given, **fields})
+
+    def recurring(self, due: float, **fields: Any) -> NewJob:
+        """A job with a schedule, whose first fire is at `due`."""
+        return self.job(due, **{"schedule_type": "CRON", "recurring": True, "run_id": None, **fields})
+
+    def run(self, job_id: UUID, due: float | None = None, **fields: Any) -> NewRun:
+        """A run that a person asks for."""
+        at = self.now if due is None else due
+        trigger = fields.pop("trigger", Trigger.RUN_NOW)
+        request = b"" if trigger is Trigger.SCHEDULE else self.noise()
+        return NewRun(**{"run_id": run_id(job_id, at, trigger, request), "due": at, "trigger": trigger, **fields})
+
+    def fire(self, job_id: UUID, due: float, next_due: float | None, **fields: Any) -> Fire:
+        """A decision for a timer: one run, and when again."""
+        runs = [NewRun(run_id(job_id, due), due, Trigger.SCHEDULE)]
+        return Fire(**{"job_id": job_id, "due": due, "next_due": next_due, "runs": runs, **fields})
+
+    def change(self, row: JobRow, *, replan: Replan | None = None, **fields: Any) -> JobChange:
+        """A change of a stored job in what `fields` names."""
+        kept = (
+            "namespace",
+            "job_id",
+            "name",
+            "key",
+            "schedule_type",
+            "task_kind",
+            "definition",
+            "lane",
+            "labels",
+            "owner",
+        )
+        same = {name: getattr(row, name) for name in kept}
+        return JobChange(**{**same, "expected_version": row.version, "replan": replan, **fields})
+
+    def move(self, job_id: UUID, action: JobAction, replan: Replan = NOTHING_MORE, **fields: Any) -> JobMove:
+        """A pause, resume or cancel."""
+        return JobMove(**{"namespace": self.namespace, "job_id": job_id, "action": action, "replan": replan, **fields})
+
+    def receipt(self, **fields: Any) -> Receipt:
+        """An answer under an Idempotency-Key of its own."""
+        given: dict[str, Any] = {
+            "principal": "ada",
+            "route": "POST /jobs",
+            "key": f"{self._seed}-{next(self._numbers)}",
+            "body_digest": EMPTY_DIGEST,
+            "status": 201,
+            "body": b'{"job_id": "x"}',
+        }
+        return Receipt(**{**given, **fields})
+
+    def task(self, **fields: Any) -> StoredTask:
+        """A stored task; version and creation are the store's to give."""
+        given: dict[str, Any] = {
+            "namespace": self.namespace,
+            "task_id": "clean-up",
+            "version": 0,
+            "name": "Clean up",
+            "task": '{"kind":"shell","command":"true"}',
+            "digest": "0" * 64,
+            "created_by": "ada",
+            "created_at": 0.0,
+        }
+        return StoredTask(**{**given, **fields})
+
+
+def executor(name: str = "one", **fields: Any) -> NewExecutor:
+    """An executor of the default queue with a lease of ten seconds."""
+    given: dict[str, Any] = {
+        "name": name,
+        "queues": ("default",),
+        "labels": (),
+        "functions": (),
+        "slots": 16,
+        "lease_seconds": 10.0,
+    }
+    return NewExecutor(**{**given, **fields})
+
+
+def outcome(claimed: Claimed, state: RunState = RunState.SUCCESS, **fields: Any) -> Outcome:
+    """How a claimed attempt ended; half a second of work, begun when it was claimed or due."""
+    started = max(claimed.now, claimed.due)
+    given: dict[str, Any] = {
+        "run_id": claimed.run_id,
+        "token": claimed.token,
+        "state": CODES[state],
+        "started": started,
+        "ended": started + 0.5,
+    }
+    return Outcome(**{**given, **fields})
+
+
+def outcomes(claims: Sequence[Claimed], state: RunState = RunState.SUCCESS) -> list[Outcome]:
+    """The same outcome for each."""
+    return [outcome(claimed, state) for claimed in claims]

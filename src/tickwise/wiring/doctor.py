@@ -1,0 +1,174 @@
+"""`tickwise doctor`: everything that can be looked at without changing anything, each with what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import SystemClock
+from tickwise.config import Settings
+from tickwise.domain.errors import TickwiseError
+
+SPACE_BYTES: Final = 1 << 30
+"""Less free space than this is worth a word: a day of a busy laptop."""
+CONNECT_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 60.0
+"""What waits longer than this is worth a word."""
+SKEW_SECONDS: Final = 1.0
+"""Due-ness is the store's to judge, so a skewed clock breaks nothing; it makes logs hard to read."""
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    name: str
+    level: str
+    """`ok`, `warning` or `error`."""
+    detail: str
+    advice: str = ""
+
+
+class Running(NamedTuple):
+    """The `up` that runs on the data folder."""
+
+    url: str
+    pid: int
+    database_url: str | None
+
+
+def doctor(settings: Settings, running: Running | None = None, *, database_given: bool = False) -> list[Finding]:
+    """Look at settings, folders, port, blobs, database and executors, in that order.
+
+    What runs says itself where its port and its database are; `database_given`: the settings name one to look at.
+    """
+    database_url = settings.database_url
+    if running is not None and not database_given:
+        database_url = running.database_url or database_url
+    return asyncio.run(_collect(settings, running, database_url))
+
+
+async def _collect(settings: Settings, running: Running | None, database_url: str | None) -> list[Finding]:
+    found = [Finding("settings", "warning", text) for text in settings.warnings]
+    found += [_folder(settings.data_dir), _port(settings) if running is None else _served(running)]
+    found.append(await _blobs(settings))
+    found += [finding async for finding in _database(database_url)]
+    return found
+
+
+def _folder(data_dir: Path) -> Finding:
+    there = data_dir
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    text = f"{data_dir}, {free / (1 << 30):.1f} GB free"
+    if free < SPACE_BYTES:
+        return Finding("data folder", "warning", text, "free some space, or choose another with --data-dir")
+    return Finding("data folder", "ok", text)
+
+
+def _served(running: Running) -> Finding:
+    address = urlsplit(running.url)
+    if _answers(address.hostname or "", address.port or 0):
+        return Finding("port", "ok", f"{running.url} is served by `tickwise up`, process {running.pid}")
+    return Finding(
+        "port", "error", f"`tickwise up`, process {running.pid}, runs, but {running.url} does not answer",
+        "look at its log; stop it with `tickwise down`, and start it again",
+    )  # fmt: skip
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def _port(settings: Settings) -> Finding:
+    where = f"{settings.host}:{settings.port}"
+    if _answers(settings.host, settings.port):
+        return Finding("port", "ok", f"{where} is answered by somebody (a running tickwise, one hopes)")
+    return Finding("port", "ok", f"{where} is free")
+
+
+async def _blobs(settings: Settings) -> Finding:
+    url = settings.blobs_url or (settings.data_dir / "blobs").absolute().as_uri()
+    if url.startswith("file://") and not Path(url.removeprefix("file://")).exists():
+        return Finding("blobs", "ok", f"{url} is made at the first start")
+    try:
+        await open_blobs(url).list("scripts/")
+    except TickwiseError as failure:
+        return Finding("blobs", "error", failure.detail, "set TICKWISE_BLOBS_URL to a folder that can be written")
+    return Finding("blobs", "ok", url)
+
+
+async def _database(database_url: str | None) -> AsyncIterator[Finding]:
+    if database_url is None:
+        yield _embedded()
+        return
+    if database_url.startswith("memory:"):
+        yield Finding("database", "warning", "memory:// forgets everything at its end", "for trials only")
+        return
+    from tickwise.adapters.store.postgres import PostgresStore, schema_status
+
+    try:
+        found, wanted = await schema_status(database_url)
+    except TickwiseError as failure:
+        yield Finding("database", "error", failure.detail, "check the address, and that it runs")
+        return
+    if found != wanted:
+        yield Finding(
+            "schema", "error", f"the database has {found or 'none'}, this program needs {wanted}", "tickwise db upgrade"
+        )
+        return
+    yield Finding("schema", "ok", wanted)
+    clock = SystemClock()
+    store = PostgresStore(database_url, clock=clock)
+    try:
+        await store.open()
+        async for finding in _store(store, clock):
+            yield finding
+    except TickwiseError as failure:
+        yield Finding("database", "error", failure.detail)
+    finally:
+        await store.close()
+
+
+async def _store(store: Any, clock: SystemClock) -> AsyncIterator[Finding]:
+    for text in await store.findings():
+        yield Finding("database", "warning", text)
+    skew = await store.now() - clock.now()
+    if abs(skew) > SKEW_SECONDS:
+        yield Finding("clock", "warning", f"this machine is {-skew:+.1f} s off the database", "run an NTP client")
+    else:
+        yield Finding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
+    stats = await store.stats()
+    if stats.executors:
+        yield Finding("executors", "ok", f"{stats.executors} alive")
+    else:
+        yield Finding("executors", "warning", "none is alive: nothing will run", "start one: tickwise executor")
+    if stats.timers_late_seconds > LATE_SECONDS:
+        late = f"the oldest timer is {stats.timers_late_seconds:.0f} s late"
+        yield Finding("lateness", "error", late, "start a scheduler, or look at the logs of those that run")
+    elif stats.oldest_ready_seconds > LATE_SECONDS:
+        waits = f"the oldest of {stats.queued} queued runs waits for {stats.oldest_ready_seconds:.0f} s"
+        advice = "start executors, or ones that offer what it needs: `tickwise runs show` says why it waits"
+        yield Finding("lateness", "warning", waits, advice)
+    else:
+        yield Finding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")
+
+
+def _embedded() -> Finding:
+    from tickwise.adapters.embedded import find_binaries
+
+    try:
+        found = find_binaries()
+    except TickwiseError as failure:
+        return Finding("database", "error", failure.detail, "pip install 'tickwise[local]', or give --database URL")
+    return Finding("database", "ok", f"`tickwise up` would run PostgreSQL {found.version} from {found.bin_dir}")

@@ -1,0 +1,128 @@
+"""The memory store keeps every promise of the store's port."""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.testing.clock import VirtualClock
+from tickwise.testing.contracts.base import KeyedStore
+from tickwise.testing.contracts.store_answers import (
+    KeysContract,
+    ReceiptsContract,
+    RequestedRunsContract,
+    TasksContract,
+)
+from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
+from tickwise.testing.contracts.store_claims import ClaimsContract
+from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store_leases import LeasesContract
+from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
+from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
+from tickwise.testing.contracts.store_timers import TimersContract
+from tickwise.testing.contracts.store_walls import WallsContract
+
+
+class Backend:
+    """A store on a clock that stands until the test moves it."""
+
+    @pytest.fixture
+    def clock(self) -> VirtualClock:
+        return VirtualClock()
+
+    @pytest.fixture
+    def store(self, clock: VirtualClock) -> KeyedStore:
+        self.virtual_clock = clock
+        return MemoryStore(clock)
+
+    @pytest.fixture
+    def other(self, store: KeyedStore) -> KeyedStore:
+        return store
+
+    async def shift(self, store: KeyedStore, seconds: float) -> None:
+        await self.virtual_clock.advance(seconds)
+
+    async def restart(self, store: KeyedStore) -> None:
+        await store.close()
+        await store.open()
+
+
+class TestLanes(Backend, LanesContract):
+    pass
+
+
+class TestSubmits(Backend, SubmitsContract):
+    pass
+
+
+class TestClaims(Backend, ClaimsContract):
+    pass
+
+
+class TestFinishes(Backend, FinishesContract):
+    pass
+
+
+class TestKeeps(Backend, KeepsContract):
+    pass
+
+
+class TestLeases(Backend, LeasesContract):
+    pass
+
+
+class TestTimers(Backend, TimersContract):
+    pass
+
+
+class TestEdits(Backend, EditsContract):
+    pass
+
+
+class TestPlans(Backend, PlansContract):
+    pass
+
+
+class TestMoves(Backend, MovesContract):
+    pass
+
+
+class TestCancelledKeys(Backend, CancelledKeysContract):
+    pass
+
+
+class TestCancels(Backend, CancelsContract):
+    pass
+
+
+class TestReceipts(Backend, ReceiptsContract):
+    pass
+
+
+class TestRequestedRuns(Backend, RequestedRunsContract):
+    pass
+
+
+class TestTasks(Backend, TasksContract):
+    pass
+
+
+class TestKeys(Backend, KeysContract):
+    pass
+
+
+class TestStatus(Backend, StatusContract):
+    pass
+
+
+class TestListings(Backend, ListingsContract):
+    pass
+
+
+class TestUpkeep(Backend, UpkeepContract):
+    pass
+
+
+class TestWalls(Backend, WallsContract):
+    pass

@@ -1,0 +1,168 @@
+"""The PostgreSQL store keeps every promise of the store's port, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.contracts.base import KeyedStore
+from tickwise.testing.contracts.store_answers import (
+    KeysContract,
+    ReceiptsContract,
+    RequestedRunsContract,
+    TasksContract,
+)
+from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
+from tickwise.testing.contracts.store_claims import ClaimsContract
+from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store_leases import LeasesContract
+from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
+from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
+from tickwise.testing.contracts.store_timers import TimersContract
+from tickwise.testing.contracts.store_walls import WallsContract
+
+STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
+
+EMPTIES = """
+    SELECT string_agg(format('DELETE FROM %s', oid::regclass), ';') FROM pg_class
+    WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+      AND relname NOT LIKE '%version%'"""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def upgraded_url(database_url: str) -> str:
+    """A database with the whole schema."""
+    await upgrade(database_url)
+    return database_url
+
+
+class Backend:
+    """Two clients of one database, emptied before each test, whose clocks the test moves together.
+
+    Emptied and not made anew: a copy of a database takes half a second, and there are hundreds of promises.
+    """
+
+    @pytest_asyncio.fixture
+    async def clients(self, upgraded_url: str) -> AsyncIterator[list[PostgresStore]]:
+        self.url = upgraded_url
+        connection = await asyncpg.connect(upgraded_url)
+        await connection.execute(await connection.fetchval(EMPTIES))
+        await connection.close()
+        self.clock = ShiftedClock()
+        self.shifted_seconds = self.late_start_seconds = 0.0
+        self.stores = [PostgresStore(upgraded_url, clock=self.clock, near_seconds=2.0) for _ in range(2)]
+        for store in self.stores:
+            await store.open()
+        yield self.stores
+        for store in self.stores:
+            await store.close()
+
+    @pytest.fixture
+    def store(self, clients: list[PostgresStore]) -> KeyedStore:
+        return clients[0]
+
+    @pytest.fixture
+    def other(self, clients: list[PostgresStore]) -> KeyedStore:
+        return clients[1]
+
+    async def shift(self, store: KeyedStore, seconds: float) -> None:
+        self.clock.shift(seconds)
+        self.shifted_seconds += seconds
+        await self._adjust()
+
+    async def restart(self, store: KeyedStore) -> None:
+        """The server of all tests stays; these clients take it to have started just now."""
+        connection = await asyncpg.connect(self.url)
+        self.late_start_seconds = self.shifted_seconds + await connection.fetchval(STARTED)
+        await connection.close()
+        await self._adjust()
+
+    async def _adjust(self) -> None:
+        for client in self.stores:
+            await client.shift(self.shifted_seconds, start_seconds=self.late_start_seconds)
+
+
+class TestLanes(Backend, LanesContract):
+    pass
+
+
+class TestSubmits(Backend, SubmitsContract):
+    pass
+
+
+class TestClaims(Backend, ClaimsContract):
+    pass
+
+
+class TestFinishes(Backend, FinishesContract):
+    pass
+
+
+class TestKeeps(Backend, KeepsContract):
+    pass
+
+
+class TestLeases(Backend, LeasesContract):
+    pass
+
+
+class TestTimers(Backend, TimersContract):
+    pass
+
+
+class TestEdits(Backend, EditsContract):
+    pass
+
+
+class TestPlans(Backend, PlansContract):
+    pass
+
+
+class TestMoves(Backend, MovesContract):
+    pass
+
+
+class TestCancelledKeys(Backend, CancelledKeysContract):
+    pass
+
+
+class TestCancels(Backend, CancelsContract):
+    pass
+
+
+class TestReceipts(Backend, ReceiptsContract):
+    pass
+
+
+class TestRequestedRuns(Backend, RequestedRunsContract):
+    pass
+
+
+class TestTasks(Backend, TasksContract):
+    pass
+
+
+class TestKeys(Backend, KeysContract):
+    pass
+
+
+class TestStatus(Backend, StatusContract):
+    pass
+
+
+class TestListings(Backend, ListingsContract):
+    pass
+
+
+class TestUpkeep(Backend, UpkeepContract):
+    pass
+
+
+class TestWalls(Backend, WallsContract):
+    pass

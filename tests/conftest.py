@@ -1,0 +1,79 @@
+"""What every test may use: a PostgreSQL, databases of it, and property tests that fail the same way twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from types import FrameType
+
+import hypothesis
+import pytest
+import pytest_asyncio
+
+from tests.support import databases
+
+# The gate draws the same examples each time, so it is red or green for the change and not for the day.
+# `pytest --hypothesis-profile explore` looks for new ones; a find prints the line that replays it.
+hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, database=None, print_blob=True)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
+hypothesis.settings.load_profile("gate")
+
+TEST_SECONDS = 120.0
+REMINDER_SECONDS = 5.0  # a cancellation may be swallowed once
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that hangs fails after two minutes, fixtures included, and the others go on.
+
+    `@pytest.mark.takes_up_to(seconds)` allows one more. Where this cannot help (the loop itself is stuck in C code),
+    pytest's faulthandler ends the process later and shows every thread.
+    """
+    marker = item.get_closest_marker("takes_up_to")
+    seconds = float(marker.args[0]) if marker else TEST_SECONDS
+
+    def hangs(_number: int, _frame: FrameType | None) -> None:
+        message = f"the test did not end within {seconds:g} s"
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            pytest.fail(message)
+        # Raised here, an exception would be lost in the callback that just runs; a cancelled task fails its test.
+        loop.call_soon_threadsafe(lambda: [task.cancel(message) for task in asyncio.all_tasks(loop)])
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.setitimer(signal.ITIMER_REAL, seconds, REMINDER_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts us in the background leaves Ctrl-C ignored, and what tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What a failure needs to be seen again."""
+    profile = config.getoption("--hypothesis-profile") or "gate"
+    seed = config.getoption("--hypothesis-seed")
+    server = "that of " + databases.VARIABLE if os.environ.get(databases.VARIABLE) else "embedded, one a process"
+    return [f"hypothesis: profile {profile}, seed {seed if seed is not None else 'fixed by it'}", f"postgres: {server}"]
+
+
+@pytest_asyncio.fixture(scope="session")
+async def postgres_url() -> AsyncIterator[str]:
+    """A server whose role may make databases; started when the first test asks for it."""
+    async with databases.server() as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module")
+async def database_url(postgres_url: str) -> AsyncIterator[str]:
+    """A fresh, empty database for the tests of one module, owned by the role of the address."""
+    async with databases.database(postgres_url) as url:
+        yield url

@@ -1,0 +1,1 @@
+"""Many processes on one database, killed in the middle."""

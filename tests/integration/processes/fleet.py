@@ -1,0 +1,128 @@
+"""Real role processes of the product on one database, each with a handle of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.support.local_up import ROOT, environment
+from tests.support.waiting import eventually
+
+KEY = "tests-bootstrap-key-of-more-than-32-characters"
+START_SECONDS = 60.0
+"""A start takes a second; on a machine that does much else, more."""
+
+
+class Role:
+    """One process: what it said, and what can be done to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Its log lines of this event, oldest first."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        entries = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        return [entry for entry in entries if entry.get("event") == name]
+
+    async def event(self, name: str, *, count: int = 1, within_seconds: float = 30.0) -> dict[str, Any]:
+        """Its `count`th log line of this event, once it is there."""
+
+        def found() -> list[dict[str, Any]] | None:
+            entries = self.events(name)
+            if self.process.poll() is not None and len(entries) < count:
+                raise AssertionError(f"{self.log.name} ended with {self.process.returncode}:\n{self.log.read_text()}")
+            return entries if len(entries) >= count else None
+
+        entries = await eventually(found, within_seconds=within_seconds, what=f"{name} of {self.log.name}")
+        return entries[count - 1]
+
+    async def ready(self) -> str | None:
+        """Wait until it works; its address, if it has one."""
+        url: str | None = (await self.event("up", within_seconds=START_SECONDS))["url"]
+        return url
+
+    def kill(self) -> None:
+        """As `kill -9` does, and the kernel when memory runs out: the process alone, without a farewell."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the process alone."""
+        self.process.send_signal(number)
+
+    async def ended(self, within_seconds: float = 30.0) -> int:
+        """Its exit status, once it has ended by itself."""
+        await eventually(lambda: self.process.poll() is not None, within_seconds=within_seconds, what="it ends")
+        return int(self.process.returncode)
+
+
+class Fleet:
+    """Starts roles, and leaves nothing behind."""
+
+    def __init__(self, database_url: str, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.roles: list[Role] = []
+        self._environment = environment(
+            TICKWISE_DATABASE_URL=database_url,
+            TICKWISE_BLOBS_URL=(folder / "blobs").as_uri(),
+            TICKWISE_BOOTSTRAP_KEY=KEY,
+            TICKWISE_LOG_FORMAT="json",
+            PYTHONPATH=str(ROOT),
+            **settings,
+        )
+        (folder / "blobs").mkdir(exist_ok=True)
+
+    def start(self, *arguments: str, **settings: str) -> Role:
+        """One role, with settings of its own."""
+        log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tickwise", *arguments],
+                env={**self._environment, **settings},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        role = Role(process, log)
+        self.roles.append(role)
+        return role
+
+    def stop(self) -> None:
+        """End all; in order first, by force after that."""
+        for role in self.roles:
+            with contextlib.suppress(ProcessLookupError):
+                role.signal(signal.SIGCONT)
+                role.signal(signal.SIGTERM)
+        for role in self.roles:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                role.process.wait(20)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(role.pid, signal.SIGKILL)
+            role.process.wait(10)
+
+    def logs(self) -> str:
+        """The end of every role's log, for a failing test."""
+        return "\n".join(f"== {role.log.name}\n{role.log.read_text(errors='replace')[-3000:]}" for role in self.roles)
+
+
+def api_client(url: str = "http://unnamed.invalid") -> httpx2.AsyncClient:
+    """Requests below `/api/v1` of a role of the fleet, as its admin."""
+    # Without the certificates of the world, which take longer to load than a test has to wait.
+    headers = {"Authorization": f"Bearer {KEY}"}
+    return httpx2.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=20, verify=False, trust_env=False)

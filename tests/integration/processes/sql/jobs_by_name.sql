@@ -1,0 +1,2 @@
+-- Each job.
+SELECT job_id, name FROM tickwise.jobs;

@@ -1,0 +1,2 @@
+-- How many runs have not ended.
+SELECT count(*) FROM tickwise.runs;

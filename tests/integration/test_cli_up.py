@@ -1,0 +1,145 @@
+"""`tickwise up` and `down` on an embedded database: in the background, twice, after a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.local_up import Ran, environment, run_command
+from tests.support.waiting import eventually
+
+
+class Folder:
+    """A data folder and the commands on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def tickwise(self, *arguments: str) -> Ran:
+        return run_command(arguments, environment(TICKWISE_DATA_DIR=str(self.path)))
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Folder]:
+    """One for the whole module, in the order of its tests: a first start makes a database, which takes its time."""
+    path = Path(tempfile.mkdtemp(prefix="tickwise-up-"))
+    # For root, whose database runs as another user: pytest's own folders are closed to that one.
+    path.chmod(0o711)
+    found = Folder(path)
+    yield found
+    found.tickwise("down")
+    shutil.rmtree(path)
+
+
+def test_up_in_the_background_is_ready_when_it_returns(folder: Folder) -> None:
+    """It names the address, the data folder, the log file and the process; the next command needs nothing else."""
+    ran = folder.tickwise("up", "--background", "--port", "0", "--json")
+    assert 0 == ran.code, ran.err
+    assert {"url", "data_dir", "log", "pid"} == set(ran.json)
+    assert psutil.pid_exists(ran.json["pid"])
+    assert Path(ran.json["log"]).is_file()
+    hello = folder.tickwise("run", "examples/hello.py", "--now", "--follow")
+    assert 0 == hello.code, hello.err
+    assert hello.out.startswith("Hello, world!")
+
+
+def test_what_holds_a_key_is_only_for_its_user(folder: Folder) -> None:
+    """The file for the command line, and the log with the first admin key."""
+    for path in (folder.path / "client.json", folder.path / "log" / "up.log"):
+        assert 0 == stat.S_IMODE(path.stat().st_mode) & 0o077, path
+
+
+def test_a_second_up_says_that_it_is_up(folder: Folder) -> None:
+    """In the background it is no error, in the foreground it is one; nothing is broken by either."""
+    before = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))
+    again = folder.tickwise("up", "--background")
+    assert 0 == again.code
+    assert "up already" in again.out
+    assert before["url"] in again.out
+    front = folder.tickwise("up", "--port", "0")
+    assert 6 == front.code
+    assert before["url"] in front.err
+    assert 0 == folder.tickwise("jobs", "list").code
+
+
+def test_the_doctor_finds_nothing_broken(folder: Folder) -> None:
+    """On a machine where everything runs."""
+    ran = folder.tickwise("doctor", "--json")
+    assert [] == [finding for finding in ran.json if finding["level"] == "error"]
+    assert 0 == ran.code
+
+
+def test_the_doctor_looks_at_the_up_that_runs(folder: Folder) -> None:
+    """At its port and its database, not at those that a new one would take."""
+    local = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))
+    found = {finding["name"]: finding for finding in folder.tickwise("doctor", "--json").json}
+    assert f"{local['url']} is served by `tickwise up`, process {local['pid']}" == found["port"]["detail"]
+    assert "1 alive" == found["executors"]["detail"]
+
+
+async def test_it_starts_again_after_everything_was_killed(folder: Folder) -> None:
+    """On the same data; the files of the dead one deceive nobody."""
+    pid = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))["pid"]
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    down = folder.tickwise("down")
+    assert 0 == down.code
+    assert "Nothing runs" in down.out
+    assert 0 == folder.tickwise("up", "--background", "--port", "0").code
+    assert ["hello"] == [job["name"] for job in folder.tickwise("jobs", "list", "--json").json]
+
+
+def test_down_stops_it_and_waits(folder: Folder) -> None:
+    """Afterwards nothing of it is left; doing it twice is no error."""
+    pid = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))["pid"]
+    ran = folder.tickwise("down", "--json")
+    assert (0, pid) == (ran.code, ran.json["stopped"]), ran.err
+    assert not psutil.pid_exists(pid)
+    assert not (folder.path / "client.json").exists()
+    assert 3 == folder.tickwise("jobs", "list").code
+    assert "Nothing runs" in folder.tickwise("down").out
+
+
+def test_down_never_stops_a_process_that_is_not_ours(tmp_path: Path) -> None:
+    """A number in an old file may belong to anybody by now."""
+    stranger = psutil.Popen(["sleep", "60"])
+    try:
+        value = {"url": "http://127.0.0.1:1", "key": "k", "pid": stranger.pid}
+        (tmp_path / "client.json").write_text(json.dumps(value), encoding="utf-8")
+        ran = Folder(tmp_path).tickwise("down")
+        assert 0 == ran.code
+        assert stranger.is_running()
+        assert stranger.status() != psutil.STATUS_ZOMBIE
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_port_in_use_is_said_where_the_person_looks(tmp_path: Path) -> None:
+    """Also by the one that starts in the background; exit code 6 and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for arguments in (("up",), ("up", "--background")):
+            ran = Folder(tmp_path).tickwise(*arguments, "--port", port, "--database", "memory://")
+            assert 6 == ran.code
+            assert f"port {port}" in ran.err
+            assert "--port" in ran.err
+            assert "Traceback" not in ran.err
+
+
+def test_a_data_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    """A file is in the way."""
+    (tmp_path / "file").touch()
+    ran = Folder(tmp_path / "file" / "data").tickwise("up", "--background", "--port", "0")
+    assert 6 == ran.code
+    assert "--data-dir" in ran.err

@@ -1,0 +1,99 @@
+"""The schema is brought up to date by whoever comes first, and nobody works on one that is not theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from tests.support import databases
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import PostgresStore, schema_status, upgrade
+from tickwise.adapters.store.postgres.schema import MIGRATIONS, WANTED
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
+
+
+@pytest_asyncio.fixture
+async def empty_url(postgres_url: str) -> AsyncIterator[str]:
+    """A database that nobody has touched."""
+    async with databases.database(postgres_url) as url:
+        yield url
+
+
+async def pretend(url: str, version: str) -> None:
+    """Let the database say that it has another schema."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("UPDATE tickwise.alembic_version SET version_num = $1", version)
+    await connection.close()
+
+
+def test_the_newest_migration_is_the_one_that_the_program_wants() -> None:
+    """The constant that spares every start the loading of alembic is kept up."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == WANTED
+
+
+async def test_many_starters_may_upgrade_at_once(empty_url: str) -> None:
+    """One works, the others wait; all find the schema that they need."""
+    assert await schema_status(empty_url) == (None, WANTED)
+    assert [WANTED] * 5 == await asyncio.gather(*(upgrade(empty_url) for _ in range(5)))
+    assert await schema_status(empty_url) == (WANTED, WANTED)
+
+
+async def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty_url: str) -> None:
+    """It may be run at every start."""
+    await upgrade(empty_url)
+    store = PostgresStore(empty_url, clock=SystemClock())
+    await store.open()
+    assert await upgrade(empty_url) == WANTED
+    assert await store.keys_count() == 0
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (None, "run `tickwise db upgrade`"),
+        ("0000", "run `tickwise db upgrade`"),
+        ("9999", "install the newer Tickwise"),
+    ],
+)
+async def test_a_schema_that_does_not_fit_is_refused_with_what_to_do(
+    empty_url: str, version: str | None, advice: str
+) -> None:
+    """Missing, older or newer."""
+    if version is not None:
+        await upgrade(empty_url)
+        await pretend(empty_url, version)
+    store = PostgresStore(empty_url, clock=SystemClock())
+    with pytest.raises(Misconfigured, match=advice):
+        await store.open()
+
+
+async def test_a_database_that_is_not_there_is_an_operators_matter(postgres_url: str) -> None:
+    """The server answers, so waiting would not help."""
+    store = PostgresStore(databases.with_database(postgres_url, "nowhere"), clock=SystemClock())
+    with pytest.raises(Misconfigured, match="nowhere"):
+        await store.open()
+
+
+async def test_a_server_that_is_away_is_worth_waiting_for() -> None:
+    """Nothing listens there."""
+    store = PostgresStore("postgresql://nobody:secret@127.0.0.1:1/none", clock=SystemClock())
+    with pytest.raises(StoreUnavailable):
+        await store.open()
+
+
+async def test_the_products_own_role_gives_no_cause_for_findings(empty_url: str) -> None:
+    """It is no superuser and has a password. (A server for tests may forget everything at a power cut.)"""
+    await upgrade(empty_url)
+    store = PostgresStore(empty_url, clock=SystemClock())
+    await store.open()
+    assert [finding for finding in await store.findings() if "fsync" not in finding] == []
+    await store.close()

@@ -1,0 +1,161 @@
+"""The reference page of the API, from the description that the server gives: `python -m tests.style.api_page`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from tests.style.tree import ROOT
+from tests.support.app import world
+
+PLACE = "docs/reference/api.md"
+
+HEAD = """\
+# The API
+
+<!-- Written from the declarations of the endpoints by `python -m tests.style.api_page`; a test compares. -->
+
+The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scope `docs:read`).
+
+- Every route but `/livez` and `/readyz` needs a key, `Authorization: Bearer KEY`, that is granted the route's scope;
+  `*` grants all. A key belongs to a namespace and sees nothing of others.
+- Bodies and answers are JSON. An unknown field or parameter is refused by name, never ignored. Times are RFC 3339; in
+  answers in UTC.
+- Every POST takes an `Idempotency-Key`: the same request again gets the same answer and does nothing twice; another
+  request under the same key is refused. A `PUT` of a job takes `If-Match`.
+- Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.
+- Errors are problems with a stable `code`: [errors.md](errors.md). Every answer has an `X-Request-Id`; one that is sent
+  is taken over.
+"""
+
+Description = dict[str, Any]
+
+
+async def _asked() -> Description:
+    async with world() as here:
+        found: Description = (await here.client.get("/openapi.json")).json()
+        return found
+
+
+@cache
+def description() -> Description:
+    """What a server answers at `/openapi.json`."""
+    return asyncio.run(_asked())
+
+
+def page() -> str:
+    said = description()
+    tags: dict[str, list[tuple[str, str, Description]]] = {}
+    for path, methods in said["paths"].items():
+        for method, operation in methods.items():
+            tags.setdefault(operation["tags"][0], []).append((path, method.upper(), operation))
+    known = said["components"]["schemas"]
+    lines = [HEAD.rstrip("\n")]
+    bodies: dict[str, None] = {}
+    for tag in sorted(tags):
+        lines += ["", f"## {tag.capitalize()}"]
+        for path, method, operation in sorted(tags[tag], key=lambda found: (found[0], found[1])):
+            lines += _entry(path, method, operation, known)
+            bodies |= dict.fromkeys(_bodies(operation))
+    lines += ["", "## Bodies", "", "`null` counts as not sent where nothing else is said."]
+    for name in (*bodies, *_within(bodies, known)):
+        lines += _body(name, known)
+    return "\n".join(lines) + "\n"
+
+
+def _within(bodies: Iterable[str], known: Description) -> list[str]:
+    """The objects that the fields of the bodies are made of."""
+    fields = [said for name in bodies for said in known[name].get("properties", {}).values()]
+    names = dict.fromkeys(name for said in fields for name in _references(said))
+    return [name for name in names if name not in bodies and "properties" in known[name]]
+
+
+def _entry(path: str, method: str, operation: Description, known: Description) -> Iterator[str]:
+    scope = f"scope `{operation['x-scope']}`" if "x-scope" in operation else "open to anybody"
+    statuses = sorted(operation["responses"])
+    good = ", ".join(status for status in statuses if status < "400")
+    bad = ", ".join(status for status in statuses if status >= "400")
+    facts = [scope, f"answers {good}", f"refuses with {bad}"]
+    facts += [f"body [{name}](#{name.lower()})" for name in _bodies(operation)]
+    yield from ("", f"### {method} {path}", "", operation["summary"], "", " · ".join(facts))
+    if operation.get("description"):
+        yield from ("", " ".join(operation["description"].split()))
+    parameters = [said for said in operation.get("parameters", ()) if said["in"] == "query"]
+    if parameters:
+        yield from ("", "| parameter | value | meaning |", "| --- | --- | --- |")
+        yield from (_row(said["name"], said["schema"], known) for said in parameters)
+
+
+def _bodies(operation: Description) -> list[str]:
+    """The names of the schemas of what is sent."""
+    content = operation.get("requestBody", {}).get("content", {}).values()
+    return sorted({name for media in content for name in _references(media["schema"])})
+
+
+def _references(schema: Description) -> Iterator[str]:
+    if "$ref" in schema:
+        yield schema["$ref"].rpartition("/")[2]
+    for below in (*schema.get("anyOf", ()), *([schema["items"]] if isinstance(schema.get("items"), dict) else [])):
+        yield from _references(below)
+
+
+def _body(name: str, known: Description) -> Iterator[str]:
+    schema = known[name]
+    yield from ("", f"### {name}", "")
+    if schema.get("description"):
+        yield from (" ".join(schema["description"].split()), "")
+    yield from ("| field | value | meaning |", "| --- | --- | --- |")
+    required = set(schema.get("required", ()))
+    for field, said in schema.get("properties", {}).items():
+        yield _row(field, said, known, required=field in required)
+
+
+def _row(name: str, said: Description, known: Description, *, required: bool = False) -> str:
+    facts = [_value(said, known)]
+    if required:
+        facts.append("required")
+    if said.get("default") not in (None, [], {}):
+        facts.append(f"default `{json.dumps(said['default'])}`")
+    return f"| `{name}` | {', '.join(facts)} | {' '.join(_meaning(said).split())} |".replace("|  |", "| |")
+
+
+def _meaning(said: Description) -> str:
+    texts = [said.get("description", ""), *(_meaning(below) for below in said.get("anyOf", ()))]
+    return next((text for text in texts if text), "")
+
+
+def _value(said: Description, known: Description) -> str:
+    """A schema in a few words."""
+    if "$ref" in said:
+        name = said["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})" if "properties" in known[name] else _value(known[name], known)
+    if "anyOf" in said:
+        return " or ".join(dict.fromkeys(_value(below, known) for below in said["anyOf"]))
+    if "enum" in said:
+        return " or ".join(f"`{value}`" for value in said["enum"])
+    kind = said.get("type", "any JSON")
+    if kind == "array":
+        return f"array of {_value(said.get('items') or {}, known)}"
+    words: dict[str, str] = {"date-time": "time", "uuid": "id"}
+    return words.get(str(said.get("format")), str(kind)) + _limits(said)
+
+
+def _limits(said: Description) -> str:
+    least = said.get("minimum", said.get("exclusiveMinimum"))
+    most = said.get("maximum", said.get("exclusiveMaximum"))
+    if least is not None and most is not None:
+        return f" {'over' if 'exclusiveMinimum' in said else 'from'} {_number(least)} to {_number(most)}"
+    if "maxLength" in said:
+        return f" of at most {said['maxLength']} characters"
+    return ""
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
+
+
+if __name__ == "__main__":
+    (ROOT / PLACE).write_text(page(), encoding="utf-8")

@@ -1,0 +1,122 @@
+"""The reference page of the error codes, from the classes and their uses: `python -m tests.style.errors_page`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from tests.style import source
+from tests.style.tree import ROOT
+from tickwise.api import health, problems
+from tickwise.domain import errors
+from tickwise.domain.errors import TickwiseError
+from tickwise.ports.store import Added
+
+PLACE = "docs/reference/errors.md"
+
+HEAD = """\
+# Error codes
+
+<!-- Written from src/tickwise/domain/errors.py, the errors of the API and every use of a narrower code
+by `python -m tests.style.errors_page`; a test compares. -->
+
+Every error of the API is an RFC 9457 problem (`application/problem+json`):
+
+    {"type": "urn:tickwise:problem:cron_invalid", "title": "A field is wrong", "status": 422, "code": "cron_invalid",
+     "detail": "what is wrong and what to do", "pointer": "/cron_expression", "position": 4, "request_id": "…"}
+
+`code` is stable: programs decide by it, or by the status where the code is new to them. `detail` is for people, and its
+words may change. `pointer` (RFC 6901) leads to the field at fault, `position` into the text there, `parameter` names a
+query parameter or header, `request_id` finds the log lines. With `--json` the command line shows the same as the member
+`error` of its answer; without a status there, the error is its own.
+
+What to do, by status: **400 to 422** change the request, the same again will be refused again, except for **409** with
+`idempotency_key_in_flight` (wait) and **412** (read again, then decide). **429, 503** send the same again after
+`Retry-After`; with the same `job_id` or `Idempotency-Key`, twice is once. **500** is a bug of ours: please report it
+with the `request_id`.
+
+| code | status | meaning |
+| --- | --- | --- |
+"""
+
+# What a code says that is narrower than its class.
+MEANINGS = {
+    "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
+    "`detail`.",
+    "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",
+    "job_cancelled": "The job is cancelled for good; create a new one.",
+    "job_id_taken": "The `job_id` stands for another body, or for a job of another namespace. Choose another.",
+    "job_not_recurring": "Only a job that recurs can be paused and resumed.",
+    "job_paused": "The job is paused; resume it first.",
+    "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
+    "lanes_exhausted": "The store knows as many combinations of queue, priority and labels as it takes. Use one of "
+    "those.",
+    "run_ended": "The run has ended already.",
+    "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
+    "script_invalid": "The script does not compile; `detail` says where.",
+    "task_unknown": "There is no stored task with this id and version.",
+    "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
+}
+# What the command line says without having asked a server.
+LOCAL = {
+    "bug": "An error that nobody foresaw, in the command line itself. Please report it.",
+    "unreachable": "No server answers at the address.",
+    "usage": "The command line cannot be understood.",
+}
+# Codes that are computed where they are raised: the call, and what it can come to.
+COMPUTED = {("roles/control/submits.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value)}
+INTERNAL = "An error that nobody foresaw. Its log lines bear the `request_id`. Please report it."
+
+
+def classes() -> list[type[TickwiseError]]:
+    """Every class of the tree, the root first."""
+    found = [TickwiseError]
+    for kind in found:
+        found += sorted(kind.__subclasses__(), key=lambda below: below.__name__)
+    assert {health.NotReady, problems.BatchRefused, errors.Busy} <= set(found)
+    return [kind for kind in found if kind.__module__.startswith("tickwise.")]
+
+
+def status_of(kind: type[TickwiseError]) -> int:
+    """The status under which the API answers it; 500 for what is never shown as it is."""
+    return next((status for known, status, _ in problems._STATUS if issubclass(kind, known)), 500)
+
+
+def narrowed() -> Iterator[tuple[str, type[TickwiseError], str]]:
+    """Each narrower code with its class and where it is used."""
+    kinds = {kind.__name__: kind for kind in classes()}
+    for use in source.narrowed_codes(frozenset(kinds)):
+        file = use.place.removeprefix("src/tickwise/").split(":")[0]
+        codes = COMPUTED.get((file, use.error), ()) if use.code is None else (use.code,)
+        assert codes, f"{use.place}: the code is no literal; say in COMPUTED what it can be"
+        for code in codes:
+            yield code, kinds[use.error], use.place
+
+
+def table() -> dict[str, tuple[str, str]]:
+    """Status and meaning of each code."""
+    found = {"internal": ("500", INTERNAL)}
+    for kind in classes():
+        status = status_of(kind)
+        # A class without a code of its own bears that of the class above; what is a 500 reads `internal` outside.
+        if "code" in vars(kind) and status != 500 and kind.code not in ("refused", "error"):
+            found[kind.code] = (str(status), _says(kind))
+    for code, kind, _ in narrowed():
+        found[code] = (str(status_of(kind)), MEANINGS.get(code, ""))
+    for code in source.codes_of_command_line() | {errors.Misconfigured.code}:
+        found.setdefault(code, ("–", LOCAL.get(code) or _says(errors.Misconfigured)))
+    return found
+
+
+def _says(kind: type[TickwiseError]) -> str:
+    """The first paragraph of its docstring; what follows is for those who write code here."""
+    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+
+
+def page() -> str:
+    rows = (f"| `{code}` | {status} | {meaning} |\n" for code, (status, meaning) in sorted(table().items()))
+    return HEAD + "".join(rows)
+
+
+if __name__ == "__main__":
+    (ROOT / PLACE).write_text(page(), encoding="utf-8")

@@ -1,0 +1,99 @@
+"""The reference page of the log events, each with its one meaning: `python -m tests.style.events_page`."""
+
+from __future__ import annotations
+
+from tests.style import source
+from tests.style.tree import ROOT
+
+PLACE = "docs/reference/events.md"
+
+HEAD = """\
+# Log events
+
+<!-- Written from the calls of the loggers in src/ by `python -m tests.style.events_page`; a test compares the two. -->
+
+One line an event: for people on a terminal, as one JSON object a line elsewhere (`log_format`). Each line has `event`
+(a name below), `level`, `logger`, `timestamp` (UTC) and the fields listed here; lines that belong to a request bear its
+`request_id`, as its answer does. `exception` means level error with a traceback, without the values of variables,
+because some of them are passwords and payloads.
+
+Names and fields are stable: search and alarm by them. Lines whose `event` is a sentence instead of a name come from
+drivers, libraries and the innermost parts; their words may change with any version.
+
+| event | level | logger | fields |
+| --- | --- | --- | --- |
+"""
+
+MEANINGS = {
+    "attempt_stale": "The store refused the start of an attempt, because the run is somebody else's by now. The "
+    "attempt is killed and reports nothing.",
+    "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried alone, "
+    "so that one bad job does not refuse its neighbours.",
+    "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
+    "unstarted: `count` runs.",
+    "database_back": "The embedded PostgreSQL runs again.",
+    "database_died": "The embedded PostgreSQL ended by itself; it is started again. Work goes on when it is back.",
+    "database_lost": "The embedded PostgreSQL cannot be started again; `tickwise up` ends.",
+    "database_moved": "The embedded PostgreSQL came back at another address; `tickwise up` ends. Start it again.",
+    "definition_unreadable": "A run's definition cannot be read by this version. The run ends as FAILED, with the "
+    "reason `invalid`.",
+    "drain_over": "The time for draining (`drain_seconds`) is over and runs still go on; they are stopped now.",
+    "embedded_postgres_orphan_found": "A PostgreSQL of an earlier `tickwise up` that was killed still holds the data "
+    "folder; it is stopped first.",
+    "embedded_postgres_outside_data_dir": "PostgreSQL does not run as root, and the user that it runs as cannot reach "
+    "the data folder: its files lie in `cluster` instead. Back up that folder.",
+    "embedded_postgres_password_set_anew": "The password file was missing or wrong, so a new password was set.",
+    "embedded_postgres_ready": "The embedded PostgreSQL takes connections.",
+    "embedded_postgres_remains_killed": "Processes of a PostgreSQL that is no more held its memory; they were ended.",
+    "embedded_postgres_still_starting": "It takes its time, perhaps to recover after a crash. `said` is its last line.",
+    "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
+    "executor_buried": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
+    "what it still runs, reports nothing of it, and joins again under a new number.",
+    "executor_joined": "An executor is there and claims runs.",
+    "fires_coalesced": "Occurrences were missed for longer than the grace; `count` of them have no run of their own, "
+    "the latest stands for them.",
+    "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken too "
+    "many executors down and ended as FAILED, with the reason `poison`.",
+    "loop_failed": "A step of a role failed with an error that nobody foresaw. It is repeated, ever more seldom. "
+    "Please report it.",
+    "loop_recovered": "A loop that had failed, or missed the store, works again.",
+    "not_ready": "`/readyz` of a role without an API answered 503, and why.",
+    "outcome_impossible": "The store holds an outcome impossible: a bug, please report it. The other outcomes of the "
+    "batch are stored; this run ends as FAILED.",
+    "outcomes_refused": "The store refused results that came too late: others have taken the runs over. Their ends are "
+    "recorded by those.",
+    "outputs_expired": "Outputs of runs older than their retention were deleted.",
+    "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their retention "
+    "was over.",
+    "receipt_not_kept": "A request with an Idempotency-Key was carried out, but its answer could not be kept: a repeat "
+    "is carried out anew.",
+    "request": "A request was answered. At level debug alone.",
+    "request_failed": "A request met an error of our own and got a 500. Please report it, with the traceback.",
+    "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
+    "schedule_undecidable": "What a job's schedule comes to could not be computed. Its timer is put off and tried "
+    "again; other jobs fire.",
+    "setting": "Something about the settings is probably not meant.",
+    "start_unrecorded": "The start of runs that were once lost with an executor could not be recorded. They do not "
+    "begin before it is.",
+    "stopping": "A signal asked this process to end. Running tasks are waited for.",
+    "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
+    "outage and loop.",
+    "store_awaited": "The store is not there yet at the start. It is waited for, for a while.",
+    "up": "Everything runs.",
+}
+
+
+def page() -> str:
+    found = sorted(source.events(), key=lambda event: event.name)
+    rows = [
+        f"| [`{event.name}`](#{event.name}) | {event.level} | `{event.logger}` | "
+        + (", ".join(f"`{field}`" for field in event.fields) or "–")
+        + " |\n"
+        for event in found
+    ]
+    entries = [f"\n## {event.name}\n\n{MEANINGS.get(event.name, '')}\n" for event in found]
+    return HEAD + "".join(rows) + "".join(entries)
+
+
+if __name__ == "__main__":
+    (ROOT / PLACE).write_text(page(), encoding="utf-8")

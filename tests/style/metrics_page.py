@@ -1,0 +1,45 @@
+"""The reference page of the metrics, written from their declarations: `python -m tests.style.metrics_page`."""
+
+from __future__ import annotations
+
+from tests.style import source
+from tests.style.tree import ROOT
+
+PLACE = "docs/reference/metrics.md"
+
+HEAD = """\
+# Metrics
+
+<!-- Written from src/tickwise/observability/metrics.py by `python -m tests.style.metrics_page`; a test compares. -->
+
+In the text format of Prometheus, at `/metrics`: of the API with a key that has the scope `metrics:read`; of `tickwise
+scheduler` and `tickwise executor` on `health_port`, if one is set, without a key.
+
+Counters and histograms tell what this process did since it started; add them up over processes. Gauges are what the
+store says, asked at each scrape: every process says the same, so take one or the greatest, and do not add them up.
+While the store cannot be reached they are `NaN`. All times are in seconds. A counter's sample ends in `_total`; a
+histogram has `_bucket`, `_sum` and `_count`.
+
+Worth an alarm: `tickwise_timers_late_seconds` over 60 (no scheduler keeps up), `tickwise_oldest_ready_seconds` over
+what your jobs can bear (too few executors, or something that nobody offers), `tickwise_executors` at 0, a rate of
+`tickwise_runs_quarantined_total` above 0 (a run takes executors down), a growing share of `FAILED` in
+`tickwise_runs_finished_total`.
+"""
+
+
+def page() -> str:
+    return HEAD + "".join(_entry(metric) for metric in sorted(source.metrics(), key=lambda metric: metric.name))
+
+
+def _entry(metric: source.Metric) -> str:
+    facts = [metric.kind]
+    if metric.labels:
+        facts.append("labels " + ", ".join(f"`{label}`" for label in metric.labels))
+    if metric.bounds:
+        facts.append("buckets up to " + ", ".join(f"{bound:g}" for bound in metric.bounds))
+    name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
+    return f"\n## {name}\n\n{' · '.join(facts)}\n\n{metric.meaning}\n"
+
+
+if __name__ == "__main__":
+    (ROOT / PLACE).write_text(page(), encoding="utf-8")

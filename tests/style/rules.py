@@ -1,0 +1,185 @@
+"""The rules of STYLE.md that a machine can judge, each a pure function from source text to findings.
+
+Pure, so that each rule is itself tested: `test_rules.py` feeds every one of them a sample that it must refuse.
+A finding is one line of text that names the place and what to do.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+FUNCTION_LINES_USUAL = 50
+FUNCTION_LINES_MOST = 70
+FUNCTION_SHARE_USUAL = 0.95
+MODULE_LINES_MOST = 800
+PORT_METHODS_MOST = 25
+PORT_POSITIONAL_MOST = 3
+LINE_CHARACTERS_MOST_OF_AN_ASSET = 1_000
+
+SQL = re.compile(
+    r"\bSELECT\s+[\w*('\"]|\bINSERT\s+INTO\b|\bDELETE\s+FROM\b|\bUPDATE\s+[\w.\"{}]+\s+SET\b|\bTRUNCATE\s+\w"
+    r"|\b(?:CREATE|ALTER|DROP)\s+(?:UNLOGGED\s+|UNIQUE\s+|OR\s+REPLACE\s+|TEMP(?:ORARY)?\s+)?"
+    r"(?:TABLE|INDEX|FUNCTION|VIEW|DATABASE|ROLE|SCHEMA|TYPE|TRIGGER|SEQUENCE|KEYSPACE)\b"
+    r"|\b(?:LISTEN|UNLISTEN|NOTIFY)\s+[\w\"{]|\bpg_notify\s*\(|\bpg_(?:try_)?advisory_\w+\s*\("
+    r"|\bselect\s+[\w*('\"].*\bfrom\b|\binsert\s+into\b|\bdelete\s+from\b|\bupdate\s+\w+\s+set\b",
+    re.DOTALL,
+)
+DIRECTIVE = re.compile(
+    r"#\s*type:\s*ignore(?P<type_code>\[[\w\-, ]+\])?"
+    r"|#\s*noqa(?P<noqa_code>:\s*[A-Z]+\d+(?:\s*,\s*[A-Z]+\d+)*)?",
+)
+# Homes of people and of build machines; what is committed runs anywhere. (The classes keep this line out of it.)
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:[h]ome|[U]sers|[r]oot|[w]ork(?:space)?)/[\w.]")
+
+
+@cache
+def _parsed(source: str) -> ast.Module:
+    """Every rule looks at every file, and reading one costs more than looking."""
+    return ast.parse(source)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of a module and its length, from `def` to its last line, docstring included."""
+
+    place: str
+    name: str
+    lines: int
+
+
+def functions(place: str, source: str) -> Iterator[Function]:
+    for node in ast.walk(_parsed(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            yield Function(f"{place}:{node.lineno}", node.name, length)
+
+
+def too_long_functions(found: list[Function]) -> list[str]:
+    """None over the hard limit; few over the usual one."""
+    findings = [
+        f"{function.place}: {function.name} has {function.lines} lines, {FUNCTION_LINES_MOST} are the most"
+        for function in found
+        if function.lines > FUNCTION_LINES_MOST
+    ]
+    longish = [function for function in found if function.lines > FUNCTION_LINES_USUAL]
+    if len(longish) > len(found) * (1 - FUNCTION_SHARE_USUAL):
+        longest = sorted(longish, key=lambda function: -function.lines)[:10]
+        findings.append(
+            f"{len(longish)} of {len(found)} functions have more than {FUNCTION_LINES_USUAL} lines, "
+            f"{1 - FUNCTION_SHARE_USUAL:.0%} may; the longest: "
+            + ", ".join(f"{function.place} {function.name} {function.lines}" for function in longest)
+        )
+    return findings
+
+
+def too_long_module(place: str, source: str) -> list[str]:
+    lines = source.count("\n")
+    if lines <= MODULE_LINES_MOST:
+        return []
+    return [f"{place} has {lines} lines, {MODULE_LINES_MOST} are the most: split it by duty"]
+
+
+def _docstrings(tree: ast.Module) -> set[int]:
+    """The identities of the nodes that are documentation: any string that stands alone as a statement."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def sql_in_strings(place: str, source: str) -> list[str]:
+    """SQL lives in .sql files, where editors, EXPLAIN tests and database people find it."""
+    tree = _parsed(source)
+    documentation = _docstrings(tree)
+    return [
+        f"{place}:{node.lineno}: SQL in a Python string, move it to a .sql file: {node.value.strip()[:60]!r}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documentation
+        and SQL.search(node.value)
+    ]
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return any(
+        (isinstance(base, ast.Name) and base.id == "Protocol")
+        or (isinstance(base, ast.Attribute) and base.attr == "Protocol")
+        for base in bases
+    )
+
+
+def wide_ports(place: str, source: str) -> list[str]:
+    """A port is small enough to be read whole, and its calls can be read without counting commas."""
+    findings = []
+    for port in ast.walk(_parsed(source)):
+        if not isinstance(port, ast.ClassDef) or not _is_protocol(port):
+            continue
+        methods = [node for node in port.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        if len(methods) > PORT_METHODS_MOST:
+            findings.append(f"{place}: {port.name} has {len(methods)} methods, {PORT_METHODS_MOST} are the most")
+        for method in methods:
+            positional = [*method.args.posonlyargs, *method.args.args][1:]
+            if len(positional) > PORT_POSITIONAL_MOST:
+                findings.append(
+                    f"{place}:{method.lineno}: {port.name}.{method.name} takes {len(positional)} positional "
+                    f"parameters, {PORT_POSITIONAL_MOST} are the most: give it one frozen argument object"
+                )
+    return findings
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def bare_ignores(place: str, source: str) -> list[str]:
+    """Whoever silences a checker names what it said, and why it is wrong here."""
+    findings = []
+    for line, comment in _comments(source):
+        directives = list(DIRECTIVE.finditer(comment))
+        if not directives:
+            continue
+        if any(not (match["type_code"] or match["noqa_code"]) for match in directives):
+            findings.append(f"{place}:{line}: name the code that is ignored: {comment}")
+        reason = DIRECTIVE.sub(" ", comment)
+        if len(re.findall(r"[^\W\d_]{2,}", reason)) < 2:
+            findings.append(f"{place}:{line}: say after the directive why it is right here: {comment}")
+    return findings
+
+
+def machine_paths(place: str, text: str) -> list[str]:
+    """What is committed says nothing about the machine that it was written on."""
+    return [
+        f"{place}:{number}: names a folder of one machine: {line.strip()[:100]}"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if MACHINE_PATH.search(line)
+    ]
+
+
+def third_party_asset(place: str, text: str) -> list[str]:
+    """Browser libraries come as packages with their hashes; minified code cannot be reviewed."""
+    parts = place.split("/")
+    if not place.endswith((".js", ".css", ".mjs")):
+        return []
+    if ".min." in parts[-1] or {"node_modules", "vendor"} & set(parts):
+        return [f"{place}: third-party code is installed, not committed"]
+    if any(len(line) > LINE_CHARACTERS_MOST_OF_AN_ASSET for line in text.splitlines()):
+        return [f"{place}: looks minified (a line over {LINE_CHARACTERS_MOST_OF_AN_ASSET} characters)"]
+    return []
+
+
+def imported_packages(source: str) -> set[str]:
+    """The top-level names that a module imports, wherever in it the import stands."""
+    names: set[str] = set()
+    for node in ast.walk(_parsed(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module.split(".")[0])
+    return names

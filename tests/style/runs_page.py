@@ -1,0 +1,214 @@
+"""The reference page of runs and tasks, from the tables of the code: `python -m tests.style.runs_page`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tests.style.tree import ROOT
+from tickwise.adapters.runner.context import (
+    INHERITED,
+    PAYLOAD_VARIABLE_LIMIT_BYTES,
+    context_environment,
+    context_headers,
+)
+from tickwise.adapters.runner.http import TRANSIENT
+from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.adapters.runner.process import EXIT_INVALID
+from tickwise.domain.lifecycle import FINAL, MOVES, JobStatus, RunEvent, RunState
+from tickwise.domain.retry import CRASHES_MAX
+from tickwise.ports.runner import Assignment
+
+PLACE = "docs/reference/runs.md"
+
+HEAD = """\
+# Runs and tasks
+
+<!-- Written from src/tickwise/domain/lifecycle.py and the runners by `python -m tests.style.runs_page`; a test
+compares. -->
+
+A job says what shall happen; a run is one demand to do it, with exactly one final state; an attempt is one try of a run
+by one executor.
+"""
+
+STATES = {
+    RunState.QUEUED: "It waits for its time and for an executor that can take it.",
+    RunState.DISPATCHED: "An executor holds it until its moment.",
+    RunState.RUNNING: "Its task has begun, and that was recorded. A quick one goes from DISPATCHED to its end at once.",
+    RunState.RETRYING: "An attempt failed, and another one follows after a pause.",
+    RunState.SUCCESS: "Its task ended well.",
+    RunState.FAILED: "Its task failed for good; `reason` and `error_message` say how.",
+    RunState.CANCELLED: "A person ended it.",
+    RunState.SKIPPED: "It did not run, and `reason` says why.",
+}
+STATUSES = {
+    JobStatus.SCHEDULED: "Something lies ahead: a fire, or a run that has not ended.",
+    JobStatus.PAUSED: "Its schedule stands still until somebody resumes it, or until a time.",
+    JobStatus.COMPLETED: "Nothing lies ahead any more.",
+    JobStatus.FAILED: "It does not recur, and its newest run failed.",
+    JobStatus.CANCELLED: "Ended by a person, for good.",
+}
+REASONS = {
+    "busy": "It waited too long for a free worker of this executor, and went back unstarted.",
+    "cancelled": "A person ended it, or the executor was stopped.",
+    "crashed": "The worker process of the function died.",
+    "error": "The function raised an exception; or the executor could not carry the task out.",
+    "exit_code": "The process ended with a status that is not 0.",
+    "http_error": "No answer: no connection, a broken one, no such host.",
+    "http_status": "The answer's status was not expected.",
+    "invalid": "It cannot succeed as it is, so there is no retry.",
+    "lease_lost": "Of an attempt: its executor died or went silent. The run goes on elsewhere.",
+    "not_started": "The program could not be started.",
+    "output_limit": "It wrote more than the job allows (`limits`).",
+    "poison": f"It was lost with its executor {CRASHES_MAX} times, so it is not tried again.",
+    "result": "Its result is no JSON, or larger than allowed.",
+    "revoked": "Its executor was asked to let go of it before it began. It leaves no record.",
+    "signal": "The process was ended by a signal.",
+    "timeout": "It ran for longer than its `timeout_seconds`.",
+    "unkillable": "Its process hangs inside the kernel and does not end although it was killed.",
+    "unknown_function": "This executor does not have the function; the run went back for another one.",
+}
+VARIABLES = {
+    "JOB_ID": "The job.",
+    "RUN_ID": "The run: the same for all its attempts.",
+    "ATTEMPT": "1 at first; counts up with every attempt.",
+    "NOMINAL_TIME": "When the schedule says that it happens: what to report on. RFC 3339, UTC.",
+    "DUE_TIME": "When it was to start. RFC 3339, UTC.",
+    "IDEMPOTENCY_KEY": "The same for every attempt of a run: hand it to systems that must do a thing once.",
+    "FENCING_TOKEN": "Greater for every later attempt: lets another system refuse an attempt that was given up.",
+    "NAMESPACE": "The namespace of the job.",
+    "RESULT_FILE": "Write JSON here: it is kept as the run's result if the task succeeds.",
+    "PAYLOAD": f"The parameters, as JSON, if they have at most {PAYLOAD_VARIABLE_LIMIT_BYTES} bytes.",
+    "PAYLOAD_FILE": "Instead of `TICKWISE_PAYLOAD` if they are larger: a file with the JSON.",
+}
+
+
+def _assignment(payload: bytes) -> Assignment:
+    nobody = UUID(int=0)
+    return Assignment(nobody, 1, nobody, "default", 1, 0.0, 0.0, {}, payload, None, 0)
+
+
+def variables() -> dict[str, bool]:
+    """Every variable of the context that a task can see, without its prefix; whether it is a header too."""
+    headers = {name.removeprefix("Tickwise-").replace("-", "_").upper() for name in context_headers(_assignment(b"1"))}
+    with tempfile.TemporaryDirectory() as folder:
+        names = [
+            *context_environment(_assignment(b"1"), Path(folder)),
+            *context_environment(_assignment(b"1" * (PAYLOAD_VARIABLE_LIMIT_BYTES + 1)), Path(folder)),
+        ]
+    assert all(name.startswith("TICKWISE_") for name in names)
+    return {name: name in headers for name in dict.fromkeys(name.removeprefix("TICKWISE_") for name in names)}
+
+
+def page() -> str:
+    parts = (_states(), _moves(), _statuses(), _tasks(), _context(), _endings(), _reasons())
+    return HEAD + "".join(f"{line}\n" for part in parts for line in part)
+
+
+def _states() -> Iterator[str]:
+    yield from ("", "## States of a run", "", "| state | final | meaning |", "| --- | --- | --- |")
+    for state in RunState:
+        yield f"| `{state}` | {'yes' if state in FINAL else 'no'} | {STATES[state]} |"
+
+
+def _moves() -> Iterator[str]:
+    yield from ("", "## Legal moves", "", "There are no others; the database refuses them too.", "")
+    yield from ("| from | what happens | to |", "| --- | --- | --- |")
+    for (state, event), after in MOVES.items():
+        yield f"| `{state}` | {event.value} | `{after}` |"
+    unused = set(RunEvent) - {event for _, event in MOVES}
+    assert not unused, f"events that move nothing: {unused}"
+
+
+def _statuses() -> Iterator[str]:
+    yield from ("", "## Status of a job", "", "Derived from its timers and runs, except for a pause and a cancel.", "")
+    yield from ("| status | meaning |", "| --- | --- |")
+    for status in JobStatus:
+        yield f"| `{status}` | {STATUSES[status]} |"
+
+
+def _tasks() -> Iterator[str]:
+    yield from ("", "## Tasks", "", "The `task` of a job is an object with a `kind`. Other fields are refused.")
+    for kind in builtin_kinds():
+        yield from ("", f"### {kind.name}", "", _first_line(kind), "")
+        yield from ("| field | value | meaning |", "| --- | --- | --- |")
+        needed = set(kind.schema["required"])
+        choice = [name for option in kind.schema.get("oneOf", ()) for name in option["required"]]
+        for name, said in kind.schema["properties"].items():
+            if name != "kind":
+                facts = [_value(said)]
+                facts += ["required"] if name in needed else []
+                facts += [f"either this or {_others(choice, name)}"] if name in choice else []
+                facts += [f"default `{json.dumps(said['default'])}`"] if "default" in said else []
+                yield f"| `{name}` | {', '.join(facts)} | {said.get('description', '')} |".replace("|  |", "| |")
+
+
+def _first_line(kind: object) -> str:
+    return (inspect.getdoc(type(kind)) or "").splitlines()[0]
+
+
+def _others(choice: list[str], name: str) -> str:
+    return ", ".join(f"`{other}`" for other in choice if other != name)
+
+
+def _value(said: Mapping[str, Any]) -> str:
+    if "enum" in said:
+        return " or ".join(f"`{value}`" for value in said["enum"])
+    if said.get("type") == "array":
+        return "array"
+    words = f"{said.get('type', 'any JSON')}"
+    return f"{words} of at most {said['maxLength']} characters" if "maxLength" in said else words
+
+
+def _context() -> Iterator[str]:
+    yield from ("", "## What a task is told", "")
+    yield from (
+        "`python` and `shell` tasks get it in their environment, `http` tasks as headers (`Tickwise-Run-Id` and so",
+        "on), functions as their `Context`. Of the executor's own environment tasks see only",
+        ", ".join(f"`{name}`" for name in INHERITED) + " and what `pass_environment` names.",
+        "",
+        "| variable | header too | meaning |",
+        "| --- | --- | --- |",
+    )
+    for name, is_header in variables().items():
+        yield f"| `TICKWISE_{name}` | {'yes' if is_header else 'no'} | {VARIABLES[name]} |"
+
+
+def _endings() -> Iterator[str]:
+    transient = ", ".join(str(status) for status in sorted(TRANSIENT))
+    yield from ("", "## What an end means", "", "| a task | success | failed, may be tried again | no retry |")
+    yield from (
+        "| --- | --- | --- | --- |",
+        f"| `python`, `shell` | exit status 0 | another status, a signal | exit status {EXIT_INVALID} (`EX_DATAERR`) |",
+        "| `function` | it returns | it raises; `RetryLater` says when again | it raises `PermanentError` |",
+        "| `http` | a status in `expect` | no answer, 5xx and whatever else is not expected; "
+        f"{transient}; `Retry-After` is heeded | any other 4xx |",
+        "",
+        "Retries are counted per run: `max_retries` further attempts after the first failure, each after a growing",
+        "pause. A run that loses its executor is not a failure of the task and costs no retry; if its task had begun,",
+        f"it counts a crash, and the {CRASHES_MAX}rd ends the run with the reason `poison`.",
+        "",
+        "A task that has to end (cancel, time limit, too much output) gets SIGTERM, after a grace SIGKILL, and with it",
+        "everything that it started.",
+    )
+
+
+def _reasons() -> Iterator[str]:
+    yield from (
+        "",
+        "## Reasons",
+        "",
+        "`reason` of a run or an attempt, for programs; `error_message` is for people.",
+        "",
+    )
+    yield from ("| reason | meaning |", "| --- | --- |")
+    yield from (f"| `{reason}` | {meaning} |" for reason, meaning in REASONS.items())
+
+
+if __name__ == "__main__":
+    (ROOT / PLACE).write_text(page(), encoding="utf-8")

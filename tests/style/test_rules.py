@@ -1,0 +1,145 @@
+"""Each rule refuses what it was made to refuse, and lets its neighbour pass: a rule that cannot fail is no rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.style import rules
+
+
+def _function_of(lines: int, name: str = "long") -> str:
+    return f"def {name}() -> None:\n" + "    pass\n" * (lines - 1)
+
+
+def test_a_function_over_the_hard_limit_is_found() -> None:
+    """71 lines are refused, 70 are not, however many short functions stand beside."""
+    short = "".join(_function_of(2, f"short_{number}") for number in range(100))
+    too_long = list(rules.functions("m.py", short + _function_of(71)))
+    just_right = list(rules.functions("m.py", short + _function_of(70)))
+    assert ["m.py:201: long has 71 lines, 70 are the most"] == rules.too_long_functions(too_long)
+    assert [] == rules.too_long_functions(just_right)
+
+
+def test_more_than_one_longish_function_in_twenty_is_found() -> None:
+    """Five in a hundred may exceed the usual limit, six may not."""
+
+    def tree(longish: int) -> list[rules.Function]:
+        return [rules.Function("m.py:1", "f", 60 if number < longish else 10) for number in range(100)]
+
+    assert [] == rules.too_long_functions(tree(5))
+    assert len(rules.too_long_functions(tree(6))) == 1
+
+
+def test_a_module_over_its_limit_is_found() -> None:
+    """801 lines are refused, 800 are not."""
+    assert rules.too_long_module("m.py", "\n" * 801)
+    assert not rules.too_long_module("m.py", "\n" * 800)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'q = "SELECT 1"',
+        'q = f"SELECT * FROM {table}"',
+        'q = "DELETE FROM jobs WHERE id = $1"',
+        'q = """\n    INSERT INTO jobs VALUES ($1)\n"""',
+        'q = "UPDATE jobs SET name = $1"',
+        'await connection.execute("LISTEN tickwise")',
+        'q = "CREATE UNLOGGED TABLE t ()"',
+        'q = "ALTER ROLE tickwise CREATEDB"',
+        'q = "select id from jobs"',
+    ],
+)
+def test_sql_in_a_string_is_found(source: str) -> None:
+    """Statements are found in plain, formatted and multi-line strings, in capitals or not."""
+    assert len(rules.sql_in_strings("m.py", source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Runs SELECT 1 against the server."""',
+        'def f() -> None:\n    """INSERT INTO is what this stands for."""',
+        'message = "select one of these"',
+        'message = "update the job, then set it going"',
+    ],
+)
+def test_prose_is_not_taken_for_sql(source: str) -> None:
+    """Docstrings and ordinary sentences pass."""
+    assert [] == rules.sql_in_strings("m.py", source)
+
+
+def test_a_port_with_too_many_methods_is_found() -> None:
+    """26 methods are refused, 25 are not; a class that is no Protocol may have any number."""
+
+    def port(methods: int, base: str = "Protocol") -> str:
+        return f"class Store({base}):\n" + "".join(f"    def m{n}(self) -> None: ...\n" for n in range(methods))
+
+    assert ["p.py: Store has 26 methods, 25 are the most"] == rules.wide_ports("p.py", port(26))
+    assert [] == rules.wide_ports("p.py", port(25))
+    assert [] == rules.wide_ports("p.py", port(26, "Base"))
+
+
+def test_a_port_method_with_too_many_positional_parameters_is_found() -> None:
+    """Four positional parameters are refused; named-only ones do not count, their call says what they are."""
+    four = "class Store(Protocol):\n    async def m(self, a: int, b: int, c: int, d: int) -> None: ...\n"
+    named = "class Store(typing.Protocol[T]):\n    async def m(self, a: int, *, b: int, c: int, d: int) -> None: ...\n"
+    assert len(rules.wide_ports("p.py", four)) == 1
+    assert [] == rules.wide_ports("p.py", named)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# type: ignore",
+        "# type: ignore  # the library has no types",
+        "# type: ignore[attr-defined]",
+        "# noqa",
+        "# noqa: BLE001",
+        "# noqa: BLE001, S110",
+        "# type: ignore[misc]  # noqa: BLE001",
+    ],
+)
+def test_an_ignore_without_code_or_reason_is_found(comment: str) -> None:
+    """Neither a bare directive nor an unexplained code passes."""
+    assert rules.bare_ignores("m.py", f"x = 1  {comment}\n")
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# type: ignore[attr-defined]  # the library has no types",
+        "# noqa: BLE001 - a plugin may raise anything",
+        "# type: ignore[misc]  # noqa: BLE001  # a plugin may raise anything",
+        "# an ordinary remark",
+    ],
+)
+def test_an_ignore_with_code_and_reason_passes(comment: str) -> None:
+    """Code, then a few words."""
+    assert [] == rules.bare_ignores("m.py", f"x = 1  {comment}\n")
+
+
+@pytest.mark.parametrize("folder", ["home/ada", "Users/ada", "root/src", "work" + "space/x"])
+def test_a_folder_of_one_machine_is_found(folder: str) -> None:
+    """Home folders and checkouts of build machines are found in any text."""
+    assert len(rules.machine_paths("README.md", f"see /{folder}/notes")) == 1
+
+
+@pytest.mark.parametrize("text", ["/api/v1/jobs", "https://example.org/home/x", "file:///var/lib/tickwise", "~/.local"])
+def test_a_path_that_exists_anywhere_passes(text: str) -> None:
+    """Routes, addresses and system folders are fine."""
+    assert [] == rules.machine_paths("README.md", text)
+
+
+def test_third_party_assets_are_found() -> None:
+    """By name, by folder, or by a line that nobody wrote by hand."""
+    assert rules.third_party_asset("src/tickwise/web/static/htmx.min.js", "x")
+    assert rules.third_party_asset("src/tickwise/web/static/vendor/htmx.js", "x")
+    assert rules.third_party_asset("src/tickwise/web/static/app.css", "x" * 1_001)
+    assert not rules.third_party_asset("src/tickwise/web/static/app.css", "body { margin: 0 }\n")
+
+
+def test_every_form_of_import_is_seen() -> None:
+    """Late imports inside functions count as well."""
+    source = "import a.b\nfrom c.d import e\ndef f():\n    import g\n"
+    assert {"a", "c", "g"} == rules.imported_packages(source)

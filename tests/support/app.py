@@ -1,0 +1,106 @@
+"""The API over a memory store, in this process, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.api import create_app
+from tickwise.domain.model import Principal
+from tickwise.observability.metrics import CONTENT_TYPE, Metrics
+from tickwise.ports.clock import Clock
+from tickwise.ports.identity import NewKey
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import StoreStats
+from tickwise.roles.control import Control, ensure_keys, secret_digest
+
+API = "/api/v1"
+ADMIN_KEY = "an-admin-key-for-tests-of-32-characters-or-more"
+
+
+class Bell:
+    """A `Signals` that remembers what was rung."""
+
+    def __init__(self) -> None:
+        self.rung: list[Topic] = []
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def send(self, topic: Topic) -> None:
+        self.rung.append(topic)
+
+    def listen(self, topic: Topic) -> asyncio.Event:
+        return asyncio.Event()
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that a test of the API may touch."""
+
+    control: Control
+    store: MemoryStore
+    client: httpx2.AsyncClient
+    bell: Bell
+    clock: Clock
+    app: Any
+    metrics: Metrics = field(default_factory=Metrics)
+
+    async def key(self, secret: str, *scopes: str, namespace: str = "default", name: str = "someone") -> str:
+        """A key with these scopes only."""
+        await self.store.key_add(
+            NewKey(
+                key_id=uuid4(),
+                digest=secret_digest(secret.encode()),
+                principal=Principal(name, namespace, frozenset(scopes)),
+                label=secret,
+            )
+        )
+        return secret
+
+
+@asynccontextmanager
+async def world(*, clock: Clock | None = None, store: Any = None, **options: Any) -> AsyncIterator[World]:
+    """A control and an API that are started, and a client that holds an admin key."""
+    clock = clock or SystemClock()
+    store = store or MemoryStore(clock)
+    await store.open()
+    bell = Bell()
+    metrics = Metrics()
+    control = Control(
+        store=store,
+        keys=store,
+        blobs=open_blobs("memory://"),
+        signals=bell,
+        clock=clock,
+        kinds={kind.name: kind for kind in builtin_kinds()},
+        counters=metrics,
+    )
+    await control.start()
+    await ensure_keys(store, clock, ADMIN_KEY)
+
+    def render(stats: StoreStats | None) -> bytes:
+        if stats is not None:
+            metrics.observe_stats(stats)
+        return metrics.render()
+
+    app = create_app(
+        control, clock=clock, metrics=metrics, render_metrics=render, metrics_media=CONTENT_TYPE, **options
+    )
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://tickwise", headers=headers) as client:
+        yield World(control, store, client, bell, clock, app, metrics)
+    await control.stop()
+    await store.close()

@@ -1,0 +1,117 @@
+"""A PostgreSQL for the tests: the one that TICKWISE_TEST_DATABASE_URL names, or an embedded one of this process.
+
+The embedded one is the product's own, started by the product's own supervisor, so its role is no superuser. Tests get
+a database each, which that role may not make; the one right that it is given beyond the product's is CREATEDB.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.embedded import EmbeddedPostgres
+
+VARIABLE = "TICKWISE_TEST_DATABASE_URL"
+
+# Nobody looks at these databases after a crash of the machine, and a database a test means many files to sync. Tests
+# of durability start servers of their own.
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+DROP_ATTEMPTS = 5
+
+_numbers = count(1)
+
+
+def with_database(url: str, name: str) -> str:
+    """The same server and role, another database."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+@asynccontextmanager
+async def server() -> AsyncIterator[str]:
+    """The address of a server whose role may make databases."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        yield given
+        return
+    # Directly below the system's folder for such things: pytest's own are closed to the server's user, and long.
+    data_dir = Path(tempfile.mkdtemp(prefix="tickwise-tests-"))
+    postgres = EmbeddedPostgres(data_dir, clock=SystemClock(), settings=SETTINGS)
+    try:
+        url = await postgres.start()
+        await _may_make_databases(postgres, _cluster(data_dir), url)
+        yield url
+    finally:
+        await postgres.stop()
+        shutil.rmtree(_cluster(data_dir), ignore_errors=True)
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def _cluster(data_dir: Path) -> Path:
+    """Where the supervisor keeps it: elsewhere if the server's user cannot reach the temporary folder."""
+    pointer = data_dir / "postgres" / "LOCATION"
+    return Path(pointer.read_text().strip()) if pointer.exists() else data_dir / "postgres"
+
+
+async def _may_make_databases(postgres: EmbeddedPostgres, cluster: Path, url: str) -> None:
+    """The superuser's password is thrown away by design; here its socket is opened to it for a moment."""
+    rules = cluster / "data" / "pg_hba.conf"
+    product_rules = rules.read_text()
+    rules.write_text(f"local all postgres trust\n{product_rules}")
+    superuser = url.replace("://tickwise:", "://postgres:")
+    assert postgres.pid is not None
+    os.kill(postgres.pid, signal.SIGHUP)
+    connection = await eventually(lambda: _connects(superuser), what="the superuser may connect")
+    await connection.execute("ALTER ROLE tickwise CREATEDB")
+    await connection.close()
+    rules.write_text(product_rules)
+    os.kill(postgres.pid, signal.SIGHUP)
+
+
+async def _connects(url: str) -> asyncpg.Connection | None:
+    try:
+        return await asyncpg.connect(with_database(url, "postgres"), timeout=5)
+    except asyncpg.InvalidPasswordError:
+        return None
+
+
+@asynccontextmanager
+async def database(server_url: str) -> AsyncIterator[str]:
+    """The address of a fresh, empty database, gone afterwards whoever is still connected."""
+    name = f"tickwise_test_{os.getpid()}_{next(_numbers)}"
+    connection = await asyncpg.connect(server_url, timeout=10)
+    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    try:
+        yield with_database(server_url, name)
+    finally:
+        await _drop(server_url, name)
+
+
+async def _drop(server_url: str, name: str) -> None:
+    """Not WITH (FORCE), which only a superuser may use while autovacuum is at work there; plain DROP sends it away."""
+    connection = await asyncpg.connect(server_url, timeout=10)
+    try:
+        for attempt in range(1, DROP_ATTEMPTS + 1):
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = current_user",
+                name,
+            )
+            try:
+                await connection.execute(f"DROP DATABASE {name}")
+                return
+            except asyncpg.ObjectInUseError:
+                if attempt == DROP_ATTEMPTS:
+                    raise
+    finally:
+        await connection.close()

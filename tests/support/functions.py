@@ -1,0 +1,131 @@
+"""Functions that the tests of the function runner call, in real workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tickwise.sdk import Context, PermanentError, RetryLater, task
+
+
+@task("tests.nothing")
+def nothing() -> None: ...
+
+
+@task("tests.echo")
+def echo(payload: Any) -> Any:
+    return payload
+
+
+@task("tests.context")
+def context(context: Context, payload: Any) -> Any:
+    return {**context._asdict(), "idempotency_key": context.idempotency_key, "payload": payload}
+
+
+@task("tests.wait_async")
+async def wait_async(payload: Any) -> str:
+    """Ends when the file is there: any number at once."""
+    while not Path(payload["file"]).exists():  # noqa: ASYNC110 - another process makes the file
+        await asyncio.sleep(0.01)  # noqa: TID251 - between two looks at a file that the test writes
+    return "there"
+
+
+@task("tests.hold")
+def hold(payload: Any) -> None:
+    """Holds its worker until the file is there, or it is stopped; says so in another file."""
+    try:
+        while not Path(payload["file"]).exists():
+            time.sleep(0.01)  # noqa: TID251 - between two looks at a file that the test writes
+    except BaseException as error:
+        Path(payload["file"] + ".stopped").write_text(type(error).__name__)
+        raise
+
+
+@task("tests.hold_stubbornly")
+def hold_stubbornly() -> None:
+    """Never ends by request."""
+    while True:
+        try:
+            time.sleep(60)  # noqa: TID251 - only a KILL ends it
+        except BaseException:  # noqa: BLE001 - it is stubborn
+            continue
+
+
+@task("tests.hold_the_interpreter")
+def hold_the_interpreter() -> None:
+    """Lets no other thread of its worker run: the expression goes through 2 ** 60 ways without a pause."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+@task("tests.maybe_hold")
+def maybe_hold(payload: Any) -> None:
+    """Quick, until one of them is not."""
+    if payload.get("file"):
+        hold(payload)
+    time.sleep(payload.get("seconds", 0))  # noqa: TID251 - a length that the test chooses
+
+
+@task("tests.die")
+def die(payload: Any) -> None:
+    """Takes its worker along if the payload says so."""
+    if payload.get("die", True):
+        os.write(2, b"last words")
+        os._exit(9)
+
+
+@task("tests.spawn")
+def spawn(payload: Any) -> None:
+    """Leaves a child behind and does not stop."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    Path(payload["file"]).write_text(str(child.pid))
+    hold_stubbornly()
+
+
+@task("tests.speak")
+def speak(payload: Any) -> None:
+    print(payload["text"])  # noqa: T201 - what a task prints is what is tested
+    print("to the other stream", file=sys.stderr)  # noqa: T201 - as above
+
+
+@task("tests.speak_async")
+async def speak_async(payload: Any) -> None:
+    print("before", payload["text"])  # noqa: T201 - as above
+    await asyncio.sleep(0.05)  # noqa: TID251 - lets the others speak in between
+    print("after", payload["text"])  # noqa: T201 - as above
+
+
+@task("tests.fail")
+def fail(payload: Any) -> None:
+    raise ValueError(payload["text"])
+
+
+@task("tests.fail_for_good")
+def fail_for_good() -> None:
+    raise PermanentError("no such customer")
+
+
+@task("tests.later")
+def later(payload: Any) -> None:
+    asked = payload.get("pause", "42")
+    raise RetryLater("busy", retry_after_seconds=10**400 if asked == "huge" else float(asked))
+
+
+@task("tests.no_json")
+def no_json() -> object:
+    return object()
+
+
+@task("tests.large")
+def large() -> str:
+    return "x" * 200_000
+
+
+@task("tests.environment")
+def environment() -> dict[str, str]:
+    return dict(os.environ)

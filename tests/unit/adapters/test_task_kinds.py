@@ -1,0 +1,159 @@
+"""What each built-in task kind takes, and how it refuses the rest: with a pointer to the field."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+
+from tickwise.adapters.runner.kinds import SOURCE_CHARACTERS_MOST, builtin_kinds
+from tickwise.domain.errors import Invalid
+
+KINDS = {kind.name: kind for kind in builtin_kinds()}
+
+
+def check(task: dict[str, Any]) -> Any:
+    return KINDS[task["kind"]].check(task)
+
+
+def test_the_built_in_kinds_are_these_four() -> None:
+    """Others come as plugins."""
+    assert set(KINDS) == {"function", "python", "shell", "http"}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"kind": "function", "name": "reports.nightly"},
+        {"kind": "python", "source": "print('hello')\n"},
+        {"kind": "python", "file": "sha256:" + "a" * 64},
+        {"kind": "shell", "command": "#!/bin/sh\nset -e\ndf -h\n"},
+        {"kind": "shell", "argv": ["ls", "-l", ""]},
+        {
+            "kind": "http",
+            "method": "POST",
+            "url": "https://[::1]:8443/a%20b?x=1",
+            "headers": {"Authorization": "Bearer x"},
+            "body": {"a": 1},
+            "expect": ["2xx", 404],
+        },
+    ],
+)
+def test_a_complete_task_is_kept_as_it_is(task: dict[str, Any]) -> None:
+    """And checking it again changes nothing."""
+    assert check(task) == task
+    assert check(check(task)) == task
+
+
+def test_http_defaults_are_made_explicit() -> None:
+    """So a later change of a default changes no stored job."""
+    assert check({"kind": "http", "url": "http://host/"}) == {
+        "kind": "http",
+        "method": "GET",
+        "url": "http://host/",
+        "headers": {},
+        "expect": ["2xx"],
+    }
+
+
+def test_a_single_expected_status_may_stand_alone() -> None:
+    """It is what people write first."""
+    assert check({"kind": "http", "url": "http://host/", "expect": 204})["expect"] == [204]
+    assert check({"kind": "http", "url": "http://host/", "method": "post"})["method"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("task", "pointer"),
+    [
+        ({"kind": "function"}, "/name"),
+        ({"kind": "function", "name": 7}, "/name"),
+        ({"kind": "function", "name": " "}, "/name"),
+        ({"kind": "function", "name": "f", "argz": []}, "/argz"),
+        ({"kind": "function", "name": "f", "a/b~c": []}, "/a~1b~0c"),
+        ({"kind": "python"}, "/source"),
+        ({"kind": "python", "source": "pass", "file": "sha256:" + "a" * 64}, "/file"),
+        ({"kind": "python", "source": ""}, "/source"),
+        ({"kind": "python", "source": ["pass"]}, "/source"),
+        ({"kind": "python", "source": "x" * (SOURCE_CHARACTERS_MOST + 1)}, "/source"),
+        ({"kind": "python", "source": "pass\0"}, "/source"),
+        ({"kind": "python", "file": "../../etc/passwd"}, "/file"),
+        ({"kind": "python", "file": "sha256:" + "A" * 64}, "/file"),
+        ({"kind": "shell"}, "/command"),
+        ({"kind": "shell", "command": "ls", "argv": ["ls"]}, "/argv"),
+        ({"kind": "shell", "argv": []}, "/argv"),
+        ({"kind": "shell", "argv": "ls -l"}, "/argv"),
+        ({"kind": "shell", "argv": ["ls", 1]}, "/argv/1"),
+        ({"kind": "shell", "argv": ["ls", "a\0b"]}, "/argv/1"),
+        ({"kind": "shell", "argv": [""]}, "/argv/0"),
+        ({"kind": "http"}, "/url"),
+        ({"kind": "http", "url": "host/path"}, "/url"),
+        ({"kind": "http", "url": "file:///etc/passwd"}, "/url"),
+        ({"kind": "http", "url": "http:///path"}, "/url"),
+        ({"kind": "http", "url": "http://host:port/"}, "/url"),
+        ({"kind": "http", "url": "http://[::1/"}, "/url"),
+        ({"kind": "http", "url": "http://host/a b"}, "/url"),
+        ({"kind": "http", "url": "http://host/\r\nX: y"}, "/url"),
+        ({"kind": "http", "url": "http://h/", "method": "TRACE"}, "/method"),
+        ({"kind": "http", "url": "http://h/", "method": 1}, "/method"),
+        ({"kind": "http", "url": "http://h/", "headers": []}, "/headers"),
+        ({"kind": "http", "url": "http://h/", "headers": {"A B": "x"}}, "/headers/A B"),
+        ({"kind": "http", "url": "http://h/", "headers": {"A": "x\r\nB: y"}}, "/headers/A"),
+        ({"kind": "http", "url": "http://h/", "headers": {"A": 1}}, "/headers/A"),
+        ({"kind": "http", "url": "http://h/", "headers": {"Tickwise-Run-Id": "x"}}, "/headers/Tickwise-Run-Id"),
+        ({"kind": "http", "url": "http://h/", "headers": {"content-length": "1"}}, "/headers/content-length"),
+        ({"kind": "http", "url": "http://h/", "expect": []}, "/expect"),
+        ({"kind": "http", "url": "http://h/", "expect": [200, 99]}, "/expect/1"),
+        ({"kind": "http", "url": "http://h/", "expect": [True]}, "/expect/0"),
+        ({"kind": "http", "url": "http://h/", "expect": ["20x"]}, "/expect/0"),
+        ({"kind": "http", "url": "http://h/", "body": "x"}, "/body"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_a_pointer(task: dict[str, Any], pointer: str) -> None:
+    """Relative to the task."""
+    with pytest.raises(Invalid) as refused:
+        check(task)
+    assert refused.value.pointer == pointer
+
+
+def test_a_script_that_does_not_compile_is_refused_with_line_and_column() -> None:
+    """At submit, not at three in the morning."""
+    with pytest.raises(Invalid, match=r"does not compile: .* \(line 2, column \d+\)") as refused:
+        check({"kind": "python", "source": "x = 1\nif x\n    pass\n"})
+    assert refused.value.code == "script_invalid"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["(" * 10_000, "x = " + "-" * 100_000 + "1", "x = " + "9" * 10_000, "\ud800 = 1"],
+    ids=["brackets", "nested", "long number", "surrogate"],
+)
+def test_a_script_that_breaks_the_compiler_is_refused(source: str) -> None:
+    """However it breaks it."""
+    with pytest.raises(Invalid):
+        check({"kind": "python", "source": source})
+
+
+def test_a_script_that_the_compiler_only_warns_of_is_taken_in_silence() -> None:
+    """The warning is its author's affair, not the API's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check({"kind": "python", "source": "x = '\\d'\nassert (x, 1)\n"})
+
+
+def test_checking_needs_no_runner() -> None:
+    """The API loads the kinds without the libraries that run them."""
+    code = "import sys, tickwise.adapters.runner.kinds; print('aiohttp' in sys.modules, 'msgspec' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split()[0] == "False"
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_a_schema_describes_the_whole_task(name: str) -> None:
+    """With its kind, and nothing that is not named."""
+    schema = KINDS[name].schema
+    assert schema["properties"]["kind"] == {"const": name}
+    assert schema["additionalProperties"] is False
+    assert "kind" in schema["required"]

@@ -1,0 +1,196 @@
+"""Nobody gets in without a key, and nobody does more than the key allows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.support.app import ADMIN_KEY, API, World, world
+from tickwise.adapters.clock import VirtualClock
+from tickwise.api.auth import KNOWN_SECONDS, Authenticator
+from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources import RESOURCES
+from tickwise.domain.errors import Misconfigured, Unauthenticated
+from tickwise.domain.model import Principal
+from tickwise.roles.control import ensure_keys, secret_digest
+
+OPEN = {"/livez", "/readyz"}
+SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
+
+
+@pytest_asyncio.fixture(scope="module")
+async def here() -> AsyncIterator[World]:
+    async with world() as made:
+        yield made
+
+
+def _routes(here: World) -> list[tuple[str, str]]:
+    """Every route that the application serves, as the framework knows them."""
+    framework = here.app._inner
+    return [(method, route.path) for route in framework.routes for method in route.methods]
+
+
+async def _ask(here: World, method: str, path: str, key: str | None) -> httpx2.Response:
+    for name in ("job_id", "run_id", "task_id", "key"):
+        path = path.replace("{" + name + "}", SOME_ID)
+    headers = {"Authorization": f"Bearer {key}"} if key else {"Authorization": ""}
+    return await here.client.request(method, path, headers=headers, json={} if method in ("POST", "PUT") else None)
+
+
+async def test_every_route_but_the_two_of_health_needs_a_key(here: World) -> None:
+    """No key, an empty one and a wrong one are 401 everywhere, also where nothing is served."""
+    walked = 0
+    for method, path in [*_routes(here), ("GET", "/"), ("GET", f"{API}/nothing"), ("PATCH", f"{API}/jobs")]:
+        for key in (None, "wrong", "x" * 5_000):
+            answer = await _ask(here, method, path, key)
+            assert (answer.status_code == 200) == (path in OPEN), (method, path, key, answer.text)
+            if path not in OPEN:
+                assert 401 == answer.status_code, (method, path, key)
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+            walked += 1
+    assert walked > 75
+
+
+async def test_a_key_without_the_scope_of_a_route_is_refused(here: World) -> None:
+    """Each route is 403 for a key that has every other scope, and something else for one that has its own."""
+    declared = [endpoint for endpoint in RESOURCES if endpoint.scope]
+    scopes = {str(endpoint.scope) for endpoint in declared} | {"metrics:read", "docs:read"}
+    extra = [("GET", "/metrics", "metrics:read"), ("GET", "/openapi.json", "docs:read")]
+    for place, (method, path, scope) in enumerate([*((e.method, e.path, str(e.scope)) for e in declared), *extra]):
+        without = await here.key(f"without-{place}", *(scopes - {scope}))
+        only = await here.key(f"only-{place}", scope)
+        assert 403 == (await _ask(here, method, path, without)).status_code, (method, path)
+        assert (await _ask(here, method, path, only)).status_code not in (401, 403), (method, path)
+
+
+async def test_every_route_that_is_served_declares_itself(here: World) -> None:
+    """A route that somebody adds beside the declarations would have no scope: there is none."""
+    declared = {(endpoint.method, endpoint.path) for endpoint in RESOURCES}
+    own = {("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.json")}
+    assert declared | own == set(_routes(here))
+    assert all(endpoint.scope for endpoint in RESOURCES)
+
+
+async def test_a_key_sees_its_own_namespace_only(here: World) -> None:
+    """Jobs of another namespace are not there: 404, and in no list."""
+    other = await here.key("another-namespace-altogether", "*", namespace="other")
+    job_id = (await here.client.post(f"{API}/jobs", json={"name": "mine", "every": "1h"})).json()["job_id"]
+    headers = {"Authorization": f"Bearer {other}"}
+    for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/status"), ("GET", "/runs")):
+        answer = await here.client.request(method, f"{API}/jobs/{job_id}{path}", headers=headers, json={})
+        assert 404 == answer.status_code, (method, path)
+    assert [] == (await here.client.get(f"{API}/jobs", headers=headers)).json()
+
+
+async def test_the_scheme_is_read_in_any_case(here: World) -> None:
+    """RFC 9110: the name of the scheme has no case."""
+    answer = await here.client.get(f"{API}/jobs", headers={"Authorization": f"bearer {ADMIN_KEY}"})
+    assert 200 == answer.status_code
+
+
+@dataclass
+class Book:
+    """A store of keys that counts how often it is asked."""
+
+    known: dict[bytes, Principal]
+    asked: int = 0
+
+    async def find(self, digest: bytes) -> Principal | None:
+        self.asked += 1
+        return self.known.get(digest)
+
+
+SOMEONE = Principal("someone", "default", frozenset())
+
+
+async def test_a_key_is_looked_up_once_and_forgotten_within_five_seconds() -> None:
+    """A revoked key stops working when what was remembered of it is too old, and not before it is asked again."""
+    clock = VirtualClock()
+    book = Book({secret_digest(b"secret"): SOMEONE})
+    authenticator = Authenticator(book.find, clock)
+    assert [SOMEONE] * 3 == [await authenticator.principal(b"Bearer secret") for _ in range(3)]
+    assert 1 == book.asked
+    book.known.clear()
+    assert KNOWN_SECONDS < 5
+    await clock.advance(KNOWN_SECONDS)
+    with pytest.raises(Unauthenticated):
+        await authenticator.principal(b"Bearer secret")
+
+
+async def test_a_key_that_was_unknown_is_taken_soon_after_it_was_made() -> None:
+    """Unknown keys are remembered too, so that guessing costs the store nothing, but for a second only."""
+    clock = VirtualClock()
+    book = Book({})
+    authenticator = Authenticator(book.find, clock)
+    for _ in range(3):
+        with pytest.raises(Unauthenticated):
+            await authenticator.principal(b"Bearer secret")
+    assert 1 == book.asked
+    book.known[secret_digest(b"secret")] = SOMEONE
+    await clock.advance(1.0)
+    assert SOMEONE == await authenticator.principal(b"Bearer secret")
+
+
+@dataclass
+class KeyBook:
+    """What the port `Keys` needs, kept in a list."""
+
+    kept: list[Any]
+
+    async def key_add(self, key: Any) -> bool:
+        if any(key.digest == other.digest for other in self.kept):
+            return False
+        self.kept.append(key)
+        return True
+
+    async def key_find(self, digest: bytes) -> Principal | None:
+        return next((key.principal for key in self.kept if key.digest == digest), None)
+
+    async def keys_count(self) -> int:
+        return len(self.kept)
+
+
+async def test_the_first_start_makes_an_admin_key_and_later_ones_do_not() -> None:
+    """The secret is random, long, and given once; what is kept is its hash."""
+    book, clock = KeyBook([]), VirtualClock()
+    secret = await ensure_keys(book, clock, None)
+    assert secret is not None
+    assert secret.startswith("tw_")
+    assert len("tw_") + 43 == len(secret)
+    assert await ensure_keys(book, clock, None) is None
+    found = await book.key_find(secret_digest(secret.encode()))
+    assert found is not None
+    assert found.may("jobs:write")
+    assert secret not in repr(book.kept)
+    assert isinstance(book.kept[0].key_id, UUID)
+
+
+async def test_a_bootstrap_key_is_an_admin_key_at_every_start() -> None:
+    """In any form of 32 characters or more, also where there are keys already; nothing is printed for it."""
+    book, clock = KeyBook([]), VirtualClock()
+    await ensure_keys(book, clock, None)
+    for _ in range(2):
+        assert await ensure_keys(book, clock, "a b c " * 6) is None
+    assert 2 == len(book.kept)
+    found = await book.key_find(secret_digest(b"a b c " * 6))
+    assert found is not None
+    assert found.may("anything")
+
+
+async def test_a_short_bootstrap_key_is_refused_with_advice() -> None:
+    """31 characters are too few, and the message says how to make a good one."""
+    with pytest.raises(Misconfigured, match="at least 32.*openssl rand"):
+        await ensure_keys(KeyBook([]), VirtualClock(), "x" * 31)
+
+
+def test_no_two_routes_share_a_name() -> None:
+    """Operation ids are what generated clients call their methods."""
+    names = [endpoint.name for endpoint in RESOURCES]
+    assert len(names) == len(set(names))
+    assert all(isinstance(endpoint, Endpoint) for endpoint in RESOURCES)

@@ -1,0 +1,84 @@
+"""The server and the key are found as told, else those of the local `up`; a key is never sent to another server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tickwise.cli import connection
+from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.main import main
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """The data folder of a running `up`."""
+    value = {"url": "http://127.0.0.1:8471", "key": "local-key", "pid": 1}
+    (tmp_path / "client.json").write_text(json.dumps(value), encoding="utf-8")
+    return tmp_path
+
+
+def _find(folder: Path, url: str | None = None, key: str | None = None, **environ: str) -> connection.Target:
+    return connection.find(url=url, key=key, data_dir=str(folder), environ=environ)
+
+
+def test_a_local_up_is_found_with_its_key(local: Path) -> None:
+    """Nothing to paste."""
+    assert connection.Target("http://127.0.0.1:8471", "local-key") == _find(local)
+
+
+def test_what_is_told_comes_first(local: Path) -> None:
+    """Options before the environment, the environment before the local one."""
+    environ = {"TICKWISE_URL": "http://env", "TICKWISE_API_KEY": "env-key"}
+    assert connection.Target("http://env", "env-key") == _find(local, **environ)
+    assert connection.Target("http://option", "option-key") == _find(local, "http://option", "option-key", **environ)
+
+
+def test_the_local_key_stays_here(local: Path) -> None:
+    """Another server must not even see it; the local one by its full address may."""
+    assert connection.Target("http://other", None) == _find(local, "http://other")
+    assert connection.Target("http://127.0.0.1:8471/", "local-key") == _find(local, "http://127.0.0.1:8471/")
+
+
+def test_another_key_for_the_local_server(local: Path) -> None:
+    """Its address is still found."""
+    assert connection.Target("http://127.0.0.1:8471", "mine") == _find(local, key="mine")
+
+
+def test_the_data_folder_may_come_from_the_environment(local: Path) -> None:
+    """As for `up` itself."""
+    environ = {"TICKWISE_DATA_DIR": str(local)}
+    found = connection.find(url=None, key=None, data_dir=None, environ=environ)
+    assert "local-key" == found.key
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"url": 3}'])
+def test_a_file_that_is_none_of_ours_is_as_none(tmp_path: Path, content: str) -> None:
+    """Half written, or something else."""
+    (tmp_path / "client.json").write_text(content, encoding="utf-8")
+    with pytest.raises(Failure, match="no Tickwise running") as caught:
+        _find(tmp_path)
+    assert Exit.UNREACHABLE == caught.value.code
+
+
+def test_without_any_server_it_is_said_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, no traceback, and the folder that was looked at."""
+    for name in ("TICKWISE_URL", "TICKWISE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    assert 3 == main(["jobs", "list", "--data-dir", str(tmp_path)])
+    told = capsys.readouterr()
+    assert "" == told.out
+    assert "tickwise up" in told.err
+    assert str(tmp_path) in told.err
+
+
+def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stdout, as the one value; the sentence goes to stderr."""
+    assert 3 == main(["--json", "--url", "http://127.0.0.1:9", "--key", "k", "jobs", "list"])
+    told = capsys.readouterr()
+    assert "unreachable" == json.loads(told.out)["error"]["code"]
+    assert told.err.startswith("Error: ")

@@ -1,0 +1,62 @@
+"""A refused request is shown as what is wrong and where on the command line it was said."""
+
+from __future__ import annotations
+
+from tickwise.cli.failures import Exit, Said, explain_problem
+
+SCRIPT = "import os\n\ndef f(:\n    pass\n"
+
+
+def test_a_mark_stands_under_the_field_of_a_cron_line() -> None:
+    """The position is the server's; the mark covers the field."""
+    blame = {"/cron_expression": Said("--cron", "61 25 * * *")}
+    lines = explain_problem({"pointer": "/cron_expression", "position": 3}, "25 is no hour", blame)
+    assert ["  --cron '61 25 * * *'", "             ^^"] == lines
+
+
+def test_a_mark_may_stand_behind_the_end() -> None:
+    """A field that is missing is missing there."""
+    lines = explain_problem({"pointer": "/c", "position": 3}, "too short", {"/c": Said("--cron", "* *")})
+    assert ["  --cron '* *'", "             ^"] == lines
+
+
+def test_a_script_is_shown_around_the_line_at_fault() -> None:
+    """With its neighbours, and a mark under the column."""
+    problem = {"pointer": "/task/source"}
+    detail = "the script does not compile: invalid syntax (line 3, column 7)"
+    lines = explain_problem(problem, detail, {"/task/source": Said("job.py", SCRIPT)})
+    assert [
+        "  job.py, line 3:",
+        "       1 | import os",
+        "       2 | ",
+        "  >    3 | def f(:",
+        "         |       ^",
+        "       4 |     pass",
+    ] == lines
+
+
+def test_a_field_below_is_blamed_on_what_said_the_field_above() -> None:
+    """The nearest that is known."""
+    blame = {"/payload": Said("--payload", "{}"), "/payload/db": Said("--param", "db=1")}
+    assert ["  --param db=1"] == explain_problem({"pointer": "/payload/db/x"}, "", blame)
+    assert ["  --payload '{}'"] == explain_problem({"pointer": "/payload/other"}, "", blame)
+
+
+def test_an_unknown_pointer_is_shown_as_it_is() -> None:
+    """Better than nothing."""
+    assert ["  at /labels/a"] == explain_problem({"pointer": "/labels/a"}, "", {})
+    assert [] == explain_problem({"pointer": ""}, "", {})
+    assert [] == explain_problem({}, "", {})
+
+
+def test_a_query_parameter_is_blamed_on_its_option() -> None:
+    """Listings have parameters instead of pointers."""
+    assert ["  --status XX"] == explain_problem({"parameter": "status"}, "", {"?status": Said("--status", "XX")})
+
+
+def test_exit_codes_are_what_scripts_rely_on() -> None:
+    """Never renumbered."""
+    assert {
+        "OK": 0, "JOB_FAILED": 1, "USAGE": 2, "UNREACHABLE": 3, "REFUSED": 4, "NOT_FOUND": 5, "MISCONFIGURED": 6,
+        "BUG": 70, "INTERRUPTED": 130,
+    } == {code.name: code.value for code in Exit}  # fmt: skip

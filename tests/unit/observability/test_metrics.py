@@ -1,0 +1,85 @@
+"""What is told to the metrics is what Prometheus reads."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.observability.metrics import Metrics
+from tickwise.ports.store import StoreStats
+
+
+def read(metrics: Metrics) -> dict[tuple[str, str], float]:
+    """Each sample by name and first label."""
+    found = {}
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        for sample in family.samples:
+            found[sample.name, next(iter(sample.labels.values()), "")] = sample.value
+    return found
+
+
+def test_outcomes_are_counted_by_their_final_state_and_retries_apart() -> None:
+    """What was given back unstarted is no outcome of a run."""
+    metrics = Metrics()
+    states = [RunState.SUCCESS, RunState.SUCCESS, RunState.FAILED, RunState.RETRYING, RunState.QUEUED]
+    metrics.finished([CODES[state] for state in states], [0.1] * 5)
+    found = read(metrics)
+    assert 2 == found["tickwise_runs_finished_total", "SUCCESS"]
+    assert 1 == found["tickwise_runs_finished_total", "FAILED"]
+    assert 1 == found["tickwise_retries_total", ""]
+    assert ("tickwise_runs_finished_total", "QUEUED") not in found
+    assert 5 == found["tickwise_run_duration_seconds_count", ""]
+
+
+def test_every_kind_of_event_moves_its_metric() -> None:
+    """Roles tell batches; each call is seen."""
+    metrics = Metrics()
+    metrics.submitted(3)
+    metrics.claimed(5)
+    metrics.started([0.001, 2.0])
+    metrics.refused(1)
+    metrics.fired(4)
+    metrics.healed(executors=1, freed=2, quarantined=1)
+    metrics.stored("jobs_add", 0.01)
+    metrics.answered("/livez", 200, 0.001)
+    found = read(metrics)
+    assert [3, 1, 2, 1, 4, 1, 2, 1, 1, 1] == [
+        found[name, label]
+        for name, label in (
+            ("tickwise_jobs_submitted_total", ""),
+            ("tickwise_claim_batch_size_count", ""),
+            ("tickwise_runs_started_total", ""),
+            ("tickwise_outcomes_refused_total", ""),
+            ("tickwise_runs_fired_total", ""),
+            ("tickwise_executors_buried_total", ""),
+            ("tickwise_runs_freed_total", ""),
+            ("tickwise_runs_quarantined_total", ""),
+            ("tickwise_store_seconds_count", "jobs_add"),
+            ("tickwise_http_requests_total", "/livez"),
+        )
+    ]
+
+
+def test_what_the_store_knows_is_shown_as_gauges() -> None:
+    """The newest answer replaces the one before."""
+    metrics = Metrics()
+    for queued in (5, 2):
+        metrics.observe_stats(
+            StoreStats(
+                queued=queued,
+                held=1,
+                retrying=0,
+                oldest_ready_seconds=0.5,
+                timers=9,
+                timers_late_seconds=0,
+                executors=3,
+            )
+        )
+    found = read(metrics)
+    assert (2, 1, 9, 3, 0.5) == (
+        found["tickwise_runs", "queued"],
+        found["tickwise_runs", "held"],
+        found["tickwise_timers", ""],
+        found["tickwise_executors", ""],
+        found["tickwise_oldest_ready_seconds", ""],
+    )

@@ -1,0 +1,183 @@
+"""An executor on the memory store and a virtual clock, with a runner whose tasks end when the test says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.local import LocalSignals
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import InDoubt, StoreUnavailable
+from tickwise.domain.model import Lane
+from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
+from tickwise.ports.store import NewJob
+from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.testing.factories import Factory
+
+LANE = Lane(requires=("task:scripted",))
+
+
+class ScriptedKind:
+    """A kind whose tasks do what the test says."""
+
+    name = "scripted"
+    schema: Mapping[str, Any] = {}  # the port's shape; never changed
+
+    def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Anything goes."""
+        return task
+
+
+class ScriptedRunner:
+    """Keeps what was launched until the test ends it."""
+
+    def __init__(self) -> None:
+        self.kinds: Sequence[TaskKind] = (ScriptedKind(),)
+        self.running: dict[UUID, Assignment] = {}
+        self.launched: list[UUID] = []
+        self.stopped: list[UUID] = []
+        self.launched_at: dict[UUID, float] = {}
+        self.released = 0
+        self._reports: Reports
+        self._now: Callable[[], float]
+
+    async def start(self, reports: Reports, now: Callable[[], float]) -> None:
+        """Ready at once."""
+        self._reports, self._now = reports, now
+
+    def offers(self) -> Sequence[str]:
+        """No functions."""
+        return ()
+
+    def labels(self) -> Sequence[str]:
+        """One kind."""
+        return ("task:scripted",)
+
+    def release_waiting(self) -> None:
+        """Nothing waits here: what is launched has begun."""
+        self.released += 1
+
+    def launch(self, assignments: Sequence[Assignment]) -> None:
+        """Note them."""
+        for assignment in assignments:
+            self.running[assignment.run_id] = assignment
+            self.launched.append(assignment.run_id)
+            self.launched_at[assignment.run_id] = self._now()
+
+    def stop(self, run_id: UUID, *, grace_seconds: float) -> None:
+        """Tasks here obey at once."""
+        if run_id in self.running:
+            self.stopped.append(run_id)
+            self.end(run_id, Verdict.CANCELLED)
+
+    async def close(self) -> None:
+        """End everything."""
+        for run_id in [*self.running]:
+            self.end(run_id, Verdict.CANCELLED)
+
+    def end(self, run_id: UUID, verdict: Verdict = Verdict.OK, **more: Any) -> None:
+        """The task of this run is over."""
+        assignment = self.running.pop(run_id)
+        started = self.launched_at[assignment.run_id]
+        self._reports.ended(run_id, Ending(verdict, started, self._now(), **more))
+
+    def begin(self, run_id: UUID) -> None:
+        """The task of this run has been going on for a while."""
+        self._reports.began(run_id, self.launched_at[run_id])
+
+
+class Silent:
+    """Telemetry that nobody reads."""
+
+    def claimed(self, count: int) -> None: ...
+    def started(self, lateness_seconds: Sequence[float]) -> None: ...
+    def finished(self, states: Sequence[int], durations_seconds: Sequence[float]) -> None: ...
+    def refused(self, count: int) -> None: ...
+    def fired(self, count: int) -> None: ...
+    def healed(self, *, executors: int, freed: int, quarantined: int) -> None: ...
+
+
+class Flaky:
+    """A store whose named methods are away, fail otherwise, or lose their answer, as long as the test says."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.away: set[str] = set()
+        self.broken: dict[str, Exception] = {}
+        self.answers_lost: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.broken:
+
+            async def broken(*_: Any, **__: Any) -> Any:
+                raise self.broken[name]
+
+            return broken
+        if name in self.answers_lost:
+
+            async def unheard(*arguments: Any, **named: Any) -> Any:
+                await getattr(self._store, name)(*arguments, **named)
+                raise InDoubt(f"the answer to {name} is lost")
+
+            return unheard
+        if name in self.away:
+
+            async def unreachable(*_: Any, **__: Any) -> Any:
+                raise StoreUnavailable(f"{name} is away")
+
+            return unreachable
+        return getattr(self._store, name)
+
+
+class Rig:
+    """One executor and all that it stands on."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(self.clock, near_seconds=2.0)
+        self.flaky = Flaky(self.store)
+        self.runner = ScriptedRunner()
+        self.make = Factory(self.clock.now())
+        self.executor = Executor(
+            runs=self.flaky,
+            seats=[Seat(self.runner)],
+            signals=LocalSignals(),
+            clock=self.clock,
+            settings=ExecutorSettings(name="under test", **settings),
+            telemetry=Silent(),
+        )
+
+    async def submit(self, due: float | None = None, **definition: Any) -> NewJob:
+        """Store one job of the scripted kind."""
+        body = {"schedule_type": "FUTURE", "task": {"kind": "scripted"}, **definition}
+        job = self.make.job(due, definition=json.dumps(body), task_kind="scripted", lane=LANE)
+        await self.store.jobs_add([job])
+        return job
+
+    async def state(self, job: NewJob) -> str:
+        """The state of its first run."""
+        assert job.run_id is not None
+        row = await self.store.run_get("default", job.run_id)
+        assert row is not None
+        return str(row.state)
+
+    async def tick(self, after_seconds: float = 0.0) -> None:
+        """Let time pass, then one step of every loop, with whatever sleeps they take."""
+        await self.clock.advance(after_seconds)
+        await drive(self.clock, self.executor.tick())
+
+
+async def drive(clock: VirtualClock, step: Any) -> None:
+    """Await `step` while time passes for it."""
+    import asyncio
+
+    task = asyncio.ensure_future(step)
+    while not task.done():
+        await clock.settle()
+        alarm = clock.next_alarm_seconds()
+        if not task.done() and alarm is not None:
+            await clock.advance(alarm)
+    await task
