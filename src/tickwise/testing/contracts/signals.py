@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
@@ -52,7 +53,8 @@ class SignalsContract(Contract):
             while True:
                 for event in events:
                     event.clear()
-                await asyncio.sleep(QUIET_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.Event().wait(), QUIET_SECONDS)
                 if not any(event.is_set() for event in events):
                     return
 
