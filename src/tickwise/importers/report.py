@@ -1,0 +1,102 @@
+"""What an importer found: one entry for each thing in the source that would run, with a verdict and what to do.
+
+    source text ── read_crontab, read_systemd, … ──► Report(entries) ──► jobs: what an import submits
+                                                          └──► as_json: what `--dry-run --json` prints
+
+Invariants: nothing is dropped: whatever the other system would run, or would trip over, is an entry. An entry that is
+`same` has a job and no changes; `changed` has a job and at least one change; `refused` has a reason and no job.
+All text of a report can be encoded as UTF-8 and printed, whatever bytes the source had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+SHOWN_CHARACTERS_MOST: Final = 1_000
+"""An entry's text is there to be recognised: a line that is longer is cut here, with an ellipsis as its last sign."""
+
+
+class Verdict(StrEnum):
+    """What an import makes of an entry."""
+
+    SAME = "same"
+    """The job means what the source means."""
+    CHANGED = "changed"
+    """The job means something else in the ways that `changes` lists, each in a sentence."""
+    REFUSED = "refused"
+    """There is no job; `reason` says why and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing of the source. `imported` and `refused` make them, so that verdict and contents agree."""
+
+    line: int
+    """Where it begins in its file, counted from 1."""
+    text: str
+    """The source's own words, made printable and cut: see `shown`."""
+    verdict: Verdict
+    job: Mapping[str, Any] | None = None
+    """A body for `POST /jobs` in the API's long words; its `key` stays the same when the source is read again."""
+    changes: tuple[str, ...] = ()
+    reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """`line`, `text`, `verdict`, then `job`, `changes` and `reason` as far as the entry has them."""
+        found: dict[str, Any] = {"line": self.line, "text": self.text, "verdict": self.verdict.value}
+        if self.job is not None:
+            found["job"] = dict(self.job)
+        if self.changes:
+            found["changes"] = list(self.changes)
+        if self.reason is not None:
+            found["reason"] = self.reason
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All entries of a source, in its order."""
+
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[Mapping[str, Any], ...]:
+        """The bodies of all entries that are not refused: what one import submits, as a whole."""
+        return tuple(entry.job for entry in self.entries if entry.job is not None)
+
+    def count(self, verdict: Verdict) -> int:
+        """How many entries have this verdict."""
+        return sum(entry.verdict is verdict for entry in self.entries)
+
+    def as_json(self) -> dict[str, Any]:
+        """`{"entries": […]}`, each as `Entry.as_json` says."""
+        return {"entries": [entry.as_json() for entry in self.entries]}
+
+
+def imported(line: int, text: str, *, job: Mapping[str, Any], changes: Iterable[str] = ()) -> Entry:
+    """An entry with a job: `same` if nothing changes, else `changed`. A change said twice is kept once."""
+    unique = tuple(dict.fromkeys(changes))
+    verdict = Verdict.CHANGED if unique else Verdict.SAME
+    return Entry(line=line, text=shown(text), verdict=verdict, job=job, changes=unique)
+
+
+def refused(line: int, text: str, *, reason: str) -> Entry:
+    """An entry without a job. `reason` says why, and what to write or do instead."""
+    return Entry(line=line, text=shown(text), verdict=Verdict.REFUSED, reason=reason)
+
+
+def shown(text: str) -> str:
+    """A text for people: what UTF-8 or a terminal cannot show becomes U+FFFD, and it is cut to a length to be read.
+
+    Line breaks and tabs stay.
+    """
+    cut = text if len(text) <= SHOWN_CHARACTERS_MOST else text[: SHOWN_CHARACTERS_MOST - 1] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for character in cut
+    )
