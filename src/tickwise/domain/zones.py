@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
@@ -56,6 +58,34 @@ class Stretch(NamedTuple):
     offset: int
     before: int
 
+
+class GapRule(StrEnum):
+    """What becomes of wall times that the clock skips."""
+
+    RUN_AFTER = "run_after"
+    """They become one fire, at the instant of the change."""
+    SKIP = "skip"
+    SHIFT = "shift"
+    """Each fires as long after the change as it would have come after the clock's stop: 02:30 becomes 03:30."""
+
+
+class RepeatRule(StrEnum):
+    """At which pass a wall time fires that the clock shows twice."""
+
+    FIRST = "first"
+    SECOND = "second"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Dst:
+    """What a schedule does when the clock is changed. None: as Debian's cron does with that kind of line."""
+
+    gap: GapRule | None = None
+    overlap: RepeatRule | None = None
+
+
+DEBIAN: Final = Dst()
 
 _UTC_STRETCH: Final = Stretch(FIRST_INSTANT, LAST_INSTANT + 1, 0, 0)
 
