@@ -10,16 +10,24 @@ line is cut into stretches of one constant offset, found once per zone and year 
 
 Instants and wall times are integers: seconds since 1970-01-01T00:00:00, of UTC and of the wall clock.
 Invariant: the stretches of a zone cover every instant, and inside one `wall = instant + offset`.
+
+Governments change clocks, so the data has a version: `data_version` names the one that this process computes with.
+What was read is kept until `forget`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import importlib
 import re
+import zoneinfo
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -48,15 +56,17 @@ _REFUSED_ZONES = frozenset({"localtime", "posixrules", "Factory", "right", "posi
 
 
 class Stretch(NamedTuple):
-    """A time of one constant offset, from `begin` to before `end`; `before` is the offset that held until `begin`.
+    """A time of one constant offset, from `begin` to before `end`; `before` held until `begin`, `after` from `end` on.
 
-    Where `before` equals `offset`, the begin is only an edge of our book-keeping and no change of the clock.
+    Where `before` equals `offset`, the begin is only an edge of our book-keeping and no change of the clock; so is the
+    end where `after` does.
     """
 
     begin: int
     end: int
     offset: int
     before: int
+    after: int
 
 
 class GapRule(StrEnum):
@@ -66,7 +76,7 @@ class GapRule(StrEnum):
     """They become one fire, at the instant of the change."""
     SKIP = "skip"
     SHIFT = "shift"
-    """Each fires as long after the change as it would have come after the clock's stop: 02:30 becomes 03:30."""
+    """Each fires at the real moment at which an unchanged clock would have shown it: 02:30 becomes 03:30."""
 
 
 class RepeatRule(StrEnum):
@@ -87,7 +97,7 @@ class Dst:
 
 DEBIAN: Final = Dst()
 
-_UTC_STRETCH: Final = Stretch(FIRST_INSTANT, LAST_INSTANT + 1, 0, 0)
+_UTC_STRETCH: Final = Stretch(FIRST_INSTANT, LAST_INSTANT + 1, 0, 0, 0)
 
 
 def stretch_at(zone: ZoneInfo, instant: int) -> Stretch:
@@ -104,14 +114,14 @@ def stretch_at(zone: ZoneInfo, instant: int) -> Stretch:
 # A year of one zone takes about 0.3 ms to find and 1 kB to keep; 8,192 are every zone there is over 13 years.
 @lru_cache(maxsize=8192)
 def _stretches(zone: ZoneInfo, chunk: int) -> tuple[Stretch, ...]:
-    """The stretches that touch a chunk. A change shortly before its start is kept with its real time, because the
-    wall times that it repeated are still near; everything older begins at the chunk's start."""
+    """The stretches that hold the instants of a chunk. A change shortly before or after it is told with its real time,
+    because wall times that it repeats lie inside; what is farther off is cut at the chunk's edge."""
     start, end = chunk * _CHUNK_SECONDS, (chunk + 1) * _CHUNK_SECONDS
-    changes: list[tuple[int, int, int]] = []
-    left = start - CHANGE_REACH_SECONDS
+    left, last = start - CHANGE_REACH_SECONDS, end + CHANGE_REACH_SECONDS - 1
     offset = _offset_at(zone, left)
-    while left < end - 1:
-        right = min(left + _SAMPLE_SECONDS, end - 1)
+    changes: list[tuple[int, int, int]] = []
+    while left < last:
+        right = min(left + _SAMPLE_SECONDS, last)
         following = _offset_at(zone, right)
         if following != offset:
             changes.append((_first_with_other_offset(zone, left, right, offset), offset, following))
@@ -119,9 +129,12 @@ def _stretches(zone: ZoneInfo, chunk: int) -> tuple[Stretch, ...]:
     if not changes or changes[0][0] > start:
         first = changes[0][1] if changes else offset
         changes.insert(0, (start, first, first))
-    ends = [begin for begin, _, _ in changes[1:]] + [end]
+    if changes[-1][0] < end:
+        changes.append((end, changes[-1][2], changes[-1][2]))
     return tuple(
-        Stretch(begin, stop, after, before) for (begin, before, after), stop in zip(changes, ends, strict=True)
+        Stretch(begin, stop, offset, before, after)
+        for (begin, before, offset), (stop, _, after) in pairwise(changes)
+        if begin < end
     )
 
 
@@ -177,3 +190,65 @@ def _nearest_zones(name: str) -> str:
     if not near:
         return advice
     return f"did you mean {' or '.join(list(near)[:3])}? ({advice})"
+
+
+# ------------------------------------------------------------------------------------------ which data it is
+
+
+@cache
+def data_version() -> str:
+    """The version of the zone data in use, such as "2026a"; "2025b+2026a" where one source fills gaps of another.
+
+    `zoneinfo` takes each zone from the first folder of its path that has it, and from the package `tzdata` if none has.
+    So the first source is named, and the ones behind it up to the first that is complete. "unknown" if there are none.
+    """
+    found: list[str] = []
+    for folder in zoneinfo.TZPATH:
+        complete = _content(f"{folder}/UTC") is not None
+        version = _version_in(folder) or (_digest_of(folder) if complete else None)
+        if version is not None:
+            found.append(version)
+        if complete:
+            return "+".join(found)
+    with contextlib.suppress(ModuleNotFoundError):  # `zoneinfo` does without it, too
+        found.append(str(importlib.import_module("tzdata").IANA_VERSION))
+    return "+".join(found) or "unknown"
+
+
+def forget() -> None:
+    """Drop all that was read, so that the next question is answered from the data as it is then.
+
+    For a program that lives longer than its machine's zone data. A `ZoneInfo` handed out before keeps its old rules:
+    ask `zone_named` again.
+    """
+    ZoneInfo.clear_cache()
+    data_version.cache_clear()
+    zone_named.cache_clear()
+    _stretches.cache_clear()
+
+
+def _version_in(folder: str) -> str | None:
+    """What a folder says of itself: in the first line of `tzdata.zi` (Linux), or in `+VERSION` (macOS, BSD)."""
+    compiled = _content(f"{folder}/tzdata.zi", 80)
+    if compiled is not None and (match := re.match(rb"# version (\S{1,40})", compiled)):
+        return match.group(1).decode("ascii", "replace")
+    named = _content(f"{folder}/+VERSION", 40)
+    return named.decode("ascii", "replace").strip() or None if named is not None else None
+
+
+def _digest_of(folder: str) -> str:
+    """A name for data that has none: it changes when any zone does. Reads every zone, about 30 ms."""
+    digest = blake2b(digest_size=4)
+    for name in sorted(available_timezones()):
+        content = _content(f"{folder}/{name}")
+        if content is not None:
+            digest.update(name.encode() + b"\0" + content)
+    return f"unnamed-{digest.hexdigest()}"
+
+
+def _content(path: str, most: int = 1 << 20) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(most)
+    except OSError:
+        return None
