@@ -34,6 +34,8 @@ class Trigger(IntEnum):
     """A person's retry of a run that ended; automatic retries are further attempts of the same run."""
     MISSED = 4
     """An occurrence that fell into a pause and was asked for at resume."""
+    BACKFILL = 5
+    """An occurrence of the past, asked for by a person with others of a range."""
 
 
 def time_id(millis: int, noise: bytes) -> UUID:
@@ -94,8 +96,11 @@ class Claimed(NamedTuple):
     failures: int
     crashes: int
     guarded: bool
-    """Record the start, fenced, before the task begins: the run was once lost with its executor."""
+    """Record the start, fenced, before the task begins: the run was once lost with its executor, or whether it may
+    start while others of its job are unfinished is still to be settled."""
     due: float
+    nominal: float
+    """The time that the schedule named; `due` is the same or later."""
     ready: float
     trigger: int
     spec: str

@@ -1,13 +1,12 @@
-"""When a job fires: at once, at a time, by cron, or at an interval; and what a scheduler decides when a timer is due.
+"""When a job fires: at once, at a time, by cron, or at an interval; and between which bounds.
 
-        Schedule ── next_fire ──► the timer's due ── time passes ──► decide ──► Decision(fires, next_due, coalesced)
+        Schedule ── next_fire ──► the timer's due ── time passes ──► decision.decide ──► runs, skips, the next due
 
 Instants at the edge of this module are `float` Unix seconds, exact to the microsecond. Inside, cron and zones
 count whole seconds and intervals count whole microseconds, so nothing drifts, whatever the number of fires.
 
-Invariants: every answer is strictly after what was asked; a decision's fires ascend and none is before its time;
-after a decision the next due time is in the future, or the list was cut at its limit and goes on right there.
-All is bounded, however long the scheduler was away. Civil time lives here and in `cron` and `zones`, nowhere else.
+Invariants: every answer is strictly after what was asked, and lies between `start_at` and `end_at`.
+All is bounded. Civil time lives here and in `cron`, `zones` and `calendar`, nowhere else.
 """
 
 from __future__ import annotations
@@ -16,15 +15,22 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickwise.domain import cron
-from tickwise.domain.errors import Bug, Invalid
-from tickwise.domain.zones import LAST_INSTANT, zone_named
+from tickwise.domain.errors import Invalid
+from tickwise.domain.zones import DEBIAN, LAST_INSTANT, Dst, GapRule, zone_named
 
 INTERVAL_MIN_SECONDS: Final = 1.0
 INTERVAL_MAX_SECONDS: Final = 10 * 366 * 86_400.0
 GRACE_MAX_SECONDS: Final = 366 * 86_400.0
+SPREAD_MAX_SECONDS: Final = 86_400.0
+CATCHUP_MOST: Final = 1_000
+RUNS_MOST: Final = 1_000_000_000
+FUSE_PER_MINUTE: Final = 120
+FUSE_MOST: Final = 60_000
+INSTANT_BEFORE: Final = 1e-6
+"""Instants are whole microseconds: nothing lies between one and the one this much earlier."""
 _MICROS: Final = 1_000_000
 
 
@@ -70,23 +76,24 @@ class Schedule:
     anchor: float | None = None
     """INTERVAL: fires are at the anchor plus any whole number of intervals. None: it counts from 1970-01-01T00:00Z."""
     misfire: Misfire = field(default_factory=Misfire)
+    start_at: float | None = None
+    end_at: float | None = None
+    """Recurring ones: occurrences are from `start_at` to `end_at`, both included."""
+    max_runs: int | None = None
+    """Recurring ones: after so many runs by schedule it is over. Skipped occurrences are not counted."""
+    jitter_seconds: float = 0.0
+    window_seconds: float = 0.0
+    """A run is due at its nominal time plus a stable part of the one or the other."""
+    dst: Dst = DEBIAN
+    fuse_per_minute: int = FUSE_PER_MINUTE
+    """More runs than this within a minute park the job."""
+    seed: bytes = b""
+    """The job's id: from it follow the places of `H` and of jitter."""
 
     @property
     def recurs(self) -> bool:
         """Whether it can fire more than once."""
         return self.type in (ScheduleType.CRON, ScheduleType.INTERVAL)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a due timer comes to."""
-
-    fires: tuple[float, ...]
-    """Nominal times to run, ascending."""
-    next_due: float | None
-    """Where the timer goes; None: never again."""
-    coalesced: int = 0
-    """Occurrences before the first of `fires` that were missed and have no run of their own."""
 
 
 # ------------------------------------------------------------------------------------------------------- checking
@@ -100,10 +107,12 @@ def check(schedule: Schedule, *, now: float | None = None) -> None:
     zone_named(schedule.timezone)
     _check_misfire(schedule.misfire)
     _check_nothing_extra(schedule)
+    _check_bounds(schedule)
+    _check_spread(schedule)
     if schedule.type is ScheduleType.CRON:
         if schedule.cron_expression is None:
             raise Invalid("CRON needs cron_expression, such as '0 3 * * *'", pointer="/cron_expression")
-        cron.parse(schedule.cron_expression)
+        _cron(schedule)
     elif schedule.type is ScheduleType.INTERVAL:
         _check_interval(schedule)
     elif schedule.type is ScheduleType.FUTURE:
@@ -133,12 +142,42 @@ def _check_misfire(misfire: Misfire) -> None:
             f"grace_seconds must be from 0 to {GRACE_MAX_SECONDS:.0f}, not {misfire.grace_seconds}",
             pointer="/misfire/grace_seconds",
         )
-    if misfire.mode is not MisfireMode.LATEST:
-        raise Invalid(f"misfire mode {misfire.mode} is not supported yet; write latest", pointer="/misfire/mode")
-    if misfire.max_catchup != Misfire().max_catchup:
+    if not 1 <= misfire.max_catchup <= CATCHUP_MOST:
         raise Invalid(
-            "max_catchup has no effect before misfire mode all is supported; leave it out",
-            pointer="/misfire/max_catchup",
+            f"max_catchup must be from 1 to {CATCHUP_MOST}, not {misfire.max_catchup}", pointer="/misfire/max_catchup"
+        )
+
+
+def _check_bounds(schedule: Schedule) -> None:
+    start, end = schedule.start_at, schedule.end_at
+    for name, value in (("start_at", start), ("end_at", end), ("max_runs", schedule.max_runs)):
+        if value is not None and not schedule.recurs:
+            raise Invalid(f"{name} belongs to CRON and INTERVAL; leave it out", pointer=f"/{name}")
+    if start is not None:
+        _check_instant(start, "start_at")
+    if end is not None:
+        _check_instant(end, "end_at")
+    if start is not None and end is not None and end < start:
+        raise Invalid("end_at is before start_at; give a later time", pointer="/end_at")
+    if schedule.max_runs is not None and not 1 <= schedule.max_runs <= RUNS_MOST:
+        raise Invalid(f"max_runs must be from 1 to {RUNS_MOST}, not {schedule.max_runs}", pointer="/max_runs")
+
+
+def _check_spread(schedule: Schedule) -> None:
+    for name in ("jitter_seconds", "window_seconds"):
+        seconds = getattr(schedule, name)
+        if not 0 <= seconds <= SPREAD_MAX_SECONDS:
+            raise Invalid(f"{name} must be from 0 to {SPREAD_MAX_SECONDS:.0f}, not {seconds}", pointer=f"/{name}")
+    if schedule.jitter_seconds and schedule.window_seconds:
+        raise Invalid("jitter_seconds and window_seconds both spread the start; send one", pointer="/window_seconds")
+    if (schedule.jitter_seconds or schedule.window_seconds) and schedule.type is ScheduleType.IMMEDIATE:
+        name = "jitter_seconds" if schedule.jitter_seconds else "window_seconds"
+        raise Invalid(f"{name} has no meaning for what runs at once; leave it out", pointer=f"/{name}")
+    if schedule.dst != DEBIAN and schedule.type is not ScheduleType.CRON:
+        raise Invalid("dst belongs to CRON: only a wall clock is changed; leave it out", pointer="/dst")
+    if not 1 <= schedule.fuse_per_minute <= FUSE_MOST:
+        raise Invalid(
+            f"fuse_per_minute must be from 1 to {FUSE_MOST}, not {schedule.fuse_per_minute}", pointer="/fuse_per_minute"
         )
 
 
@@ -184,14 +223,83 @@ def next_fire(schedule: Schedule, after: float) -> float | None:
 
     IMMEDIATE has none: its timer is due when it is created.
     """
+    if schedule.start_at is not None and after < schedule.start_at:
+        after = schedule.start_at - INSTANT_BEFORE
     if schedule.type is ScheduleType.CRON:
-        return _seconds(_cron(schedule).next_second(math.floor(after), zone_named(schedule.timezone)))
-    if schedule.type is ScheduleType.INTERVAL:
+        found = _seconds(_cron(schedule).next_second(math.floor(after), zone_named(schedule.timezone), schedule.dst))
+    elif schedule.type is ScheduleType.INTERVAL:
         anchor, step = _grid(schedule)
-        return _on_grid(anchor + ((_micros(after) - anchor) // step + 1) * step)
-    if schedule.type is ScheduleType.FUTURE and schedule.at is not None and schedule.at > after:
+        found = _on_grid(anchor + ((_micros(after) - anchor) // step + 1) * step)
+    elif schedule.type is ScheduleType.FUTURE and schedule.at is not None and schedule.at > after:
         return schedule.at
-    return None
+    else:
+        return None
+    return None if found is None or _is_over(schedule, found) else found
+
+
+def latest_fire(schedule: Schedule, until: float) -> float | None:
+    """The last occurrence of a recurring schedule at or before `until`; None if there is none."""
+    if schedule.end_at is not None:
+        until = min(until, schedule.end_at)
+    if schedule.type is ScheduleType.CRON:
+        zone = zone_named(schedule.timezone)
+        found = _seconds(_cron(schedule).previous_second(math.floor(until), zone, schedule.dst))
+    else:
+        anchor, step = _grid(schedule)
+        found = _on_grid(anchor + (_micros(until) - anchor) // step * step)
+    return None if found is None or (schedule.start_at is not None and found < schedule.start_at) else found
+
+
+def first_fire(schedule: Schedule, instant: float) -> float | None:
+    """The first occurrence at or after `instant`."""
+    return next_fire(schedule, instant - INSTANT_BEFORE)
+
+
+def count_between(schedule: Schedule, start: float, end: float) -> int:
+    """How many occurrences of a recurring schedule lie from `start` to before `end`: exact, and quick for any span."""
+    if schedule.start_at is not None:
+        start = max(start, schedule.start_at)
+    if schedule.end_at is not None:
+        end = min(end, schedule.end_at + INSTANT_BEFORE)
+    if end <= start:
+        return 0
+    if schedule.type is ScheduleType.CRON:
+        zone = zone_named(schedule.timezone)
+        return _cron(schedule).count(math.ceil(start), math.ceil(end) - 1, zone, schedule.dst)
+    anchor, step = _grid(schedule)
+    return (_micros(end) - 1 - anchor) // step - (_micros(start) - 1 - anchor) // step
+
+
+def most_per_minute(schedule: Schedule) -> int:
+    """No minute holds more occurrences than this."""
+    if schedule.type is ScheduleType.CRON:
+        return _cron(schedule).seconds.bit_count()
+    return math.ceil(60 / schedule.interval_seconds) if schedule.interval_seconds else 1
+
+
+class SkippedByClock(NamedTuple):
+    """Occurrences whose wall time did not exist, and that the schedule wants skipped."""
+
+    instant: float
+    """Of the change."""
+    occurrences: int
+    sentence: str
+
+
+def gap_skips(schedule: Schedule, after: float, until: float) -> list[SkippedByClock]:
+    """What the clock skipped after `after` and up to `until`; only of a cron line with `GapRule.SKIP`."""
+    if schedule.type is not ScheduleType.CRON or schedule.dst.gap is not GapRule.SKIP:
+        return []
+    zone = zone_named(schedule.timezone)
+    first, last = math.floor(after) + 1, math.floor(until)
+    return [
+        SkippedByClock(float(gap.instant), gap.count, gap.sentence())
+        for gap in _cron(schedule).gap_skips(first, last, zone, schedule.dst)
+    ]
+
+
+def _is_over(schedule: Schedule, instant: float) -> bool:
+    return schedule.end_at is not None and instant > schedule.end_at
 
 
 def preview(schedule: Schedule, after: float, count: int) -> list[float]:
@@ -207,37 +315,6 @@ def fires_between(schedule: Schedule, start: float, end: float, limit: int) -> l
         fires.append(due)
         due = next_fire(schedule, due)
     return fires
-
-
-def decide(schedule: Schedule, due: float, now: float, until: float, limit: int = 100) -> Decision:
-    """What a timer with the stored time `due` comes to, seen at `now` by a scheduler that plans ahead up to `until`.
-
-    Each occurrence from `due` to `until` that is at most the grace older than `now` fires at its nominal time.
-    The older ones become one run: the latest occurrence up to `now`. If that one is within the grace it
-    fires anyway, and they are only counted. `due` itself counts as an occurrence even if the schedule no longer
-    names it (the zone's rules may have changed since it was stored). `coalesced` is exact.
-
-    `next_due` is after `until` (and `now`), or, if `limit` cut the list, the occurrence where it goes on.
-    The work does not grow with the downtime for an interval, and by a few microseconds a month for a cron line.
-    """
-    until = max(until, now)
-    if due > until:
-        return Decision((), due)
-    if not schedule.recurs:
-        return Decision((due,), None)
-    first, coalesced = due, 0
-    fresh = now - schedule.misfire.grace_seconds
-    if due < fresh:
-        first = max(due, _latest(schedule, now) or due)
-        if first >= fresh:
-            first = _first_from(schedule, fresh)
-        coalesced = _count_after(schedule, due, first) if first > due else 0
-    fires = [first]
-    following = next_fire(schedule, first)
-    while following is not None and following <= until and len(fires) < limit:
-        fires.append(following)
-        following = next_fire(schedule, following)
-    return Decision(tuple(fires), following, coalesced)
 
 
 def explain(schedule: Schedule) -> str:
@@ -268,36 +345,10 @@ def _every(seconds: float) -> str:
 # ------------------------------------------------------------------------------------------------------ the maths
 
 
-def _latest(schedule: Schedule, now: float) -> float | None:
-    """The last occurrence of a recurring schedule at or before `now`."""
-    if schedule.type is ScheduleType.CRON:
-        return _seconds(_cron(schedule).previous_second(math.floor(now), zone_named(schedule.timezone)))
-    anchor, step = _grid(schedule)
-    return _on_grid(anchor + (_micros(now) - anchor) // step * step)
-
-
-def _first_from(schedule: Schedule, instant: float) -> float:
-    """The first occurrence at or after `instant`; asked only where one is known to exist."""
-    if schedule.type is ScheduleType.CRON:
-        found = _cron(schedule).next_second(math.ceil(instant) - 1, zone_named(schedule.timezone))
-        if found is None:
-            raise Bug(f"no fire of {schedule.cron_expression!a} from {instant} on, though one was found before")
-        return float(found)
-    anchor, step = _grid(schedule)
-    return _on_grid(anchor - (anchor - _micros(instant)) // step * step)
-
-
-def _count_after(schedule: Schedule, due: float, first: float) -> int:
-    """How many occurrences lie from `due`, which counts as one, to before `first`."""
-    if schedule.type is ScheduleType.CRON:
-        zone = zone_named(schedule.timezone)
-        return 1 + _cron(schedule).count(math.floor(due) + 1, math.ceil(first) - 1, zone)
-    anchor, step = _grid(schedule)
-    return 1 + (_micros(first) - 1 - anchor) // step - (_micros(due) - anchor) // step
-
-
 def _cron(schedule: Schedule) -> cron.Cron:
-    return cron.parse(schedule.cron_expression or "")
+    text = schedule.cron_expression or ""
+    # Only `H` asks for the seed: all other lines are read once, whatever the number of jobs that share them.
+    return cron.parse(text, schedule.seed) if "H" in text.upper() else cron.parse(text)
 
 
 def _grid(schedule: Schedule) -> tuple[int, int]:

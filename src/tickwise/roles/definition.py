@@ -7,11 +7,15 @@ once and nothing on the hot path joins or re-encodes it. Fields at their default
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.calendar import Mode, Otherwise
+from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import Backoff, RetryPolicy
-from tickwise.domain.schedule import Schedule, ScheduleType
+from tickwise.domain.schedule import FUSE_PER_MINUTE, Misfire, MisfireMode, Schedule, ScheduleType
+from tickwise.domain.zones import Dst, GapRule, RepeatRule
 
 OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 """Output kept of one attempt if the job says nothing: enough for any log that a person reads."""
@@ -33,8 +37,31 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     output_bytes: int = OUTPUT_LIMIT_BYTES
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part that the scheduler reads: when."""
+class ClockChanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `dst` object of a job body; what is left out goes as Debian's cron does."""
+
+    gap: GapRule | None = None
+    overlap: RepeatRule | None = None
+
+
+class MisfirePolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `misfire` object of a job body."""
+
+    grace_seconds: float = 60.0
+    mode: MisfireMode = MisfireMode.LATEST
+    max_catchup: int = 10
+
+
+class CalendarUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One of the `calendars` of a job body."""
+
+    name: str
+    mode: Mode = Mode.EXCLUDE
+    otherwise: Otherwise = Otherwise.SKIP
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The part that the scheduler reads: when, and what then."""
 
     schedule_type: ScheduleType
     schedule_time: float | None = None
@@ -42,8 +69,20 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     interval_seconds: float | None = None
     anchor: float | None = None
     timezone: str = "UTC"
+    start_at: float | None = None
+    end_at: float | None = None
+    max_runs: int | None = None
+    jitter_seconds: float = 0.0
+    window_seconds: float = 0.0
+    dst: ClockChanges = ClockChanges()
+    misfire: MisfirePolicy = MisfirePolicy()
+    fuse_per_minute: int = FUSE_PER_MINUTE
+    overlap: Overlap = Overlap.SKIP
+    calendars: tuple[CalendarUse, ...] = ()
+    planned_at: float | None = None
+    """Since when this schedule counts: when the job was created, or its schedule was last changed."""
 
-    def schedule(self) -> Schedule:
+    def schedule(self, job_id: UUID) -> Schedule:
         """As the domain knows it."""
         return Schedule(
             type=self.schedule_type,
@@ -52,6 +91,15 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
             interval_seconds=self.interval_seconds,
             anchor=self.anchor,
             timezone=self.timezone,
+            start_at=self.start_at,
+            end_at=self.end_at,
+            max_runs=self.max_runs,
+            jitter_seconds=self.jitter_seconds,
+            window_seconds=self.window_seconds,
+            dst=Dst(self.dst.gap, self.dst.overlap),
+            misfire=Misfire(self.misfire.grace_seconds, self.misfire.mode, self.misfire.max_catchup),
+            fuse_per_minute=self.fuse_per_minute,
+            seed=job_id.bytes,
         )
 
 
@@ -78,16 +126,10 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     """The whole: what `GET /jobs/{id}` answers, less the columns that the store keeps by themselves."""
 
-    schedule_type: ScheduleType
     task: msgspec.Raw
-    schedule_time: float | None = None
-    cron_expression: str | None = None
-    interval_seconds: float | None = None
-    anchor: float | None = None
-    timezone: str = "UTC"
     payload: msgspec.Raw = msgspec.Raw(b"{}")
     timeout_seconds: float | None = None
     max_retries: int = 3

@@ -1,0 +1,132 @@
+"""The durable truth, split by duty: `Definitions` (jobs, tasks), `Runs` (timers, runs, executors), `Records` (history),
+`Rules` (calendars and windows).
+
+What holds for every method:
+
+- It is atomic: all of its effect or none, and durable when it returns. A batch method says which of the
+  batch were refused; nothing is promised across two calls.
+- It may be repeated with the same ids: twice is once. So after `InDoubt` the caller repeats it.
+- "now" is the store's clock, read inside the statement. No caller's clock decides anything.
+- It raises `StoreUnavailable` or `InDoubt` when the store is away, `Refused` kinds as stated, and nothing else.
+- Listings are keyset pages: stable while rows are added, never OFFSET.
+- Text that a caller passes as JSON is kept as it is, byte for byte.
+
+Fencing: a claim gives each run a token greater than every token before it. Every write of an executor names
+(executor, run, token); one that does not match what the store holds is refused and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tickwise.ports.store.definitions import (
+    LANES_MOST,
+    Added,
+    Definitions,
+    JobAction,
+    JobChange,
+    JobMove,
+    JobQuery,
+    JobRow,
+    NewJob,
+    NewRun,
+    NewSkip,
+    OccurrenceMove,
+    Receipt,
+    Replan,
+    Replay,
+    StoredTask,
+)
+from tickwise.ports.store.records import (
+    AttemptRow,
+    Incident,
+    Maintained,
+    Records,
+    Retention,
+    RunQuery,
+    RunRow,
+)
+from tickwise.ports.store.rules import (
+    RULES_MOST,
+    RuleKind,
+    RuleRow,
+    Rules,
+)
+from tickwise.ports.store.runs import (
+    Beat,
+    Began,
+    CancelKind,
+    CancelRequest,
+    ClaimRequest,
+    ExecutorRow,
+    Expired,
+    Fire,
+    FireBatch,
+    FireRequest,
+    NewExecutor,
+    Runs,
+    StoreStats,
+    Timer,
+)
+
+__all__ = [
+    "LANES_MOST",
+    "RULES_MOST",
+    "Added",
+    "AttemptRow",
+    "Beat",
+    "Began",
+    "CancelKind",
+    "CancelRequest",
+    "ClaimRequest",
+    "Definitions",
+    "ExecutorRow",
+    "Expired",
+    "Fire",
+    "FireBatch",
+    "FireRequest",
+    "Incident",
+    "JobAction",
+    "JobChange",
+    "JobMove",
+    "JobQuery",
+    "JobRow",
+    "Maintained",
+    "NewExecutor",
+    "NewJob",
+    "NewRun",
+    "NewSkip",
+    "OccurrenceMove",
+    "Receipt",
+    "Records",
+    "Replan",
+    "Replay",
+    "Retention",
+    "RuleKind",
+    "RuleRow",
+    "Rules",
+    "RunQuery",
+    "RunRow",
+    "Runs",
+    "Store",
+    "StoreStats",
+    "StoredTask",
+    "Timer",
+]
+
+
+class Store(Definitions, Runs, Records, Rules, Protocol):
+    """The whole, as wiring hands it out. Each role takes the part that it needs."""
+
+    async def open(self) -> None:
+        """Connect. Raises `Misconfigured` (a schema that is older or newer than the program, wrong settings) or
+        `StoreUnavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Give back every connection."""
+        ...
+
+    async def now(self) -> float:
+        """The store's clock; also the cheapest sign that it is there."""
+        ...

@@ -1,0 +1,346 @@
+"""`Definitions`: jobs and stored tasks, what people said. What holds for every method stands in the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from tickwise.domain.decision import Overlap, Pending, Reason
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import Lane
+
+LANES_MOST: Final = 10_000
+"""Different lanes (queue, priority and requirements together) that a store knows. Each claim looks at all of them, so
+what would bring another one raises `Conflict`, code `lanes_exhausted`, and nothing of it is stored."""
+
+
+class NewJob(NamedTuple):
+    """One job to store. A NamedTuple because submits are hot."""
+
+    job_id: UUID
+    namespace: str
+    name: str
+    schedule_type: str
+    task_kind: str
+    definition: str
+    """JSON text: everything that was said of the job and has no column of its own. Opaque to the store, and
+    handed to executors as `Claimed.spec`."""
+    lane: Lane
+    created_by: str
+    recurring: bool
+    run_id: UUID | None
+    """The name of the only fire of a one-time job that needs no decision; None for all others: they always begin as
+    timers, and a scheduler decides what they come to."""
+    due: float | None
+    """When it fires first; None: now. A recurring job that will never fire has `never`."""
+    never: bool = False
+    named: bool = False
+    """The client chose `job_id`: it may repeat one, so the store looks. Of a job that is not named, an id that is
+    there already can only be our own repeat after `InDoubt`: REPEATED."""
+    key: str | None = None
+    digest: bytes | None = None
+    """Of the body, for a named job: a repeated create with the same digest is answered as the first was."""
+    labels: Mapping[str, str] | None = None
+    owner: str | None = None
+    missed: Sequence[NewRun] = ()
+    """Runs to make besides, at once, whatever their due time."""
+    calendars: Sequence[str] = ()
+    """The names of the calendars that its schedule goes by."""
+    zone_data: str | None = None
+    """The version of the zone data that `due` was computed with; None if no zone's rules were needed."""
+
+
+class NewRun(NamedTuple):
+    """One run to make. `definition` None: the job's own."""
+
+    run_id: UUID
+    due: float
+    trigger: int
+    definition: str | None = None
+    origin: UUID | None = None
+    """The run that this one repeats, if a person asked for a retry; of a backfill, the id that all its runs share."""
+    nominal: float | None = None
+    """The time that the schedule named; None: `due`."""
+    overlap: Overlap = Overlap.ALLOW
+    """What becomes of it while an earlier run of its job is unfinished (see `Runs`, "Overlap")."""
+
+
+class NewSkip(NamedTuple):
+    """Occurrences that do not run, to put on record as one SKIPPED run."""
+
+    run_id: UUID
+    """The name of the first of them, so that recording it twice is recording it once."""
+    nominal: float
+    until: float
+    """Nominal time of the last."""
+    occurrences: int
+    reason: Reason
+    error: str
+    """What is said of it to people."""
+    trigger: int = 1
+
+
+class Added(StrEnum):
+    """What became of one job of a batch."""
+
+    CREATED = "created"
+    REPEATED = "repeated"
+    """The same id and the same body were stored before; nothing was changed."""
+    ID_TAKEN = "job_id_taken"
+    """A named id that stands for another body, or for a job of another namespace. Looked at before the key."""
+    KEY_TAKEN = "key_taken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """An answer to keep with its effect, under a client's Idempotency-Key (SPEC A10)."""
+
+    principal: str
+    route: str
+    key: str
+    body_digest: bytes
+    status: int
+    body: bytes
+    keep_seconds: float = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The stored answer to an earlier request with the same Idempotency-Key."""
+
+    body_digest: bytes
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job as it is stored, with what follows from its timers and runs."""
+
+    job_id: UUID
+    namespace: str
+    name: str
+    key: str | None
+    schedule_type: str
+    task_kind: str
+    lane: Lane
+    definition: str
+    labels: Mapping[str, str]
+    owner: str
+    created_by: str
+    created_at: float
+    updated_at: float
+    version: int
+    status: JobStatus
+    """CANCELLED and PAUSED as stored; SCHEDULED while there is a timer or a living run; else FAILED if the job is a
+    one-time job and its newest run (by id) is FAILED, else COMPLETED."""
+    paused_at: float | None
+    """Since when it is PAUSED: an edit or a further pause of a paused job moves it no more."""
+    pause_reason: str | None
+    pause_until: float | None
+    """From this instant on the pause is over by itself: status, reason and this say nothing of it any more."""
+    paused_by: str | None
+    next_run_at: float | None
+    """The earliest due time of its timer (unless that is held back for good), of its QUEUED runs, and of its DISPATCHED
+    runs that are not yet due."""
+    timer: Pending | None
+    """Where its schedule stands; None: it names no further fire. Of a one-time job only the due time says anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChange:
+    """A job's new definition and, if its schedule changed, its new plan."""
+
+    namespace: str
+    job_id: UUID
+    expected_version: int
+    name: str
+    key: str | None
+    schedule_type: str
+    task_kind: str
+    definition: str
+    lane: Lane
+    labels: Mapping[str, str]
+    owner: str
+    replan: Replan | None
+    """None: the schedule stays, and with it every timer and run."""
+    calendars: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replan:
+    """What a job will do from now on; it replaces its timer and the schedule's unstarted runs whose nominal
+    time is yet to come.
+
+    Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
+    is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
+    asked back before, that is withdrawn. What people asked for (`RUN_NOW`, `RETRY`), what is due already and what has
+    a recorded start is left alone.
+    """
+
+    recurring: bool
+    timer: Pending | None
+    """None: no further fire by schedule."""
+    run_id: UUID | None = None
+    """The name of that fire, for a one-time job that needs no decision."""
+    keep_dues: Sequence[float] = ()
+    missed: Sequence[NewRun] = ()
+    """Occurrences of a pause that are made up for now."""
+    skips: Sequence[NewSkip] = ()
+    """Occurrences of the plan before that go on record as skipped."""
+    zone_data: str | None = None
+
+
+class JobAction(StrEnum):
+    """Changes of a job's standing."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMove:
+    """One change of a job's standing, with the plan that follows from it.
+
+    CANCEL: its key is free for another job, the timer goes, free runs (of any trigger) end CANCELLED, held ones are
+    asked to stop; `replan` says nothing.
+    PAUSE: its timer (if it has one) is held back from where it stands: hold PAUSED, `since` the first occurrence that
+    is not on record, due `until`, or `decision.NEVER`; `replan` says nothing. The schedule's unstarted runs that are
+    not yet due end SKIPPED with reason `paused`: free ones at once, held ones when their holder gives them back (they
+    are asked back; begun ones go on). PAUSE of a paused job replaces reason, `by` and `until` and leaves `since`.
+    RESUME: as `replan` says, but what the timer counts (`fired`) goes on; the fuse's minute begins anew. RESUME of a
+    job that is not paused, and CANCEL of one that is CANCELLED, change nothing. The version stays as it is.
+    """
+
+    namespace: str
+    job_id: UUID
+    action: JobAction
+    replan: Replan
+    expected_version: int | None = None
+    """The version that the plan was made from; another one stored raises `VersionConflict`. None: whatever it is."""
+    reason: str | None = None
+    until: float | None = None
+    by: str | None = None
+    """Who asked, for people to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccurrenceMove:
+    """The next occurrence of a job is skipped, or comes at another time; the schedule stays as it is."""
+
+    namespace: str
+    job_id: UUID
+    expected: Pending
+    """The timer that this was decided from; another one stored raises `VersionConflict`."""
+    timer: Pending | None
+    """Where it goes."""
+    skip: NewSkip | None = None
+    run: NewRun | None = None
+    zone_data: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """A search. Newest first by id; everything given must match."""
+
+    namespace: str
+    name: str | None = None
+    """A part of the name, any case."""
+    key: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    status: JobStatus | None = None
+    schedule_type: str | None = None
+    task_kind: str | None = None
+    owner: str | None = None
+    next_run_after: float | None = None
+    """From this instant on, and to before the next one; a job without a next run is in no window."""
+    next_run_before: float | None = None
+    before: UUID | None = None
+    """Jobs with a smaller id only: the last id of the page before."""
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTask:
+    """One version of a stored task (SPEC A15)."""
+
+    namespace: str
+    task_id: str
+    version: int
+    name: str
+    task: str
+    """JSON text of the normalised task."""
+    digest: str
+    """SHA-256 of the content, hexadecimal: the same content is kept once."""
+    created_by: str
+    created_at: float
+
+
+class Definitions(Protocol):
+    """Jobs and stored tasks: what people said."""
+
+    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        """Store all that can be stored, each with its first run or timer, in one transaction; in the order given.
+
+        The due time of a one-time job within the store's horizon (`near_seconds`) becomes a run at once, a later one,
+        and every one of a recurring job, a timer. With a receipt whose key was used before, nothing is stored and the
+        earlier answer comes back; else the receipt is kept with the jobs if every one is CREATED or REPEATED, and not
+        at all if one was refused (its answer is then for `receipt_keep`).
+        """
+        ...
+
+    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        """As `jobs_add`, but nothing is stored unless every one is CREATED or REPEATED."""
+        ...
+
+    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
+        """One job, by id."""
+        ...
+
+    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
+        """One job, by its key."""
+        ...
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        """Up to `limit` jobs."""
+        ...
+
+    async def job_change(self, change: JobChange) -> JobRow:
+        """Replace the definition; the version grows by one. Runs that nobody holds yet, one that is just being made
+        included, get the new definition (unless they have their own) and the new lane. The same change repeated, with
+        the version one higher by it, answers as it did at first and changes nothing.
+
+        Raises `VersionConflict` (another version is stored), `NotFound`, `Conflict` (it is CANCELLED, or its new
+        key is taken).
+        """
+        ...
+
+    async def job_move(self, move: JobMove) -> JobRow:
+        """Pause, resume or cancel. Doing it twice is doing it once. Raises `NotFound`; `Conflict` for a pause or
+        resume of a CANCELLED job."""
+        ...
+
+    async def task_put(self, task: StoredTask) -> StoredTask:
+        """Keep a new version of a task (`version` and `created_at` are given by the store, from 1 and its clock); the
+        same digest as the newest: that one."""
+        ...
+
+    async def task_get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:
+        """One version, or the newest."""
+        ...
+
+    async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
+        """The newest version of each, by task_id, those after `after`."""
+        ...
+
+    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+        """The answer kept under this Idempotency-Key, unless it has expired."""
+        ...
+
+    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+        """Keep an answer whose effect is idempotent by itself; or, if there is one already, return that."""
+        ...

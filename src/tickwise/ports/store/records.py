@@ -1,0 +1,146 @@
+"""`Records`: what happened, for those who ask, and its upkeep. What holds for every method stands in the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store.runs import ExecutorRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """An attempt that did not end its run, or the last one."""
+
+    attempt: int
+    token: int
+    executor: int
+    state: RunState
+    """Of an earlier attempt: RETRYING (it failed) or QUEUED (it was lost with its executor, or that left); of the
+    last: the run's own."""
+    dispatched_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    reason: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run, living or ended. Instants that have not come are None."""
+
+    run_id: UUID
+    job_id: UUID
+    namespace: str
+    state: RunState
+    trigger: int
+    due_at: float
+    queued_at: float
+    dispatched_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    ready_at: float | None
+    """Of a living run: from when it may be claimed; None while it is `blocked`."""
+    attempt: int
+    failures: int
+    """Attempts that failed, the one included by which a run FAILED."""
+    crashes: int
+    executor: int | None
+    reason: str | None
+    error: str | None
+    result: str | None
+    origin: UUID | None
+    definition: str | None
+    """The run's own definition, if it is not the job's."""
+    nominal_at: float
+    """The time that the schedule named; `due_at` if nobody gave it another."""
+    blocked: bool = False
+    """It waits for an earlier run of its job (see `Runs`, "Overlap")."""
+    occurrences: int = 1
+    until: float | None = None
+    """Of a SKIPPED one that stands for several occurrences: how many, and the nominal time of the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """A search over living and ended runs. Newest first by id; everything given must match."""
+
+    namespace: str
+    job_id: UUID | None = None
+    states: Sequence[RunState] = ()
+    due_after: float | None = None
+    """From this instant on, and to before the next one."""
+    due_before: float | None = None
+    before: UUID | None = None
+    after: UUID | None = None
+    """Runs with a greater id only. Ids begin with the milliseconds of the nominal time (`model.time_id`)."""
+    triggers: Sequence[int] = ()
+    origin: UUID | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """A time in which something could not be reached, as somebody noticed it."""
+
+    kind: str
+    """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work."""
+    begin: float
+    end: float
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long ended things are kept, and how far ahead partitions are made."""
+
+    runs_seconds: float
+    failed_seconds: float
+    ahead_seconds: float = 2 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What `maintain` did."""
+
+    made: Sequence[str] = ()
+    dropped: Sequence[str] = ()
+    receipts: int = 0
+
+
+class Records(Protocol):
+    """What happened, for those who ask, and its upkeep."""
+
+    async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
+        """One run, living or ended."""
+        ...
+
+    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+        """All attempts of a run on record, first to last, the current or final one included (a run that ended while
+        nobody held it has no final one)."""
+        ...
+
+    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+        """Up to `limit` runs."""
+        ...
+
+    async def incident_add(self, incident: Incident) -> None:
+        """Put on record what was noticed. The same kind, begin and who again: once."""
+        ...
+
+    async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
+        """Those that touch this time, oldest first, at most 100."""
+        ...
+
+    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
+        """Those that lived at some moment of this time, newest first, at most 1,000; as far back as runs are kept."""
+        ...
+
+    async def maintain(self, retention: Retention) -> Maintained:
+        """Make what will be needed, drop what is past its time, by any scheduler. Nothing unfinished is ever dropped:
+        one-time jobs that still have a timer or a run are moved out of the way first. Failed runs outlive the others,
+        and a job with a run on record stays. Recurring jobs are never dropped."""
+        ...

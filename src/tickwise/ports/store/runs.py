@@ -1,0 +1,345 @@
+"""`Runs`: what runs now or will, and who holds it. What holds for every method stands in the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tickwise.domain.decision import Pending
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.ports.store.definitions import NewRun, NewSkip, OccurrenceMove, Receipt, Replay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewExecutor:
+    """An executor that is born. Its number is given by the store and never used again."""
+
+    name: str
+    queues: Sequence[str]
+    labels: Sequence[str]
+    functions: Sequence[str]
+    slots: int
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorRow:
+    """A living or lately dead executor."""
+
+    executor: int
+    name: str
+    queues: Sequence[str]
+    labels: Sequence[str]
+    functions: Sequence[str]
+    slots: int
+    born_at: float
+    lease_until: float
+    gone_at: float | None
+    held: int
+
+
+class CancelKind(StrEnum):
+    """What is asked of the executor that holds a run."""
+
+    CANCEL = "cancel"
+    """Stop it, begun or not; it ends CANCELLED. If its holder gives it back, wants to retry it, leaves or is lost,
+    the store itself ends it so. What ended before the request was heard stays as it ended."""
+    REVOKE = "revoke"
+    """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it. If its holder gives it
+    back, leaves or is lost before a start was recorded, the store forgets it too."""
+
+
+class CancelRequest(NamedTuple):
+    """One run that its holder should stop."""
+
+    run_id: UUID
+    kind: CancelKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """The answer to a heartbeat."""
+
+    alive: bool
+    """False: this executor is buried; it must stop all its tasks, report nothing and be born again."""
+    now: float
+    cancels: Sequence[CancelRequest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """What an executor can take."""
+
+    executor: int
+    queues: Sequence[str]
+    labels: Sequence[str]
+    limit: int
+    ahead_seconds: float
+    """Also runs that become ready within this time; the executor holds them until they are due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """A timer whose due time is near, with what its decision needs."""
+
+    job_id: UUID
+    namespace: str
+    pending: Pending
+    definition: str
+    labels: Mapping[str, str] | None
+    """The job's, for windows that go by label."""
+    run_id: UUID | None = None
+    """Of a one-time job that needs no decision: the name of its fire."""
+
+
+class Fire(NamedTuple):
+    """What was decided for one timer."""
+
+    job_id: UUID
+    due: float
+    """The timer's due time as it was taken."""
+    timer: Pending | None
+    """Where it goes; None: it never fires again."""
+    runs: Sequence[NewRun]
+    skips: Sequence[NewSkip] = ()
+    park: str | None = None
+    """Pause the job, for this reason, by `fuse`."""
+    zone_data: str | None = None
+    """The version of the zone data that `timer` was computed with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireRequest:
+    """Which timers a scheduler takes for a decision."""
+
+    horizon_seconds: float
+    limit: int
+    once: bool = False
+    """Those of one-time jobs too: while a maintenance window may concern them."""
+    other_zone_data_than: str | None = None
+    """Instead, those that were computed with another version of the zone data than this and are due after the horizon,
+    held ones left out."""
+
+
+class FireBatch(Protocol):
+    """Timers taken for a decision. No other scheduler has them while this one does."""
+
+    @property
+    def now(self) -> float:
+        """The store's clock."""
+        ...
+
+    @property
+    def rules_version(self) -> int:
+        """Grows with each change of a calendar or window, of any namespace (see `Rules.rules_all`)."""
+        ...
+
+    @property
+    def timers(self) -> Sequence[Timer]:
+        """The earliest first."""
+        ...
+
+    async def commit(self, fires: Sequence[Fire]) -> int:
+        """Make the runs, record the skips, move the timers and park jobs, all in one transaction; the number of runs
+        made.
+
+        A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
+        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED as by
+        `JobAction.PAUSE`, by `fuse`; its timer stands as the fire says.
+        """
+        ...
+
+
+class Began(NamedTuple):
+    """The recorded start of an attempt."""
+
+    run_id: UUID
+    token: int
+    started: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What `leases_expire` did."""
+
+    executors: Sequence[int] = ()
+    freed: int = 0
+    quarantined: Sequence[UUID] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """What monitoring reads: cheap, approximate to a second."""
+
+    queued: int
+    held: int
+    retrying: int
+    oldest_ready_seconds: float
+    """How long the oldest claimable run has waited beyond its ready time; 0 if none has."""
+    timers: int
+    timers_late_seconds: float
+    """How far the earliest timer is in the past; 0 if none is."""
+    executors: int
+
+
+class Runs(Protocol):
+    """What runs now or will: timers, runs, and the executors that hold them.
+
+    **Overlap.** A run with an `overlap` other than ALLOW is settled when it is made, if its job has no unfinished run
+    then; else it is claimed `guarded`, and `attempts_start` settles it: if no earlier run of the job is unfinished
+    then, it starts; if not, its start is refused and the store does as the policy says. Earlier is what has the
+    smaller (due, run id); runs of a backfill look only at their own kind, and others not at them.
+
+        SKIP            it ends SKIPPED, reason `overlap`
+        QUEUE_ONE       it waits; if two or more are earlier (one goes on, one waits), it ends SKIPPED, reason `overlap`
+        QUEUE_ALL       it waits
+        CANCEL_RUNNING  held earlier ones are asked to stop (`CancelKind.CANCEL`), free ones that never began end
+                        SKIPPED, reason `overlap`, the other free ones CANCELLED; it waits, unless none is left
+
+    Waiting: QUEUED, held by nobody, its attempt not counted, not claimable, until the last earlier run has ended. The
+    end of a run makes the next one that waits for it claimable within the same transaction, or `runs_unblock` does
+    later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) is made with ALLOW and counts
+    as unfinished.
+    """
+
+    async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
+        """One-time jobs due within the horizon become runs, the earliest first, at most `limit`: how many. No two
+        schedulers fire the same timer."""
+        ...
+
+    def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
+        """Timers that need a decision and are due within the horizon, at most `limit`, taken until the block is left. A
+        client has one batch at a time."""
+        ...
+
+    async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Add to the number of fires of namespaces in the current minute of the store's clock; what they are then."""
+        ...
+
+    async def runs_add(
+        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+    ) -> bool | Replay:
+        """Make runs that a person asked for; a due time earlier than the store's now becomes that.
+
+        False: the job is CANCELLED, nothing is made or kept. Raises `NotFound`. A run of an id that exists or ended
+        already is left as it is. The receipt as in `jobs_add`.
+        """
+        ...
+
+    async def occurrence_move(self, move: OccurrenceMove) -> None:
+        """Skip the next occurrence, or give it another time. Raises `NotFound`, `VersionConflict`; `Conflict` if the
+        job is CANCELLED."""
+        ...
+
+    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+        """End an unstarted run as SKIPPED with reason `requested` and this text: a free one at once, a held one when
+        its holder gives it back (it is asked back as by REVOKE; if it has begun, it goes on).
+
+        Returns the state that it is in afterwards, as `runs_cancel` does. Raises `NotFound`.
+        """
+        ...
+
+    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+        """Give a free run that has not begun another due time. False: it is held, has begun, waits for another one,
+        or has ended. Raises `NotFound`."""
+        ...
+
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
+        """`runs_cancel` for all unfinished runs of a job with this origin; how many there were."""
+        ...
+
+    async def runs_unblock(self) -> int:
+        """Make claimable what waits for a run that is no longer there; how many. Any scheduler, at any time."""
+        ...
+
+    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+        """End a run that nobody holds as CANCELLED at once; ask the holder of a held one to stop it.
+
+        Returns the state that it is in afterwards (a final one that it had before is left; a held one's is as it was).
+        Reason `cancelled`, error `cancelled by {principal}`, where the store ends it. Raises `NotFound`.
+        """
+        ...
+
+    async def executor_join(self, executor: NewExecutor) -> int:
+        """A new number, greater than every one before, with a lease from now on."""
+        ...
+
+    async def executor_beat(self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None) -> Beat:
+        """Renew the lease of one executor, whatever it holds; hear what is asked of it, each time until it is done. A
+        lease that ran out is renewed too, unless a burial came first; a buried one, or one that left, stays so."""
+        ...
+
+    async def executor_leave(self, executor: int) -> None:
+        """The orderly end: what it still holds is free at once, with no crash counted. A recorded start stays on
+        record as a lost attempt; what was merely held is as if it had been given back."""
+        ...
+
+    async def executors_list(self) -> Sequence[ExecutorRow]:
+        """The living, and those gone within the last hour; newest first."""
+        ...
+
+    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+        """Take up to `limit` runs that are ready by `ahead_seconds` from now: QUEUED, or RETRYING after its backoff.
+
+        Each goes to one executor only, with a new token, its attempt number one higher. Higher priority first, but no
+        lane with waiting runs is passed over for ever: at least every tenth claim begins with the run that has waited
+        longest, whatever its priority. Lanes of one priority go by their longest-waiting run; within a lane the
+        earliest ready first. One executor may claim with several sets of labels in turn, each at its own pace (it names
+        kinds of tasks as labels, so that what it has no room for stays for others). A buried executor, or one whose
+        lease ran out, gets nothing. A run may stay unseen for up to 2 s after it became claimable in the past (freed,
+        late commit), and one that is ready only in the future until 50 ms before it is.
+        """
+        ...
+
+    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+        """Record that attempts began (RUNNING). Returns the refused: their task must not run, or must be killed. The
+        first recorded start stays.
+
+        For guarded runs this comes before the task, and a crash after it counts. A run whose overlap is still open is
+        settled here first.
+        """
+        ...
+
+    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        """Record how attempts ended, in one transaction. Returns the refused, which changed nothing.
+
+        Final states leave a history row and no run. FAILED counts a failure. RETRYING does too, keeps the attempt on
+        record, and is claimable from `retry_at`. QUEUED (given back unstarted) is claimable at once, or from
+        `retry_at` if that is given, and the attempt is not counted; if its start was on record, the attempt stays on
+        record as QUEUED and its number is used up, but neither a failure nor a crash is counted. SKIPPED with reason
+        `revoked` leaves nothing; if the request was withdrawn meanwhile, it is a give-back. An outcome that
+        left a record before, with the same executor and token, is accepted again and changes nothing; a
+        repeated give-back or revoke changes nothing. What a store cannot keep of an error text (NUL, lone
+        surrogates) it replaces.
+
+        An outcome that is no legal move from where the run is, or that cannot be stored, is the caller's bug: that one
+        is refused, or the call raises `Bug` and records nothing.
+        """
+        ...
+
+    async def attempts_keep(self, executor: int, tokens: Sequence[int]) -> int:
+        """Give back, as if never claimed, what this executor holds unbegun (DISPATCHED) with none of these tokens.
+
+        For the claim whose answer was lost: the store gave runs that their holder does not know. Never while a claim of
+        the same executor is under way. Returns how many went back; a pending cancel request ends them instead.
+        """
+        ...
+
+    async def leases_expire(self, crashes_max: int) -> Expired:
+        """Bury executors whose lease ran out and free what they held, by any scheduler, at any time.
+
+        A run whose start was recorded counts a crash, keeps the lost attempt on record (reason `lease_lost`), and at
+        `crashes_max` crashes ends FAILED with reason `poison`. One that was merely held goes back free; its attempt
+        number is used up, for it may have begun. Either is `guarded` from then on. A lease that ran out while the store
+        was down (it started less than one lease ago) is not yet over.
+        """
+        ...
+
+    async def stats(self) -> StoreStats:
+        """Counts for metrics and readiness."""
+        ...
