@@ -23,11 +23,12 @@ _CLOCK_TIMES_MAX: Final = 6
 
 
 def explain(cron: Cron) -> str:
-    """Such as "at 02:30, Monday to Friday" or "every 5 minutes, in December"."""
+    """Such as "at 02:30, Monday to Friday" or "every 5 minutes, in December"; values that `H` picked are told so."""
     parts = [_time_of_day(cron), _days(cron)]
     if cron.months != _ALL_MONTHS:
         parts.append("in " + _join(_runs(cron.months, 1, 12, _MONTHS)))
-    return ", ".join(part for part in parts if part)
+    told = ", ".join(part for part in parts if part)
+    return f"{told} ({_join(list(cron.hashed))} picked by H)" if cron.hashed else told
 
 
 def _time_of_day(cron: Cron) -> str:

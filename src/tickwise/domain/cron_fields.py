@@ -9,8 +9,11 @@
     0 5 9 1 * MON
 
 A field is a list of items with commas; an item is `*`, a value, a range (it may wrap: FRI-MON, 22-2) and
-may end in a step. Invariant: whatever the text, the answer is masks or a `CronInvalid` that names the field,
-its place in the line, what was found and what to write.
+may end in a step. `H`, `H(0-29)`, `H/15` and `H(0-29)/10` take values that a seed picks: for ever the same ones for the
+same seed, so the hash behind them must never change. `@every 90s` is an interval and has no fields.
+
+Invariant: whatever the text, the answer is masks (or seconds) or a `CronInvalid` that names the field, its place in the
+line, what was found and what to write.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
+from hashlib import blake2b
 from typing import Final, NamedTuple, NoReturn
 
 from tickwise.domain.errors import CronInvalid
@@ -78,8 +83,8 @@ class FieldText(NamedTuple):
 
     def refuse(self, problem: str, *, advice: str = "") -> NoReturn:
         """Raise the error of this field; `advice` says what to write when the allowed values alone do not."""
-        end = advice or f"allowed: {self.kind.allowed}"
-        raise CronInvalid(f"{self.kind.name}: {problem}; {end}", position=self.position)
+        hint = advice or f"allowed: {self.kind.allowed}"
+        raise CronInvalid(f"{self.kind.name}: {problem}", position=self.position, hint=hint)
 
 
 @dataclass(slots=True)
@@ -92,18 +97,25 @@ class FieldMasks:
     """Bit w: the last such weekday of the month."""
     nth_weekdays: int = 0
     """Bit 7 * (n - 1) + w: the n-th such weekday of the month."""
+    hashed: bool = False
+    """Some of them were picked by `H`."""
     warnings: tuple[str, ...] = ()
 
 
 _WORD = re.compile(r"[^ \t]+")
 _ITEM = re.compile(r"(\*|[0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?(?:/([0-9]+))?", re.ASCII)
 _NTH = re.compile(r"([0-9A-Za-z]+)#([0-9]+)", re.ASCII)
+_HASHED = re.compile(r"[Hh](?:\(([0-9A-Za-z]+)-([0-9A-Za-z]+)\))?(?:/([0-9]+))?", re.ASCII)
+# `H` alone stays clear of days that only some months have, as in Jenkins.
+_HASHED_DAYS: Final = 28
 
 
 def split_line(text: str) -> list[FieldText]:
     """The fields of a line: five, or six with seconds first."""
     if len(text) > MAX_LENGTH:
-        raise CronInvalid(f"the line has {len(text)} characters; at most {MAX_LENGTH} are read", position=MAX_LENGTH)
+        raise CronInvalid(
+            f"the line has {len(text)} characters", position=MAX_LENGTH, hint=f"write at most {MAX_LENGTH}"
+        )
     if not text.isascii() or not text.isprintable():
         _refuse_characters(text)
     words = text.split()
@@ -125,8 +137,9 @@ def _refuse_characters(text: str) -> None:
     for position, character in enumerate(text):
         if character != "\t" and not (character.isascii() and character.isprintable()):
             raise CronInvalid(
-                f"the character {character!a} does not belong in a cron line; write one line of plain ASCII",
+                f"the character {character!a} does not belong in a cron line",
                 position=position,
+                hint="write one line of plain ASCII",
             )
 
 
@@ -137,36 +150,106 @@ def _expand_macro(words: list[tuple[str, int]]) -> list[FieldText]:
         return [FieldText(kind, word, position) for kind, word in zip(KINDS[1:], MACROS[name].split(), strict=True)]
     if name in MACROS:
         raise CronInvalid(
-            f"{name} stands alone, but {words[1][0][:20]!a} follows; a command is given as the job's task",
+            f"{name} stands alone, but {words[1][0][:20]!a} follows",
             position=words[1][1],
+            hint="leave that out; a command is given as the job's task",
         )
     if name == "@every":
-        problem = "@every is not supported yet; use an interval instead: interval_seconds, such as 300 for 5 minutes"
+        _read_every(words)
+        problem, hint = "@every is an interval and names no times of the day", "give it as interval_seconds"
     elif name == "@reboot":
-        problem = "@reboot has no meaning for a job that any machine may run; give a time, such as @daily"
+        problem, hint = "@reboot has no meaning for a job that any machine may run", "give a time, such as @daily"
     else:
         near = difflib.get_close_matches(name, MACROS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        problem = f"{name[:20]!a} is not known; {hint}there are {', '.join(sorted(MACROS))}"
-    raise CronInvalid(problem, position=position)
+        problem, hint = f"{name[:20]!a} is not known", f"{hint}there are @every 5m, {', '.join(sorted(MACROS))}"
+    raise CronInvalid(problem, position=position, hint=hint)
 
 
 def _refuse_count(text: str, words: list[tuple[str, int]]) -> NoReturn:
     shape = "minute hour day-of-month month day-of-week, or six with seconds first"
     if not words:
-        raise CronInvalid(f"the line is empty; write five fields: {shape}", position=0)
+        raise CronInvalid("the line is empty", position=0, hint=f"write five fields: {shape}")
     if "=" in words[0][0]:
-        raise CronInvalid("variables are not read here; give the zone in the field `timezone`", position=words[0][1])
+        name, _, value = words[0][0].partition("=")
+        hint = "give the zone in the field `timezone`"
+        if name.upper() in ("CRON_TZ", "TZ") and re.fullmatch(r"[\w+/-]{1,64}", value):
+            hint += f": {value}, and the line without it"
+        raise CronInvalid("variables are not read here", position=words[0][1], hint=hint)
     if len(words) < 5:
-        raise CronInvalid(f"the line has {len(words)} of five fields: {shape}", position=len(text.rstrip()))
+        raise CronInvalid(
+            f"the line has {len(words)} of five fields", position=len(text.rstrip()), hint=f"write five: {shape}"
+        )
     raise CronInvalid(
-        f"the line has {len(words)} fields; write five: {shape}. Years and commands are not part of it",
+        f"the line has {len(words)} fields",
         position=words[6][1],
+        hint=f"write five: {shape}. Years and commands are not part of it; for an end there is end_at",
     )
 
 
-def read_field(given: FieldText) -> FieldMasks:
-    """The masks of one field, or `CronInvalid`."""
+# ------------------------------------------------------------------------------------------------------ @every
+
+# From the largest to the smallest, as Go's durations are written.
+_UNITS: Final = {
+    "h": Decimal(3600),
+    "m": Decimal(60),
+    "s": Decimal(1),
+    "ms": Decimal("1e-3"),
+    "us": Decimal("1e-6"),
+    "ns": Decimal("1e-9"),
+}
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]*)", re.ASCII)
+_EVERY_MIN: Final = Decimal(1)
+_EVERY_MAX: Final = Decimal(10 * 366 * 86_400)
+_EVERY_ADVICE: Final = "write numbers with units h, m and s, such as 90s or 1h30m"
+
+
+def every_seconds(text: str) -> float | None:
+    """The seconds of `@every 90s` or `@every 1h30m` (durations as Go writes them), exact to the microsecond.
+
+    None if the text is no `@every`. `CronInvalid` if its duration cannot be read, or is not from a second to ten years.
+    """
+    words = [(match.group(), match.start()) for match in _WORD.finditer(text[:MAX_LENGTH])]
+    if not words or words[0][0].lower() != "@every":
+        return None
+    if len(text) > MAX_LENGTH or not text.isascii() or not text.isprintable():
+        split_line(text)
+    return _read_every(words)
+
+
+def _read_every(words: list[tuple[str, int]]) -> float:
+    if len(words) != 2:
+        word, position = words[2] if len(words) > 2 else words[0]
+        problem = f"{_shown(word)} is one word too many" if len(words) > 2 else "it lacks its duration"
+        raise CronInvalid(f"@every: {problem}", position=position, hint="write one word after it, such as @every 1h30m")
+    word, position = words[1]
+    total, at = Decimal(0), 0
+    while at < len(word):
+        match = _DURATION_PART.match(word, at)
+        if match is None:
+            raise CronInvalid(f"@every: {_shown(word[at:])} is no duration", position=position + at, hint=_EVERY_ADVICE)
+        number, unit = match.groups()
+        if unit not in _UNITS:
+            known = "d" in unit or "w" in unit
+            advice = "write days in hours: 24h, 168h" if known else _EVERY_ADVICE
+            problem = f"{_shown(unit)} is no unit" if unit else f"{_shown(number)} has no unit"
+            raise CronInvalid(f"@every: {problem}", position=position + match.start(2), hint=advice)
+        total += Decimal(number) * _UNITS[unit]
+        at = match.end()
+    if not _EVERY_MIN <= total <= _EVERY_MAX:
+        raise CronInvalid(
+            f"@every: {_shown(word)} is not from 1 second to 10 years",
+            position=position,
+            hint="write a duration from 1s to 87840h",
+        )
+    return float(round(total, 6))
+
+
+# ------------------------------------------------------------------------------------------------------ fields
+
+
+def read_field(given: FieldText, seed: bytes = b"") -> FieldMasks:
+    """The masks of one field, or `CronInvalid`. `seed` picks the values of `H`."""
     kind, text = given.kind, given.text
     if text == "*":
         return FieldMasks(kind.everything)
@@ -175,9 +258,34 @@ def read_field(given: FieldText) -> FieldMasks:
         # Nearly all items are small plain numbers: they skip the expression and its groups.
         if len(item) <= 2 and item.isdigit() and kind.low <= int(item) < kind.low + kind.size:
             masks.values |= 1 << int(item)
+        elif item[:1] in ("H", "h"):
+            _read_hashed(given, item, masks, seed)
         elif not (kind is DAY or kind is WEEKDAY) or not _read_day_item(given, item, masks):
             _read_item(given, item, masks)
     return masks
+
+
+def _read_hashed(given: FieldText, item: str, masks: FieldMasks, seed: bytes) -> None:
+    """Read `H`, with a range, a step, or both: one value of the range, or every step from one of its first values."""
+    kind = given.kind
+    match = _HASHED.fullmatch(item)
+    if match is None:
+        given.refuse(f"{_shown(item)} cannot be read", advice="write H, H/15, H(0-29) or H(0-29)/10")
+    first_text, last_text, step_text = match.groups()
+    first, count = kind.low, _HASHED_DAYS if kind is DAY else kind.size
+    if first_text is not None:
+        first, last = _value(given, first_text, item), _value(given, last_text, item)
+        count = _width(kind, first, last)
+    picked = int.from_bytes(blake2b(seed + bytes((KINDS.index(kind),)), digest_size=8).digest())
+    if step_text is None:
+        offsets = range(picked % count, count, count)
+    else:
+        step = _step(given, step_text)
+        offsets = range(picked % min(step, count), count, step)
+        _warn_of_step(given, item, masks, first=None, whole=first_text is None, step=step, count=count)
+    masks.hashed = True
+    for offset in offsets:
+        masks.values |= 1 << kind.low + (first - kind.low + offset) % kind.size
 
 
 def _read_day_item(given: FieldText, item: str, masks: FieldMasks) -> bool:
@@ -218,18 +326,31 @@ def _read_item(given: FieldText, item: str, masks: FieldMasks) -> None:
         if last_text is None and step_text is not None:
             last = kind.low + kind.size - 1
             masks.warnings += (f"{kind.name}: {item} is read as {first}-{last}/{step}; other crons differ",)
-        count = last - first + 1 if last >= first else (last - first) % kind.size + 1
-    if step_text is not None and first_text == "*" and kind.size % step:
-        masks.warnings += (_uneven(kind, step),)
-    elif step == kind.size and step > 1:
-        masks.warnings += (f"{kind.name}: a step of {step} leaves only {first}; write {first} instead of {item}",)
+        count = _width(kind, first, last)
+    if step_text is not None:
+        _warn_of_step(given, item, masks, first=first, whole=first_text == "*", step=step, count=count)
     for offset in range(0, count, step):
         masks.values |= 1 << kind.low + (first - kind.low + offset) % kind.size
 
 
-def _uneven(kind: FieldKind, step: int) -> str:
-    last = kind.low + (kind.size - 1) // step * step
-    return f"{kind.name}: */{step} does not divide the field evenly; after {last} comes {kind.low} again, too soon"
+def _width(kind: FieldKind, first: int, last: int) -> int:
+    """How many values a range has; one that ends below its begin goes around."""
+    return last - first + 1 if last >= first else (last - first) % kind.size + 1
+
+
+def _warn_of_step(
+    given: FieldText, item: str, masks: FieldMasks, *, first: int | None, whole: bool, step: int, count: int
+) -> None:
+    """A step that leaves one value, or that jumps where the field begins anew. `first` is None if a seed picks it."""
+    kind = given.kind
+    if step >= count > 1:
+        left, instead = ("one value", "H") if first is None else (f"only {first}", str(first))
+        masks.warnings += (f"{kind.name}: a step of {step} leaves {left}; write {instead} instead of {item}",)
+    elif whole and kind.size % step:
+        end = "the last one before the field begins anew is too short"
+        if first is not None:
+            end = f"after {kind.low + (kind.size - 1) // step * step} comes {kind.low} again, too soon"
+        masks.warnings += (f"{kind.name}: {item} does not divide the field evenly; {end}",)
 
 
 def _step(given: FieldText, text: str) -> int:
@@ -249,6 +370,8 @@ def _value(given: FieldText, text: str, item: str) -> int:
     kind = given.kind
     if text.isdigit():
         number = int(text[:9])
+        if kind is WEEKDAY and 1970 <= number <= 2199:
+            given.refuse(f"{_shown(text)} looks like a year", advice="leave it out; for an end there is end_at")
         if not kind.low <= number <= kind.high:
             last = kind.low + kind.size
             wrapped = f"; write {kind.low}" if kind.low == 0 and number == last else ""
@@ -261,8 +384,11 @@ def _value(given: FieldText, text: str, item: str) -> int:
 
 
 _UNSUPPORTED: Final = (
-    (r"H([(/-].*)?", "H is not supported yet", "write a fixed value that suits you, such as 17"),
-    (r"R([(/-].*)?|.*~.*", "random times are not supported", "write a fixed value that suits you, such as 17"),
+    (
+        r"R([(/-].*)?|.*~.*",
+        "random times are not supported",
+        "write H for a value that each job keeps, or a fixed value such as 17",
+    ),
     (
         r"LW|WL",
         "the last weekday of the month is not supported",
@@ -291,6 +417,8 @@ def _refuse_item(given: FieldText, item: str, part: str = "") -> NoReturn:
         given.refuse(
             f"{_shown(item)} is not read", advice="write 6 for Saturday, or 5L for the last Friday of the month"
         )
+    if kind is WEEKDAY and "#" in item:
+        given.refuse(f"{_shown(item)} cannot be read", advice="write 5#2 or FRI#2 for the second Friday, #1 to #5")
     if "#" in item or (upper.endswith("L") and upper[:-1].isdigit()):
         given.refuse(f"{_shown(item)} does not belong here", advice="5#2 and 5L are read in the day-of-week field only")
     upper = (part or item).upper()
@@ -299,7 +427,12 @@ def _refuse_item(given: FieldText, item: str, part: str = "") -> NoReturn:
         [upper[:3]] if upper[:3] in kind.names else difflib.get_close_matches(upper[:20], kind.names, n=1, cutoff=0.5)
     )
     if near and upper.isalpha():
-        given.refuse(f"{_shown(part or item)} is not known, did you mean {near[0]}?")
+        given.refuse(f"{_shown(part or item)} is not known", advice=f"did you mean {near[0]}?")
+    if kind is WEEKDAY and part in ("", item) and not item[0].isdigit():
+        given.refuse(
+            f"{_shown(item)} cannot be read",
+            advice=f"allowed: {kind.allowed}; a user or a command is not part of a line",
+        )
     given.refuse(f"{_shown(part or item)} cannot be read")
 
 

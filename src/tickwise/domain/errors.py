@@ -62,13 +62,15 @@ class Invalid(Refused):
 
 
 class CronInvalid(Invalid):
-    """A cron line that cannot be read. `position` is the offset of the field at fault in the line, in characters."""
+    """A cron line that cannot be read. `position` is the offset of the field at fault in the line, in characters;
+    `hint` says what to write instead, and ends the `detail`, too."""
 
     code = "cron_invalid"
 
-    def __init__(self, detail: str, *, position: int, pointer: str = "/cron_expression") -> None:
-        super().__init__(detail, pointer=pointer)
+    def __init__(self, problem: str, *, position: int, hint: str, pointer: str = "/cron_expression") -> None:
+        super().__init__(f"{problem}; {hint}", pointer=pointer)
         self.position = position
+        self.hint = hint
 
 
 class Malformed(Refused):
