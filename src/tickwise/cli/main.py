@@ -70,6 +70,16 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "runs": Entry("runs", "runs", "Look at runs, read their logs, stop or repeat them."),
         "tasks": Entry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
+    "Schedules": {
+        "schedule": Entry("schedule", "schedule", "Say what an expression means and when it fires."),
+        "simulate": Entry("simulate", "simulate", "Show what jobs would do between two dates, with outages if wanted."),
+        "import": Entry(
+            "importing", "import_", "Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat."
+        ),
+        "export": Entry("importing", "export", "Write jobs as a crontab."),
+        "calendars": Entry("calendars", "calendars", "Keep calendars: holidays, business hours, blackout days."),
+        "windows": Entry("calendars", "windows", "Keep maintenance windows."),
+    },
     "Parts, one process each": {
         "api": Entry("roles", "api", "Serve the REST API."),
         "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),

@@ -1,0 +1,198 @@
+"""`tickwise schedule`: what an expression means and when it fires, told without a server.
+
+Only the domain is imported, so an answer takes a fraction of a second and works on any machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from zoneinfo import ZoneInfo
+
+import click
+
+from tickwise.cli import moments
+from tickwise.cli.failures import Exit, Said
+from tickwise.cli.output import table
+from tickwise.cli.session import Session, json_option
+from tickwise.domain import cron
+from tickwise.domain import schedule as schedules
+from tickwise.domain.errors import CronInvalid, Invalid
+from tickwise.domain.schedule import Schedule, ScheduleType
+from tickwise.domain.zones import Dst, GapRule, RepeatRule, zone_named
+
+COUNT: Final = 10
+COUNT_MOST: Final = 10_000
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression, read."""
+
+    text: str
+    schedule: Schedule
+    warnings: tuple[str, ...]
+
+    @property
+    def line(self) -> cron.Cron | None:
+        """The cron line; None for an interval."""
+        return cron.parse(self.text) if self.schedule.type is ScheduleType.CRON else None
+
+
+@click.group()
+def schedule() -> None:
+    """Say what a schedule means and when it fires. Needs no server."""
+
+
+def expression_options(command: Decorated) -> Decorated:
+    """What every subcommand reads an expression by."""
+    for option in (
+        json_option,
+        click.option("--dst-overlap", type=click.Choice([*RepeatRule]), help="For times that the clock shows twice."),
+        click.option("--dst-gap", type=click.Choice([*GapRule]), help="For times that the clock skips."),
+        click.option("--timezone", "zone", default="UTC", show_default=True, help="IANA name of the wall clock."),
+        click.argument("expression", metavar="'EXPR'"),
+    ):
+        command = option(command)
+    return command
+
+
+@schedule.command()
+@expression_options
+@click.option("--from", "start", metavar="TIME", help="Fires strictly after this time.  [now]")
+@click.option(
+    "--count", type=click.IntRange(1, COUNT_MOST), default=COUNT, show_default=True, help="How many fires to show."
+)
+@click.pass_obj
+def preview(
+    session: Session, *, expression: str, zone: str, dst_gap: str | None, dst_overlap: str | None,
+    start: str | None, count: int,
+) -> int:  # fmt: skip
+    """Show when an expression fires next, in its own zone and in UTC, and what happens on days on which the clock
+    is changed.
+
+    \b
+    tickwise schedule preview '30 2 * * *' --timezone Europe/Berlin --from 2027-03-26
+    tickwise schedule preview '*/15 9-17 * * MON-FRI' --timezone America/New_York --count 5
+    """
+    try:
+        after = moments.now() if start is None else _instant(start, zone)
+        read = _read(expression, zone, dst_gap, dst_overlap, after)
+    except Invalid as refusal:
+        return _refused(session, refusal, expression)
+    fires = [_fire(read, at) for at in schedules.preview(read.schedule, after, count)]
+    if session.as_json:
+        session.show_json({**_described(read), "fires": fires})
+        return Exit.OK
+    _tell(session, read)
+    rows = [(fire["nominal"], fire["utc"], fire.get("note", "")) for fire in fires]
+    table(session, ("NOMINAL", "UTC", "NOTE"), rows, empty="It does not fire any more.")
+    return Exit.OK
+
+
+@schedule.command()
+@expression_options
+@click.pass_obj
+def explain(session: Session, *, expression: str, zone: str, dst_gap: str | None, dst_overlap: str | None) -> int:
+    """Say in English when an expression fires.
+
+    \b
+    tickwise schedule explain '0 9 * * 1#1'
+    """
+    try:
+        read = _read(expression, zone, dst_gap, dst_overlap, moments.now())
+    except Invalid as refusal:
+        return _refused(session, refusal, expression)
+    if session.as_json:
+        session.show_json(_described(read))
+    else:
+        _tell(session, read)
+    return Exit.OK
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def _read(expression: str, zone: str, gap: str | None, overlap: str | None, now: float) -> Expression:
+    """The expression and all that is said beside it. Raises `Invalid`."""
+    text = expression.strip()
+    seconds = cron.every_seconds(text)
+    if seconds is not None:
+        schedule = Schedule(ScheduleType.INTERVAL, interval_seconds=seconds, timezone=zone, anchor=float(math.floor(now)))
+        said: tuple[str, ...] = ("@every counts from the moment at which a job is created; here it counts from --from",)
+    else:
+        dst = Dst(None if gap is None else GapRule(gap), None if overlap is None else RepeatRule(overlap))
+        schedule = Schedule(ScheduleType.CRON, cron_expression=text, timezone=zone, dst=dst)
+        said = ()
+    schedules.check(schedule)
+    return Expression(text, schedule, (*schedules.warnings(schedule), *said))
+
+
+def _instant(text: str, zone: str) -> float:
+    """A time given by the person; without an offset it is read on the schedule's own clock."""
+    try:
+        return moments.moment(text, zone_named(zone), moments.now()).timestamp()
+    except moments.Unreadable as error:
+        raise click.BadParameter(str(error), param_hint="--from") from None
+
+
+# ---------------------------------------------------------------------------------------------------- telling
+
+
+def _described(read: Expression) -> dict[str, Any]:
+    return {
+        "expression": read.text,
+        "timezone": read.schedule.timezone,
+        "text": schedules.explain(read.schedule),
+        "warnings": list(read.warnings),
+    }
+
+
+def _fire(read: Expression, at: float) -> dict[str, str]:
+    zone = zone_named(read.schedule.timezone)
+    fire = {"nominal": _local(at, zone), "utc": _utc(at)}
+    note = None if read.line is None else read.line.note_at(int(at), zone, read.schedule.dst)
+    if note is not None:
+        fire["note"] = note
+    return fire
+
+
+def _tell(session: Session, read: Expression) -> None:
+    click.echo(schedules.explain(read.schedule))
+    for warning in read.warnings:
+        session.note(f"warning: {warning}")
+
+
+def _refused(session: Session, refusal: Invalid, expression: str) -> int:
+    """The expression cannot be read: a usage error with the place in the line."""
+    position = refusal.position if isinstance(refusal, CronInvalid) else None
+    hint = refusal.hint if isinstance(refusal, CronInvalid) else None
+    if session.as_json:
+        session.show_json(
+            {"error": {"code": refusal.code, "message": refusal.detail, "position": position, "hint": hint}}
+        )
+        return Exit.USAGE
+    for line in _shown(Said("EXPR", expression), refusal.detail, position):
+        session.note(line)
+    return Exit.USAGE
+
+
+def _shown(said: Said, detail: str, position: int | None) -> Sequence[str]:
+    """The message, and a mark under the field that it is about."""
+    if position is None or "\n" in said.text:
+        return [f"error: {detail}"]
+    marks = "^" * max(1, len((said.text[position:].split() or [""])[0]))
+    return [f"error: {detail}", f"  '{said.text}'", " " * (3 + position) + marks]
+
+
+def _local(at: float, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(at, zone).isoformat(timespec="auto" if at % 1 else "seconds")
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="auto" if at % 1 else "seconds").replace("+00:00", "Z")
