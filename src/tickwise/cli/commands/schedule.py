@@ -53,8 +53,14 @@ def expression_options(command: Decorated) -> Decorated:
     """What every subcommand reads an expression by."""
     for option in (
         json_option,
-        click.option("--dst-overlap", type=click.Choice([*RepeatRule]), help="For times that the clock shows twice."),
-        click.option("--dst-gap", type=click.Choice([*GapRule]), help="For times that the clock skips."),
+        click.option(
+            "--dst-overlap",
+            type=click.Choice([rule.value for rule in RepeatRule]),
+            help="For times that the clock shows twice.",
+        ),
+        click.option(
+            "--dst-gap", type=click.Choice([rule.value for rule in GapRule]), help="For times that the clock skips."
+        ),
         click.option("--timezone", "zone", default="UTC", show_default=True, help="IANA name of the wall clock."),
         click.argument("expression", metavar="'EXPR'"),
     ):
@@ -123,7 +129,8 @@ def _read(expression: str, zone: str, gap: str | None, overlap: str | None, now:
     text = expression.strip()
     seconds = cron.every_seconds(text)
     if seconds is not None:
-        schedule = Schedule(ScheduleType.INTERVAL, interval_seconds=seconds, timezone=zone, anchor=float(math.floor(now)))
+        anchor = float(math.floor(now))
+        schedule = Schedule(ScheduleType.INTERVAL, interval_seconds=seconds, timezone=zone, anchor=anchor)
         said: tuple[str, ...] = ("@every counts from the moment at which a job is created; here it counts from --from",)
     else:
         dst = Dst(None if gap is None else GapRule(gap), None if overlap is None else RepeatRule(overlap))
