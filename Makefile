@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test bench lock clean
+.PHONY: help setup up down check test reference bench lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -14,6 +14,7 @@ PYTEST  := $(BIN)/python -m pytest
 WORKERS ?= 2
 CASES   ?= T1 T2 T3 L1 L2 L3
 FULL    ?=
+WRITE   ?=
 PORT    ?=
 DATA_DIR ?=
 TESTS   ?= tests
@@ -23,7 +24,7 @@ AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 UP_OPTIONS := $(if $(PORT),--port $(PORT)) $(AT)
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## install everything into .venv (Python ≥ 3.11); quick when nothing changed
 	@sh requirements/install.sh $(VENV) $(STAMP)
@@ -53,12 +54,15 @@ check: setup  ## the quick gate: format, lint, types, imports, dead code, unit t
 test: setup  ## everything, on a PostgreSQL of its own; needs nothing but the packages (TESTS=path for a part)
 	$(PYTEST) -n $(WORKERS) --dist loadfile $(TESTS)
 
+reference: setup  ## five years of seven zones: every cron line by every rule beside a slow, obvious one (WRITE=1 keeps them)
+	WRITE=$(WRITE) $(BIN)/python -m tests.reference
+
 bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1 for long windows)
 	FULL=$(FULL) $(BIN)/python -m bench $(CASES)
 
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
-	$(UV_COMPILE) pyproject.toml --extra local --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
 

@@ -13,6 +13,8 @@ from tickwise.domain.calendar_entries import Dates, Period
 
 ENTRIES_MAX: Final = 10_000
 """Entries that one calendar may come to. What is over is cut from the end, and a warning says so."""
+ICS_MAX: Final = 1_000_000
+"""Characters of an iCalendar file: the holidays of a country over ten years are 60,000."""
 
 
 class Span(NamedTuple):

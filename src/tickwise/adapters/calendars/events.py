@@ -1,0 +1,404 @@
+"""An iCalendar file (RFC 5545) as days and periods.
+
+        text ──► lines of events that matter ──► icalendar ──► _Event ──► its times in the span ──► merged in order
+                  (no VTIMEZONE, no alarms)                      └── rules, RDATE, EXDATE, RECURRENCE-ID
+
+Only lines that we use reach the library: what a mail program adds beside them cannot break a calendar, nor cost time.
+A VTIMEZONE is left out too, because it is a program of recurrence rules: zones are taken by their name alone. Times are
+computed as they are merged, so there are never more of them than are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+import icalendar
+
+from tickwise.adapters.calendars import recurrence
+from tickwise.adapters.calendars.recurrence import Budget, Recurrence, Unreadable
+from tickwise.domain.calendar_entries import Dates, Period
+from tickwise.domain.errors import Invalid
+from tickwise.domain.zones import zone_named
+from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, Resolved, Span
+
+LINES_MAX: Final = 60_000
+"""Lines of events that matter: 10,000 events of six. The library takes two seconds for them."""
+RULE_STEPS_MAX: Final = 2_000_000
+_NAME_MAX: Final = 200
+_FIRST_YEAR: Final = 1583
+_LAST_YEAR: Final = 9000
+_POINTER: Final = "/ics"
+
+_PROPERTY = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
+_VENDORS_ZONE = re.compile(r';TZID="?/[^:;"]*?/((?:[A-Za-z_+-]+/){1,2}[A-Za-z0-9_+-]+)"?(?=[:;])', re.IGNORECASE)
+_KEPT: Final = frozenset(
+    {"UID", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID", "SUMMARY", "STATUS"}
+)
+_MIDNIGHT: Final = time()
+_DAY: Final = timedelta(days=1)
+_NOTHING: Final = timedelta(0)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Moment(NamedTuple):
+    """A time as it was written."""
+
+    wall: datetime
+    """Naive; of a day its midnight."""
+    zone: ZoneInfo | None
+    """None: a whole day."""
+
+    def key(self) -> float:
+        """What tells it from others and sorts it: the instant, of a whole day that of its midnight in UTC. A time that
+        the clock skips is as long after the change as it says, of one that it repeats it is the first."""
+        return (self.wall.replace(tzinfo=self.zone or UTC) - _EPOCH).total_seconds()
+
+
+class _Length(NamedTuple):
+    """How long an event lasts: in real time, or (whole days that were said as such) on the wall clock."""
+
+    time: timedelta
+    on_wall: bool
+
+    def end_of(self, begin: _Moment) -> float:
+        """The end, in terms of `_Moment.key`."""
+        if self.on_wall:
+            return begin._replace(wall=begin.wall + self.time).key()
+        return begin.key() + self.time.total_seconds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    """What an event says, not carried out yet."""
+
+    line: int
+    uid: str
+    name: str | None
+    start: _Moment
+    length: _Length
+    cancelled: bool = False
+    rules: tuple[Recurrence, ...] = ()
+    added: tuple[tuple[_Moment, _Length], ...] = ()
+    """RDATE, each with its length."""
+    removed: frozenset[float] = frozenset()
+    """EXDATE, by key."""
+    removed_days: frozenset[date] = frozenset()
+    """EXDATE of whole days."""
+    replaces: float | None = None
+    """RECURRENCE-ID, by key: the occurrence of the event with the same UID that this one stands for."""
+
+
+class _Time(NamedTuple):
+    """One time of an event."""
+
+    key: float
+    entry: Dates | Period
+
+
+def read(text: str, timezone: str, span: Span) -> Resolved:
+    """As the port says. Raises `Invalid` that names the line of the event."""
+    file = _File(text)
+    zone = zone_named(timezone)
+    events = [_event(each, zone) for each in file.events]
+    if not events:
+        raise Invalid("there is no event (BEGIN:VEVENT) in the text; send a whole iCalendar file", pointer=_POINTER)
+    warnings = []
+    if file.zone is not None and file.zone != timezone:
+        warnings.append(f"the file is made for {file.zone[:100]}, its whole days are taken as those of {timezone}")
+    empty = sum(not (each.length.time or each.added or each.cancelled) for each in events)
+    if empty:
+        warnings.append(f"{empty} events without a duration cover no time and were left out")
+    found = list(islice(_all_times(events, span), ENTRIES_MAX + 1))
+    if len(found) > ENTRIES_MAX:
+        found.pop()
+        last = datetime.fromtimestamp(found[-1].key, UTC).date()
+        warnings.append(f"cut after {ENTRIES_MAX} times: what begins after {last} is not covered")
+    if not found:
+        warnings.append(f"no event falls between {span.first} and {span.last}")
+    return Resolved(tuple(each.entry for each in found), tuple(warnings))
+
+
+# -------------------------------------------------------------------------------------------------------- the lines
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The lines of one event that matter."""
+
+    line: int
+    """The number of its first line, from 1."""
+    kept: list[str] = field(default_factory=list)
+
+
+class _File:
+    """The events of a text, and the zone that it says it is made for."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > ICS_MAX:
+            raise Invalid(f"an iCalendar file may have {ICS_MAX} characters; send less", pointer=_POINTER)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Invalid("the text holds half a surrogate pair; send it as UTF-8", pointer=_POINTER) from None
+        self.events: list[_Lines] = []
+        self.zone: str | None = None
+        self._inside: list[str] = []
+        self._kept = 0
+        begun = False
+        for number, line in _unfolded(text.removeprefix("\ufeff")):
+            if not begun and line.strip().upper() != "BEGIN:VCALENDAR":
+                raise Invalid("an iCalendar file begins with BEGIN:VCALENDAR", pointer=_POINTER)
+            begun = True
+            self._take(number, line)
+        if not begun or self._inside:
+            missing = self._inside[-1][:40] if begun else "VCALENDAR"
+            raise Invalid(f"the file ends too early: END:{missing} is missing", pointer=_POINTER)
+
+    def _take(self, number: int, line: str) -> None:
+        match = _PROPERTY.match(line)
+        name = match[0].upper() if match else ""
+        if name == "BEGIN":
+            component = line[6:].strip().upper()
+            if component == "VEVENT" and self._inside == ["VCALENDAR"]:
+                self.events.append(_Lines(number))
+            self._inside.append(component)
+        elif name == "END":
+            component = line[4:].strip().upper()
+            if not self._inside or self._inside.pop() != component:
+                raise Invalid(f"line {number}: END:{component[:40]} ends nothing that began", pointer=_POINTER)
+        elif name == "X-WR-TIMEZONE" and self._inside == ["VCALENDAR"]:
+            self.zone = line.partition(":")[2].strip() or None
+        elif name in _KEPT and self._inside == ["VCALENDAR", "VEVENT"]:
+            self._kept += 1
+            if self._kept > LINES_MAX:
+                raise Invalid(f"the events have more than {LINES_MAX} lines; send fewer events", pointer=_POINTER)
+            self.events[-1].kept.append(_VENDORS_ZONE.sub(r";TZID=\1", line))
+
+
+def _unfolded(text: str) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; a line that begins with a blank goes on with the one before."""
+    parts: list[str] = []
+    begin = 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if line[:1] in (" ", "\t") and parts:
+            parts.append(line[1:])
+            continue
+        if parts:
+            yield begin, "".join(parts)
+        parts, begin = [line] if line.strip() else [], number
+    if parts:
+        yield begin, "".join(parts)
+
+
+# -------------------------------------------------------------------------------------------------------- one event
+
+
+def _event(lines: _Lines, zone: ZoneInfo) -> _Event:
+    """What an event says. Raises `Invalid` with its line."""
+    try:
+        return _read_event(lines, zone)
+    except (Unreadable, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as failure:
+        # The library takes what it is given for well-formed in places; an event that is not must not look like a bug.
+        raise _refused(lines.line, failure) from None
+
+
+def _refused(line: int, failure: Exception) -> Invalid:
+    return Invalid(f"the event in line {line}: {str(failure)[:300]}", pointer=_POINTER)
+
+
+def _read_event(lines: _Lines, zone: ZoneInfo) -> _Event:
+    said = icalendar.Event.from_ical("\r\n".join(("BEGIN:VEVENT", *lines.kept, "END:VEVENT", "")))
+    for name, reason in said.errors:
+        raise Unreadable(f"{name}: {reason}")
+    if "EXRULE" in said:
+        raise Unreadable("EXRULE is not supported; write the days that are left out as EXDATE")
+    if "DTSTART" not in said:
+        raise Unreadable("DTSTART is missing")
+    start = _moment(_one(said, "DTSTART"), zone)
+    length = _length(said, start, zone)
+    removed = [_moment(each, zone) for each in _listed(said, "EXDATE")]
+    replaced = _one(said, "RECURRENCE-ID")
+    if replaced is not None and "RANGE" in replaced.params:
+        raise Unreadable("RECURRENCE-ID with RANGE is not supported; end the rule with UNTIL and write a new event")
+    return _Event(
+        line=lines.line,
+        uid=str(_one(said, "UID") or ""),
+        name=_cleaned(str(_one(said, "SUMMARY") or "")),
+        start=start,
+        length=length,
+        cancelled=str(_one(said, "STATUS") or "").upper() == "CANCELLED",
+        rules=tuple(_rule(each, start) for each in _several(said, "RRULE")),
+        added=tuple(_added(each, length, zone) for each in _listed(said, "RDATE")),
+        removed=frozenset(each.key() for each in removed),
+        removed_days=frozenset(each.wall.date() for each in removed if each.zone is None or start.zone is None),
+        replaces=None if replaced is None else _moment(replaced, zone).key(),
+    )
+
+
+def _several(said: icalendar.Component, name: str) -> list[Any]:
+    found = said.get(name)
+    if found is None:
+        return []
+    return found if isinstance(found, list) else [found]
+
+
+def _one(said: icalendar.Component, name: str) -> Any:
+    found = _several(said, name)
+    if len(found) > 1:
+        raise Unreadable(f"{name} is given more than once")
+    return found[0] if found else None
+
+
+class _Listed(NamedTuple):
+    """One of the times of a property that lists them; the zone is named by the property."""
+
+    dt: Any
+    params: Any
+
+
+def _listed(said: icalendar.Component, name: str) -> list[_Listed]:
+    return [_Listed(each.dt, many.params) for many in _several(said, name) for each in many.dts]
+
+
+def _moment(value: Any, zone: ZoneInfo) -> _Moment:
+    """A time that the library read; without a zone of its own it is on the clock of `zone`."""
+    said = value.dt
+    if not isinstance(said, date):
+        raise Unreadable(f"{str(said)[:40]} is no day and no time; write 20261225 or 20261225T090000Z")
+    if not _FIRST_YEAR <= said.year <= _LAST_YEAR:
+        raise Unreadable(f"the year {said.year} is too far away")
+    if not isinstance(said, datetime):
+        return _Moment(datetime.combine(said, _MIDNIGHT), None)
+    own = said.tzinfo
+    if own is None and "TZID" in value.params:
+        name = str(value.params["TZID"])[:60]
+        raise Unreadable(f"the zone {name!r} is not known; write TZID with an IANA name such as Europe/Berlin")
+    if own is not None and not isinstance(own, ZoneInfo):
+        raise Unreadable(f"the zone {str(own)[:60]!r} is not supported; write an IANA name such as Europe/Berlin")
+    return _Moment(said.replace(tzinfo=None, microsecond=0, fold=0), own or zone)
+
+
+def _length(said: icalendar.Component, start: _Moment, zone: ZoneInfo) -> _Length:
+    """From DTEND or DURATION; of a day without either, that day."""
+    on_wall = start.zone is None
+    end, duration = _one(said, "DTEND"), _one(said, "DURATION")
+    if end is not None:
+        last = _moment(end, zone)
+        if (last.zone is None) != (start.zone is None):
+            raise Unreadable("DTSTART and DTEND must both be days, or both times")
+        length = timedelta(seconds=last.key() - start.key())
+    elif duration is not None:
+        length = duration.dt
+        if not isinstance(length, timedelta):
+            raise Unreadable("DURATION must be such as PT1H or P1D")
+        on_wall = on_wall or not length % _DAY
+    else:
+        length = _NOTHING
+    if length < _NOTHING:
+        raise Unreadable("it ends before it begins")
+    if length.days > 366 * (_LAST_YEAR + 1 - start.wall.year):
+        raise Unreadable("it lasts too long")
+    # Where an event begins with a day, part of a day stands for all of it.
+    return _Length(length if start.zone is not None else max(_DAY, -(-length // _DAY) * _DAY), on_wall)
+
+
+def _rule(said: Any, start: _Moment) -> Recurrence:
+    parts = {str(name).upper(): list(values) for name, values in said.items()}
+    begin: date | datetime = start.wall if start.zone is not None else start.wall.date()
+    for index, until in enumerate(parts.get("UNTIL", ())):
+        if isinstance(until, datetime) and until.tzinfo is not None:
+            parts["UNTIL"][index] = until.astimezone(start.zone or UTC).replace(tzinfo=None)
+    return recurrence.read(parts, begin)
+
+
+def _added(value: _Listed, length: _Length, zone: ZoneInfo) -> tuple[_Moment, _Length]:
+    """A time of RDATE: a day, a time, or a period with its own length."""
+    if not isinstance(value.dt, tuple):
+        return _moment(value, zone), length
+    begin, end = value.dt
+    first = _moment(_Listed(begin, value.params), zone)
+    if isinstance(end, timedelta):
+        return first, _Length(end, not end % _DAY)
+    last = _moment(_Listed(end, value.params), zone)
+    return first, _Length(timedelta(seconds=last.key() - first.key()), on_wall=False)
+
+
+def _cleaned(text: str) -> str | None:
+    printable = "".join(each if each.isprintable() else " " for each in text[: 4 * _NAME_MAX])
+    return " ".join(printable.split())[:_NAME_MAX] or None
+
+
+# ---------------------------------------------------------------------------------------------------- carrying out
+
+
+def _all_times(events: Iterable[_Event], span: Span) -> Iterator[_Time]:
+    """The times of all events in the span, in order, computed as they are asked for."""
+    replaced: dict[str, set[float]] = {}
+    for event in events:
+        if event.replaces is not None:
+            replaced.setdefault(event.uid, set()).add(event.replaces)
+    budget = Budget(RULE_STEPS_MAX)
+    times = []
+    for event in events:
+        if not event.cancelled:
+            elsewhere = replaced.get(event.uid, set()) if event.replaces is None else set()
+            times.append(_located(_times(event, span, budget, elsewhere), event.line))
+    return merge(*times, key=itemgetter(0))
+
+
+def _located(times: Iterator[_Time], line: int) -> Iterator[_Time]:
+    try:
+        yield from times
+    except Unreadable as failure:
+        raise _refused(line, failure) from None
+
+
+def _times(event: _Event, span: Span, budget: Budget, elsewhere: Collection[float]) -> Iterator[_Time]:
+    """The times of one event in order, less those removed and those that another event stands for."""
+    earliest, latest = _midnight(span.first), _midnight(span.last + _DAY)
+    seen: _Moment | None = None
+    added = sorted(event.added, key=_key_of)
+    for moment, length in merge(_by_rules(event, span, budget), added, key=_key_of):
+        key, end = moment.key(), length.end_of(moment)
+        if moment == seen or not max(earliest, key) < end or key >= latest:
+            continue
+        seen = moment
+        if key not in event.removed and key not in elsewhere and moment.wall.date() not in event.removed_days:
+            yield _Time(key, _entry(event, moment, end))
+
+
+def _by_rules(event: _Event, span: Span, budget: Budget) -> Iterator[tuple[_Moment, _Length]]:
+    """The event's own time if it has no rule; else those of its rules, from the first that lasts into the span."""
+    if not event.rules:
+        return iter([(event.start, event.length)])
+    reach = max(date.min.toordinal(), span.first.toordinal() - event.length.time.days - 2)
+    wider = Span(date.fromordinal(reach), span.last + _DAY)
+    start, clock = event.start.wall.date(), event.start.wall.time()
+    return (
+        (_Moment(datetime.combine(day, clock), event.start.zone), event.length)
+        for day in merge(*(recurrence.days(rule, start, wider, budget) for rule in event.rules))
+    )
+
+
+def _entry(event: _Event, moment: _Moment, end: float) -> Dates | Period:
+    if moment.zone is not None:
+        return Period(moment.key(), end, event.name)
+    last = moment.wall + timedelta(seconds=end - moment.key()) - _DAY
+    return Dates(moment.wall.date(), last.date(), event.name)
+
+
+def _key_of(time: tuple[_Moment, _Length]) -> float:
+    return time[0].key()
+
+
+def _midnight(day: date) -> float:
+    return _Moment(datetime.combine(day, _MIDNIGHT), None).key()
