@@ -1,0 +1,332 @@
+"""Reads a crontab into job bodies: a user's, or the system's with a user before each command.
+
+    text ──► lines ──┬─ NAME=value ──► variables of the entries below
+                     ├─ # comment ───► description of the entry right below
+                     └─ entry ───────► times │ user │ command % input ──► job, with what changes in meaning
+
+A job means what the entry means to Debian's cron: at the same times, clock changes included; a new run whatever still
+runs, no retry, nothing made up after a standstill; the command in the home folder, with the variables, shell and input
+of the crontab. What cannot be so is one sentence each in `changes`.
+
+Invariants: each line that is no blank, comment or assignment has its entry in the report, in order; nothing in the text
+makes this raise; the work and the report are bounded by the text's length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tickwise.domain.zones import zone_named
+from tickwise.importers.crontab_command import (
+    DEFAULT_SHELL,
+    Command,
+    is_cut_short,
+    job_name,
+    leaves_processes,
+    mentions,
+    split_percent,
+    wrap,
+)
+from tickwise.importers.crontab_lines import (
+    assignment,
+    description,
+    is_broken_assignment,
+    is_system,
+    looks_like_user,
+)
+from tickwise.importers.crontab_times import Times, read_times, take_words
+from tickwise.importers.report import Entry, Report, shown
+from tickwise.importers.translation import (
+    JITTER_SECONDS_MOST,
+    UTC_NAME,
+    VARIABLE,
+    Translation,
+    Untranslatable,
+    known_zone,
+    shell_task,
+    translated,
+)
+
+LINES_MOST: Final = 10_000
+"""Debian's cron ignores a longer file."""
+COMMAND_CHARACTERS_CRON: Final = 998
+"""Debian's cron refuses a longer command; others cut it."""
+ENVIRONMENT_CHARACTERS_MOST: Final = 8_000
+"""Every job carries its variables, so a report has at most this for each line of its source."""
+SOURCE_CHARACTERS_MOST: Final = 150
+"""Of the source's name in a key; a key has 200."""
+GRACE_SECONDS: Final = 60
+"""cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts."""
+
+_FOR_CRON: Final = frozenset(
+    {"CRON_TZ", "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "RANDOM_DELAY", "CRON_WITHIN"}
+)
+"""Variables that speak to cron itself; a job has them only if its command reads them."""
+_SIXTH_FIELD: Final = re.compile(r"(?!/)[-*/,?~0-9]*[*?0-9][-*/,?~0-9]*")
+_FLAGS: Final = re.compile(r"-([nqs]{1,3})[ \t]+")
+
+_NO_ZONE: Final = (
+    "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
+    "--timezone Europe/Berlin"
+)
+
+
+@dataclass(slots=True)
+class _File:
+    """What is known of the file while its lines are read, from the first to the last."""
+
+    source: str
+    system: bool
+    timezone: str | None
+    user: str | None
+    environment: dict[str, str] = field(default_factory=dict)
+    environment_characters: int = 0
+    comments: list[str] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def assign(self, name: str, value: str) -> None:
+        """Set a variable for the entries to come."""
+        before = self.environment.get(name)
+        self.environment_characters += len(value) - len(before) if before is not None else len(name) + len(value)
+        self.environment[name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An entry as it stands in the file."""
+
+    number: int
+    text: str
+    """Without blanks before it and without its line break."""
+    quirks: tuple[str, ...] = ()
+    """What this place of the file does to it."""
+
+
+def read_crontab(
+    text: str | bytes,
+    *,
+    source: str,
+    system: bool | None = None,
+    timezone: str | None = None,
+    user: str | None = None,
+) -> Report:
+    """The entries of a crontab.
+
+    `source` names the file, in keys and where its place tells its kind. `system`: entries name a user before their
+    command; None finds out. `timezone` is the zone of the machine that ran it (a `CRON_TZ` in the file wins). `user` is
+    whom executors run as: a system entry of this user changes nothing. Raises `Invalid` for a `timezone` that is none.
+    """
+    if timezone is not None:
+        zone_named(timezone)
+    content = text.decode("utf-8", errors="surrogateescape") if isinstance(text, bytes) else text
+    lines = content.split("\n")
+    if system is None:
+        system = is_system(source, [line.removesuffix("\r") for line in lines[:LINES_MOST]])
+    file = _File(source, system, timezone, user)
+    return Report(tuple(_entries(file, lines)))
+
+
+def _entries(file: _File, lines: list[str]) -> Iterator[Entry]:
+    for number, raw in enumerate(lines, start=1):
+        line = raw.removesuffix("\r")
+        has_mark = number == 1 and line.startswith("\N{ZERO WIDTH NO-BREAK SPACE}")
+        stripped = line[has_mark:].lstrip(" \t")
+        if not stripped:
+            file.comments.clear()
+        elif stripped.startswith("#"):
+            file.comments.append(stripped)
+        elif (assigned := assignment(stripped)) is not None:
+            file.comments.clear()
+            file.assign(*assigned)
+        else:
+            quirks = _quirks(raw, marked=has_mark, last=number == len(lines))
+            yield _entry(file, _Line(number, stripped, quirks))
+            file.comments.clear()
+
+
+def _quirks(raw: str, *, marked: bool, last: bool) -> tuple[str, ...]:
+    """What cron makes of a line's begin and end."""
+    found = []
+    if marked:
+        found.append("the file begins with a byte order mark, so cron refuses this line; here it runs")
+    if raw.endswith("\r"):
+        found.append("the line ends in CR LF: cron hands the CR to the command, here it is left out")
+    if last:
+        found.append("no line break ends the file, so Debian's cron ignores it, and cronie this line; here it runs")
+    return tuple(found)
+
+
+def _entry(file: _File, line: _Line) -> Entry:
+    return translated(line.number, line.text, lambda: _translate(file, line))
+
+
+def _translate(file: _File, line: _Line) -> Translation:
+    """The job of an entry, and what changes in meaning. Raises `Untranslatable` or `Invalid`."""
+    if line.number > LINES_MOST:
+        raise Untranslatable(f"Debian's cron ignores a file of more than {LINES_MOST} lines; split it into several")
+    if is_broken_assignment(line.text):
+        raise Untranslatable(
+            "cron reads no assignment here, as more follows the closing quote; write a comment on a line of its own"
+        )
+    if "START_HOURS_RANGE" in file.environment:
+        raise Untranslatable(
+            "it is an anacrontab, whose lines name periods; write a time such as @daily, and a command"
+        )
+    times, rest = read_times(line.text)
+    user, raw = _user_and_command(rest, file)
+    changes = [*times.changes]
+    flags = _FLAGS.match(raw)
+    if flags is not None:
+        raw = raw[flags.end() :]
+        changes.append(f"-{flags.group(1)} is read as OpenBSD's cron does; Debian's takes it for the command's name")
+    command = _command(file, raw, changes)
+    job: dict[str, Any] = {
+        "name": job_name(command.text),
+        "key": _key(file, line.text),
+        "description": shown(description(file.comments)),
+        "labels": {"cron_user": user} if user else {},
+        **times.words,
+        "timezone": _zone(file, times, changes),
+        "task": shell_task([wrap(command)]),
+        "max_retries": 0,
+        "overlap": times.words.get("overlap", "skip" if flags and "s" in flags.group(1) else "allow"),
+        "misfire": {"grace_seconds": GRACE_SECONDS, "mode": "skip"},
+        "jitter_seconds": _delay_seconds(file, changes),
+    }
+    if user and user != file.user:
+        changes.append(f"cron runs it as the user {user}, here it runs as the user of the executor that takes it")
+    if file.environment.get("MAILTO"):
+        changes.append("MAILTO: cron mails the output, here no mail is sent; the output is kept with each run")
+    changes += line.quirks
+    return Translation({name: value for name, value in job.items() if value or value == 0}, changes)
+
+
+# -------------------------------------------------------------------------------------------- parts of an entry
+
+
+def _user_and_command(rest: str, file: _File) -> tuple[str, str]:
+    """The user (empty in a user's crontab) and the command as it stands."""
+    first = take_words(rest, 1)[0]
+    if not first:
+        raise Untranslatable("it has no command after its times; write one, such as /usr/local/bin/backup")
+    word = first[0]
+    if _SIXTH_FIELD.fullmatch(word):
+        raise Untranslatable(
+            f"{shown(word[:24])} stands where the command begins: cron knows five time fields; leave one out, and for "
+            "seconds make the job by hand with a cron_expression of six fields"
+        )
+    if not file.system:
+        if word == "root":
+            raise Untranslatable(
+                "root stands where the command begins, but the crontab of a user names no users; remove it, or import "
+                "the file with --system"
+            )
+        return "", rest
+    if not looks_like_user(word):
+        raise Untranslatable(
+            f"{shown(word[:24])!r} stands where a system crontab names the user, and is none; write the user, such as "
+            "root, before the command, or import the file with --no-system"
+        )
+    command = rest[len(word) :].lstrip(" \t")
+    if not command:
+        raise Untranslatable(
+            f"it has no command after the user {word}; write one, or import the file with --no-system if {word} is it"
+        )
+    return word, command
+
+
+def _command(file: _File, raw: str, changes: list[str]) -> Command:
+    """The command with all that cron gives it."""
+    _check_text(raw)
+    if len(raw) > COMMAND_CHARACTERS_CRON:
+        changes.append(
+            f"Debian's cron refuses a command of more than {COMMAND_CHARACTERS_CRON} characters, others cut it; here "
+            "it runs whole"
+        )
+    text, stdin, halved = split_percent(raw)
+    if not text.strip():
+        raise Untranslatable("its command is empty; write one before the first %")
+    if stdin is not None and is_cut_short(text):
+        raise Untranslatable(
+            "cron ends the command at its first %, which leaves a quote or parenthesis open, and hands the rest to it "
+            "as input; write \\% for a percent sign"
+        )
+    if halved:
+        changes.append("two backslashes reach the command as one, as in Debian's cron; cronie leaves them as they are")
+    if leaves_processes(text):
+        changes.append("what it leaves running in the background ends with the run; cron lets it go on")
+    return Command(text, tuple(_variables(file, text, changes)), stdin or None)
+
+
+def _check_text(text: str) -> None:
+    """Refuse what no job can hold, in words that fit a file."""
+    if any("\ud800" <= sign <= "\udfff" for sign in text) and not text.isascii():
+        raise Untranslatable("it is not UTF-8; convert the file, such as with iconv -f LATIN1 -t UTF-8")
+    if "\0" in text:
+        raise Untranslatable("it contains a NUL byte, at which cron ends the line; remove it")
+
+
+def _variables(file: _File, command: str, changes: list[str]) -> Iterator[tuple[str, str]]:
+    """What the command finds set, beside what every task finds."""
+    if file.environment_characters > ENVIRONMENT_CHARACTERS_MOST:
+        raise Untranslatable(
+            f"the variables above it have more than {ENVIRONMENT_CHARACTERS_MOST} characters; set them in a script"
+        )
+    for name, value in file.environment.items():
+        if name == "LOGNAME" or (name in _FOR_CRON and not mentions(command, name)):
+            continue  # cron sets LOGNAME itself, whatever the file says
+        if VARIABLE.fullmatch(name) is None:
+            changes.append(f"the variable {shown(name[:40])!r} has a name that no shell can set, and is left out")
+            continue
+        _check_text(value)
+        if name == "SHELL":
+            if not value:
+                changes.append(f"SHELL is empty, so cron cannot start the command; here {DEFAULT_SHELL} runs it")
+            if value in ("", DEFAULT_SHELL):
+                continue
+        yield name, value
+    if mentions(command, "SHELL") and file.environment.get("SHELL", DEFAULT_SHELL) in ("", DEFAULT_SHELL):
+        yield "SHELL", DEFAULT_SHELL
+
+
+def _zone(file: _File, times: Times, changes: list[str]) -> str | None:
+    """The zone that the times speak of; None for an interval."""
+    if times.words["schedule_type"] != "CRON":
+        return None
+    if named := file.environment.get("CRON_TZ", "").removeprefix(":"):
+        return known_zone(named, "CRON_TZ")
+    if file.timezone is None and times.needs_zone:
+        changes.append(_NO_ZONE)
+    return file.timezone or UTC_NAME
+
+
+def _delay_seconds(file: _File, changes: list[str]) -> int | None:
+    """cronie's RANDOM_DELAY, as a jitter."""
+    minutes = file.environment.get("RANDOM_DELAY", "")
+    if not (minutes.isascii() and minutes.isdecimal()) or not int(minutes[:9]):
+        return None
+    changes.append(
+        "RANDOM_DELAY: cronie draws one delay when it starts, and uses it until it ends; here each run has its own "
+        "(jitter_seconds)"
+    )
+    return min(int(minutes[:9]) * 60, JITTER_SECONDS_MOST)
+
+
+def _key(file: _File, text: str) -> str:
+    """The same for the same words in the same file; the n-th of equal entries has the n-th key."""
+    words = " ".join(text.split())
+    file.seen[words] += 1
+    source = file.source.strip("/").replace("/", ".") or "crontab"
+    source = "".join(sign if sign.isprintable() else "_" for sign in source)
+    if len(source) > SOURCE_CHARACTERS_MOST:
+        source = f"{source[: SOURCE_CHARACTERS_MOST - 17]}.{_digest(file.source)}"
+    return f"crontab:{source}:{_digest(f'{words} {file.seen[words]}')}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
