@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
+from tickwise.domain.decision import NEVER, Hold, Pending, Reason
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE, Claimed, Lane, Outcome, Trigger, run_id, time_id
 from tickwise.ports.store import (
@@ -19,13 +20,16 @@ from tickwise.ports.store import (
     NewExecutor,
     NewJob,
     NewRun,
+    NewSkip,
     Receipt,
     Replan,
+    RuleKind,
+    RuleRow,
     StoredTask,
 )
 
 EMPTY_DIGEST = b"\0" * 32
-NOTHING_MORE = Replan(recurring=False, next_due=None)
+NOTHING_MORE = Replan(recurring=True, timer=None)
 
 
 class Factory:
@@ -74,10 +78,36 @@ class Factory:
         request = b"" if trigger is Trigger.SCHEDULE else self.noise()
         return NewRun(**{"run_id": run_id(job_id, at, trigger, request), "due": at, "trigger": trigger, **fields})
 
-    def fire(self, job_id: UUID, due: float, next_due: float | None, **fields: Any) -> Fire:
-        """A decision for a timer: one run, and when again."""
-        runs = [NewRun(run_id(job_id, due), due, Trigger.SCHEDULE)]
-        return Fire(**{"job_id": job_id, "due": due, "next_due": next_due, "runs": runs, **fields})
+    def scheduled(self, job_id: UUID, due: float | None = None, **fields: Any) -> NewRun:
+        """A run that a schedule names."""
+        nominal = fields.get("nominal")
+        at = self.now if due is None else due
+        named = at if nominal is None else nominal
+        return NewRun(**{"run_id": run_id(job_id, named), "due": at, "trigger": Trigger.SCHEDULE, **fields})
+
+    def skip(self, job_id: UUID, nominal: float | None = None, **fields: Any) -> NewSkip:
+        """One occurrence of a schedule that does not run."""
+        at = self.now if nominal is None else nominal
+        given: dict[str, Any] = {
+            "run_id": run_id(job_id, at),
+            "nominal": at,
+            "until": at,
+            "occurrences": 1,
+            "reason": Reason.MISFIRE,
+            "error": "nobody was there to fire it",
+        }
+        return NewSkip(**{**given, **fields})
+
+    def fire(self, job_id: UUID, due: float, timer: float | Pending | None, **fields: Any) -> Fire:
+        """A decision for a timer: one run, and where the timer goes."""
+        goes = Pending(timer) if isinstance(timer, float | int) else timer
+        runs = [self.scheduled(job_id, due)]
+        return Fire(**{"job_id": job_id, "due": due, "timer": goes, "runs": runs, **fields})
+
+    def plan(self, timer: float | Pending | None = None, **fields: Any) -> Replan:
+        """What a recurring job will do: fire next at this time."""
+        goes = Pending(timer) if isinstance(timer, float | int) else timer
+        return Replan(**{"recurring": True, "timer": goes, **fields})
 
     def change(self, row: JobRow, *, replan: Replan | None = None, **fields: Any) -> JobChange:
         """A change of a stored job in what `fields` names."""
@@ -112,6 +142,11 @@ class Factory:
         }
         return Receipt(**{**given, **fields})
 
+    def rule(self, name: str = "holidays", kind: RuleKind = RuleKind.CALENDAR, **fields: Any) -> RuleRow:
+        """A calendar or window; version and instants are the store's to give."""
+        given: dict[str, Any] = {"namespace": self.namespace, "body": '{"entries":[]}', "created_by": "ada"}
+        return RuleRow(**{"kind": kind, "name": name, **given, **fields})
+
     def task(self, **fields: Any) -> StoredTask:
         """A stored task; version and creation are the store's to give."""
         given: dict[str, Any] = {
@@ -138,6 +173,11 @@ def executor(name: str = "one", **fields: Any) -> NewExecutor:
         "lease_seconds": 10.0,
     }
     return NewExecutor(**{**given, **fields})
+
+
+def held(since: float, due: float = NEVER, hold: Hold = Hold.PAUSED, **fields: Any) -> Pending:
+    """A timer that is held back."""
+    return Pending(**{"due": due, "since": since, "hold": hold, **fields})
 
 
 def outcome(claimed: Claimed, state: RunState = RunState.SUCCESS, **fields: Any) -> Outcome:

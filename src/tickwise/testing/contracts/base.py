@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from tickwise.ports.store import (
     Began,
     CancelRequest,
     ClaimRequest,
+    FireBatch,
+    FireRequest,
     JobRow,
     NewJob,
     Replay,
@@ -115,6 +118,12 @@ class StoreContract(Contract):
         await self.shift(store, LEASE_SECONDS + 1.0)
         expired = await store.leases_expire(crashes_max=3)
         assert set(executors) <= set(expired.executors)
+
+    def near(
+        self, store: KeyedStore, horizon_seconds: float = 1.0, limit: int = 100, **fields: Any
+    ) -> AbstractAsyncContextManager[FireBatch]:
+        """The timers that are due within the horizon, taken for a decision."""
+        return store.fires(FireRequest(**{"horizon_seconds": horizon_seconds, "limit": limit, **fields}))
 
     async def run_row(self, store: KeyedStore, run_id: UUID, namespace: str = "default") -> RunRow:
         """A run that must be there."""

@@ -118,8 +118,8 @@ class ReceiptsContract(StoreContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         receipt = make.receipt(route="POST /jobs/{id}/runNow", status=202)
-        assert await store.runs_add("default", job.job_id, make.run(job.job_id), receipt=receipt) is True
-        answer = await store.runs_add("default", job.job_id, make.run(job.job_id), receipt=receipt)
+        assert await store.runs_add("default", job.job_id, [make.run(job.job_id)], receipt=receipt) is True
+        answer = await store.runs_add("default", job.job_id, [make.run(job.job_id)], receipt=receipt)
         assert answer == replay_of(receipt)
         assert (await store.stats()).queued == 1
 
@@ -129,9 +129,9 @@ class ReceiptsContract(StoreContract):
         await self.add(store, job)
         await store.job_move(make.move(job.job_id, JobAction.CANCEL))
         receipt = make.receipt()
-        assert await store.runs_add("default", job.job_id, make.run(job.job_id), receipt=receipt) is False
+        assert await store.runs_add("default", job.job_id, [make.run(job.job_id)], receipt=receipt) is False
         with pytest.raises(NotFound):
-            await store.runs_add("default", make.identifier(), make.run(job.job_id), receipt=receipt)
+            await store.runs_add("default", make.identifier(), [make.run(job.job_id)], receipt=receipt)
         assert await store.receipt_find(receipt.principal, receipt.route, receipt.key) is None
 
 
@@ -144,7 +144,7 @@ class RequestedRunsContract(StoreContract):
         claimed = await self.held(store, executor, job)
         await self.finish(store, executor, outcome(claimed, RunState.FAILED))
         retry = make.run(job.job_id, trigger=Trigger.RETRY, origin=claimed.run_id)
-        assert await store.runs_add("default", job.job_id, retry) is True
+        assert await store.runs_add("default", job.job_id, [retry]) is True
         row = await self.run_row(store, retry.run_id)
         assert (row.state, row.trigger, row.origin) == (RunState.QUEUED, Trigger.RETRY, claimed.run_id)
         [again] = await self.claim_freed(store, executor)
@@ -157,7 +157,7 @@ class RequestedRunsContract(StoreContract):
         await self.shift(store, 60.0)
         early, later = make.run(job.job_id, make.now), make.run(job.job_id, make.now + 600.0)
         for run in (early, later):
-            assert await store.runs_add("default", job.job_id, run) is True
+            assert await store.runs_add("default", job.job_id, [run]) is True
         due = (await self.run_row(store, early.run_id)).due_at
         assert make.now + 60.0 <= due <= await store.now()
         assert microseconds((await self.run_row(store, later.run_id)).due_at) == microseconds(make.now + 600.0)
@@ -167,7 +167,7 @@ class RequestedRunsContract(StoreContract):
         lane = make.job().lane._replace(queue="heavy", requires=("gpu",))
         job, executor = make.recurring(make.now + HOUR, lane=lane), await self.born(store)
         await self.add(store, job)
-        await store.runs_add("default", job.job_id, make.run(job.job_id))
+        await store.runs_add("default", job.job_id, [make.run(job.job_id)])
         assert list(await self.claim_freed(store, executor)) == []
         assert len(await self.claim(store, executor, queues=("heavy",), labels=("gpu",))) == 1
 
@@ -176,11 +176,11 @@ class RequestedRunsContract(StoreContract):
         job, executor = make.recurring(make.now + HOUR), await self.born(store)
         await self.add(store, job)
         run = make.run(job.job_id)
-        assert await store.runs_add("default", job.job_id, run) is True
-        assert await store.runs_add("default", job.job_id, run) is True
+        assert await store.runs_add("default", job.job_id, [run]) is True
+        assert await store.runs_add("default", job.job_id, [run]) is True
         [claimed] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(claimed))
-        assert await store.runs_add("default", job.job_id, run) is True
+        assert await store.runs_add("default", job.job_id, [run]) is True
         assert await self.run_state(store, run.run_id) is RunState.SUCCESS
         assert list(await self.claim_freed(store, executor)) == []
 
@@ -190,7 +190,7 @@ class RequestedRunsContract(StoreContract):
         await self.add(store, job)
         await store.job_move(make.move(job.job_id, JobAction.CANCEL))
         run = make.run(job.job_id)
-        assert await store.runs_add("default", job.job_id, run) is False
+        assert await store.runs_add("default", job.job_id, [run]) is False
         assert await self.run_state(store, run.run_id) is None
 
     async def test_a_job_that_is_not_there_is_not_run(self, store: KeyedStore, make: Factory) -> None:
@@ -198,9 +198,9 @@ class RequestedRunsContract(StoreContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         with pytest.raises(NotFound):
-            await store.runs_add("default", make.identifier(), make.run(job.job_id))
+            await store.runs_add("default", make.identifier(), [make.run(job.job_id)])
         with pytest.raises(NotFound):
-            await store.runs_add("elsewhere", job.job_id, make.run(job.job_id))
+            await store.runs_add("elsewhere", job.job_id, [make.run(job.job_id)])
         assert (await store.stats()).queued == 0
 
 

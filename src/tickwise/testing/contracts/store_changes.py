@@ -15,7 +15,6 @@ from tickwise.testing.contracts.base import KeyedStore, StoreContract, added, la
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
-NEVER = Replan(recurring=True, next_due=None)
 
 
 class EditsContract(StoreContract):
@@ -94,7 +93,7 @@ class EditsContract(StoreContract):
         """The same change again is answered as the first time, and changes nothing."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        replan = Replan(recurring=True, next_due=make.now + 2 * HOUR)
+        replan = make.plan(make.now + 2 * HOUR)
         change = make.change(await self.job_row(store, job.job_id), name="changed", replan=replan)
         first = await store.job_change(change)
         assert await store.job_change(change) == first
@@ -147,7 +146,7 @@ class EditsContract(StoreContract):
         await self.add(store, job)
         plain, own = make.run(job.job_id), make.run(job.job_id, definition='{"own":1}')
         for run in (plain, own):
-            await store.runs_add("default", job.job_id, run)
+            await store.runs_add("default", job.job_id, [run])
         await store.job_change(
             make.change(await self.job_row(store, job.job_id), definition='{"n":2}', lane=lane(queue="heavy"))
         )
@@ -176,7 +175,7 @@ class EditsContract(StoreContract):
             await store.job_change(make.change(await self.job_row(store, job.job_id), definition='{"n":2}'))
         await self.shift(store, 61.0)
         await store.timers_fire(0.0, 10)
-        async with store.fires(0.0, 10) as batch:
+        async with self.near(store, 0.0, 10) as batch:
             assert [timer.definition for timer in batch.timers] == ['{"n":2}']
         [claimed] = await self.claim_freed(store, await self.born(store))
         assert (claimed.job_id, claimed.spec) == (once.job_id, '{"n":2}')
@@ -200,9 +199,9 @@ class PlansContract(StoreContract):
         runs = [
             NewRun(run_id(job.job_id, make.now + ahead), make.now + ahead, Trigger.SCHEDULE) for ahead in (60.0, 61.0)
         ]
-        async with store.fires(60.5, 1) as batch:
+        async with self.near(store, 60.5, 1) as batch:
             [timer] = batch.timers
-            assert await batch.commit([make.fire(job.job_id, timer.due, make.now + 62.0, runs=runs)]) == 2
+            assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 62.0, runs=runs)]) == 2
         return job.job_id, runs
 
     async def replan(self, store: KeyedStore, make: Factory, job_id: UUID, plan: Replan) -> None:
@@ -219,14 +218,14 @@ class PlansContract(StoreContract):
         """The old time is forgotten."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
-        await self.replan(store, make, job.job_id, Replan(recurring=True, next_due=make.now + HOUR))
+        await self.replan(store, make, job.job_id, make.plan(make.now + HOUR))
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(make.now + HOUR)
         assert (await store.stats()).timers == 1
 
     async def test_a_new_plan_replaces_free_runs_that_are_not_due(self, store: KeyedStore, make: Factory) -> None:
         """They leave nothing behind: they were never to be."""
         job_id, runs = await self.planned(store, make)
-        await self.replan(store, make, job_id, Replan(recurring=True, next_due=make.now + HOUR))
+        await self.replan(store, make, job_id, make.plan(make.now + HOUR))
         assert [await self.run_state(store, run.run_id) for run in runs] == [None, None]
         assert microseconds((await self.job_row(store, job_id)).next_run_at) == microseconds(make.now + HOUR)
 
@@ -235,7 +234,7 @@ class PlansContract(StoreContract):
         job_id, runs = await self.planned(store, make)
         executor = await self.born(store)
         claims = await self.claimed_ahead(store, executor)
-        await self.replan(store, make, job_id, NEVER)
+        await self.replan(store, make, job_id, make.plan())
         asked = {CancelRequest(run.run_id, CancelKind.REVOKE) for run in runs}
         assert set(await self.cancels(store, executor)) == asked
         assert set(await self.cancels(store, executor)) == asked
@@ -249,7 +248,7 @@ class PlansContract(StoreContract):
     async def test_fires_that_the_new_plan_has_too_stay(self, store: KeyedStore, make: Factory) -> None:
         """`keep_dues`, free ones."""
         job_id, runs = await self.planned(store, make)
-        keep = Replan(recurring=True, next_due=make.now + HOUR, keep_dues=[runs[1].due])
+        keep = make.plan(make.now + HOUR, keep_dues=[runs[1].due])
         await self.replan(store, make, job_id, keep)
         assert [await self.run_state(store, run.run_id) for run in runs] == [None, RunState.QUEUED]
 
@@ -260,7 +259,7 @@ class PlansContract(StoreContract):
         job_id, runs = await self.planned(store, make)
         executor = await self.born(store)
         await self.claimed_ahead(store, executor)
-        keep = Replan(recurring=True, next_due=make.now + HOUR, keep_dues=[runs[0].due])
+        keep = make.plan(make.now + HOUR, keep_dues=[runs[0].due])
         await self.replan(store, make, job_id, keep)
         assert await self.cancels(store, executor) == [CancelRequest(runs[1].run_id, CancelKind.REVOKE)]
 
@@ -269,9 +268,9 @@ class PlansContract(StoreContract):
         job_id, runs = await self.planned(store, make)
         executor = await self.born(store)
         await self.claimed_ahead(store, executor)
-        await store.job_move(make.move(job_id, JobAction.PAUSE, NEVER))
+        await store.job_move(make.move(job_id, JobAction.PAUSE))
         assert len(await self.cancels(store, executor)) == 2
-        resume = Replan(recurring=True, next_due=runs[0].due, keep_dues=[run.due for run in runs])
+        resume = make.plan(runs[0].due, keep_dues=[run.due for run in runs])
         await store.job_move(make.move(job_id, JobAction.RESUME, resume))
         assert await self.cancels(store, executor) == []
 
@@ -282,8 +281,8 @@ class PlansContract(StoreContract):
         job_id, runs = await self.planned(store, make)
         executor = await self.born(store)
         first, _ = await self.claimed_ahead(store, executor)
-        await self.replan(store, make, job_id, NEVER)
-        resume = Replan(recurring=True, next_due=make.now + HOUR, keep_dues=[run.due for run in runs])
+        await self.replan(store, make, job_id, make.plan())
+        resume = make.plan(make.now + HOUR, keep_dues=[run.due for run in runs])
         await self.replan(store, make, job_id, resume)
         revoked = outcome(first, RunState.SKIPPED, reason="revoked")
         assert await self.finish(store, executor, revoked) == []
@@ -302,7 +301,7 @@ class PlansContract(StoreContract):
         job_id, _ = await self.planned(store, make)
         executor = await self.born(store)
         claims = await self.claimed_ahead(store, executor)
-        await self.replan(store, make, job_id, NEVER)
+        await self.replan(store, make, job_id, make.plan())
         if way == "given back":
             assert await self.finish(store, executor, *(outcome(claim, RunState.QUEUED) for claim in claims)) == []
         elif way == "left":
@@ -317,10 +316,10 @@ class PlansContract(StoreContract):
         job_id, runs = await self.planned(store, make)
         await self.shift(store, 60.5)
         executor = await self.born(store)
-        await self.replan(store, make, job_id, NEVER)
+        await self.replan(store, make, job_id, make.plan())
         assert [await self.run_state(store, run.run_id) for run in runs] == [RunState.QUEUED, None]
         assert len(await self.claim_freed(store, executor)) == 1
-        await self.replan(store, make, job_id, NEVER)
+        await self.replan(store, make, job_id, make.plan())
         assert await self.cancels(store, executor) == []
 
     async def test_what_people_asked_for_is_left_alone(self, store: KeyedStore, make: Factory) -> None:
@@ -328,18 +327,18 @@ class PlansContract(StoreContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         run = make.run(job.job_id, make.now + 60.0)
-        await store.runs_add("default", job.job_id, run)
-        await self.replan(store, make, job.job_id, NEVER)
+        await store.runs_add("default", job.job_id, [run])
+        await self.replan(store, make, job.job_id, make.plan())
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
 
     async def test_occurrences_of_a_pause_are_made_up_for_at_once(self, store: KeyedStore, make: Factory) -> None:
         """`missed`."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER))
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE))
         await self.shift(store, 300.0)
         missed = [make.run(job.job_id, make.now + ahead, trigger=Trigger.MISSED) for ahead in (60.0, 120.0)]
-        plan = Replan(recurring=True, next_due=make.now + HOUR, missed=missed)
+        plan = make.plan(make.now + HOUR, missed=missed)
         await store.job_move(make.move(job.job_id, JobAction.RESUME, plan))
         for run in missed:
             row = await self.run_row(store, run.run_id)
@@ -351,14 +350,14 @@ class PlansContract(StoreContract):
         await self.add(store, near, far, often)
         soon, later = make.now + 1.0, make.now + 2 * HOUR
         near_id, far_id = run_id(near.job_id, soon), run_id(far.job_id, later)
-        await self.replan(store, make, near.job_id, Replan(recurring=False, next_due=soon, run_id=near_id))
-        await self.replan(store, make, far.job_id, Replan(recurring=False, next_due=later, run_id=far_id))
-        await self.replan(store, make, often.job_id, Replan(recurring=True, next_due=soon))
+        await self.replan(store, make, near.job_id, make.plan(soon, recurring=False, run_id=near_id))
+        await self.replan(store, make, far.job_id, make.plan(later, recurring=False, run_id=far_id))
+        await self.replan(store, make, often.job_id, make.plan(soon))
         assert await self.run_state(store, near_id) is RunState.QUEUED
         assert await self.run_state(store, far_id) is None
         stats = await store.stats()
         assert (stats.queued, stats.timers) == (1, 2)
-        async with store.fires(2.0, 10) as batch:
+        async with self.near(store, 2.0, 10) as batch:
             assert [timer.job_id for timer in batch.timers] == [often.job_id]
 
     async def test_a_recurring_job_may_become_a_one_time_job(self, store: KeyedStore, make: Factory) -> None:
@@ -366,7 +365,7 @@ class PlansContract(StoreContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         name = run_id(job.job_id, make.now + 60.0)
-        await self.replan(store, make, job.job_id, Replan(recurring=False, next_due=make.now + 60.0, run_id=name))
+        await self.replan(store, make, job.job_id, make.plan(make.now + 60.0, recurring=False, run_id=name))
         await self.shift(store, 61.0)
         assert await store.timers_fire(0.0, 10) == 1
         assert await self.run_state(store, name) is RunState.QUEUED
@@ -378,6 +377,6 @@ class PlansContract(StoreContract):
             claimed = await self.held(store, executor, make.job())
             await self.finish(store, executor, outcome(claimed, state))
             due = make.now + HOUR
-            plan = Replan(recurring=False, next_due=due, run_id=run_id(claimed.job_id, due))
+            plan = make.plan(due, recurring=False, run_id=run_id(claimed.job_id, due))
             await self.replan(store, make, claimed.job_id, plan)
             assert (await self.job_row(store, claimed.job_id)).status is JobStatus.SCHEDULED

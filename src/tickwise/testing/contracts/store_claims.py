@@ -238,8 +238,8 @@ class ClaimsContract(StoreContract):
         await self.add(store, job)
         own = make.run(job.job_id, definition='{"of":  "run"}')
         plain = make.run(job.job_id)
-        assert await store.runs_add("default", job.job_id, own) is True
-        assert await store.runs_add("default", job.job_id, plain) is True
+        assert await store.runs_add("default", job.job_id, [own]) is True
+        assert await store.runs_add("default", job.job_id, [plain]) is True
         specs = {claimed.run_id: claimed.spec for claimed in await self.claim_freed(store, executor)}
         assert specs == {own.run_id: '{"of":  "run"}', plain.run_id: '{"of": "job"}'}
         assert (await self.run_row(store, own.run_id)).definition == '{"of":  "run"}'

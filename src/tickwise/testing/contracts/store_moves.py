@@ -9,12 +9,11 @@ import pytest
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewJob, NewRun, Replan
+from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewJob, NewRun
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
-NEVER = Replan(recurring=True, next_due=None)
 
 
 class MovesContract(StoreContract):
@@ -24,7 +23,7 @@ class MovesContract(StoreContract):
         """And says why."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        answer = await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, reason="holidays"))
+        answer = await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="holidays"))
         row = await self.job_row(store, job.job_id)
         assert row == answer
         assert (row.status, row.pause_reason, row.pause_until) == (JobStatus.PAUSED, "holidays", None)
@@ -35,31 +34,30 @@ class MovesContract(StoreContract):
         """And nothing tells of the pause any more."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, reason="holidays"))
-        plan = Replan(recurring=True, next_due=make.now + 2 * HOUR)
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="holidays"))
+        plan = make.plan(make.now + 2 * HOUR)
         row = await store.job_move(make.move(job.job_id, JobAction.RESUME, plan))
         assert (row.status, row.pause_reason, row.pause_until) == (JobStatus.SCHEDULED, None, None)
         assert microseconds(row.next_run_at) == microseconds(make.now + 2 * HOUR)
 
     async def test_a_pause_with_an_end_is_over_by_itself(self, store: KeyedStore, make: Factory) -> None:
-        """From that instant on the job is scheduled, by the plan that came with the pause."""
+        """From that instant on the job is scheduled, and its timer wakes up to be decided."""
         job = make.recurring(make.now + 10.0)
         await self.add(store, job)
-        until, following = make.now + 60.000001, make.now + 70.0
-        plan = Replan(recurring=True, next_due=following)
-        row = await store.job_move(make.move(job.job_id, JobAction.PAUSE, plan, reason="snooze", until=until))
+        until = make.now + 60.000001
+        row = await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="snooze", until=until))
         assert (row.status, microseconds(row.pause_until)) == (JobStatus.PAUSED, microseconds(until))
-        assert microseconds(row.next_run_at) == microseconds(following)
+        assert microseconds(row.next_run_at) == microseconds(until)
         await self.shift(store, 61.0)
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.pause_reason, row.pause_until) == (JobStatus.SCHEDULED, None, None)
 
-    async def test_pausing_again_replaces_reason_end_and_plan(self, store: KeyedStore, make: Factory) -> None:
+    async def test_pausing_again_replaces_reason_and_end(self, store: KeyedStore, make: Factory) -> None:
         """The last word holds; the same word twice is the same as once."""
         job = make.recurring(make.now + 10.0)
         await self.add(store, job)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, reason="one", until=make.now + 60.0))
-        pause = make.move(job.job_id, JobAction.PAUSE, NEVER, reason="two")
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="one", until=make.now + 60.0))
+        pause = make.move(job.job_id, JobAction.PAUSE, reason="two")
         row = await store.job_move(pause)
         assert (row.pause_reason, row.pause_until) == ("two", None)
         again = await store.job_move(pause)
@@ -70,19 +68,19 @@ class MovesContract(StoreContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         assert (await self.job_row(store, job.job_id)).paused_at is None
-        first = await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, reason="one"))
+        first = await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="one"))
         assert first.paused_at is not None
         assert abs(first.paused_at - await store.now()) < 5.0
         await self.shift(store, 100.0)
-        second = await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, until=make.now + 200.0))
+        second = await store.job_move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 200.0))
         edited = await store.job_change(make.change(second, name="changed"))
         assert [first.paused_at] * 2 == [second.paused_at, edited.paused_at]
         await self.shift(store, 150.0)
         assert (await self.job_row(store, job.job_id)).paused_at is None
-        third = await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER))
+        third = await store.job_move(make.move(job.job_id, JobAction.PAUSE))
         assert third.paused_at is not None
         assert third.paused_at > first.paused_at + 200.0
-        plan = Replan(recurring=True, next_due=make.now + 2 * HOUR)
+        plan = make.plan(make.now + 2 * HOUR)
         assert (await store.job_move(make.move(job.job_id, JobAction.RESUME, plan))).paused_at is None
 
     @pytest.mark.parametrize("action", list(JobAction))
@@ -92,9 +90,9 @@ class MovesContract(StoreContract):
         """Somebody edited the schedule meanwhile: decide again from what it is now."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, expected_version=1))
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE, expected_version=1))
         before = await store.job_change(make.change(await self.job_row(store, job.job_id), name="changed"))
-        plan = Replan(recurring=True, next_due=make.now + 2 * HOUR)
+        plan = make.plan(make.now + 2 * HOUR)
         for version in (1, 3):
             with pytest.raises(VersionConflict):
                 await store.job_move(make.move(job.job_id, action, plan, expected_version=version))
@@ -109,7 +107,7 @@ class MovesContract(StoreContract):
         await self.add(store, job)
         before = await self.job_row(store, job.job_id)
         missed = [make.run(job.job_id, make.now, trigger=Trigger.MISSED)]
-        plan = Replan(recurring=True, next_due=make.now + 5.0, missed=missed)
+        plan = make.plan(make.now + 5.0, missed=missed)
         assert await store.job_move(make.move(job.job_id, JobAction.RESUME, plan)) == before
         assert (await store.stats()).queued == 0
 
@@ -118,10 +116,10 @@ class MovesContract(StoreContract):
         job, executor = make.recurring(make.now), await self.born(store)
         await self.add(store, job)
         due = NewRun(run_id(job.job_id, make.now), make.now, Trigger.SCHEDULE)
-        async with store.fires(1.0, 1) as batch:
+        async with self.near(store, 1.0, 1) as batch:
             [timer] = batch.timers
-            await batch.commit([make.fire(job.job_id, timer.due, make.now + 60.0, runs=[due])])
-        row = await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER))
+            await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 60.0, runs=[due])])
+        row = await store.job_move(make.move(job.job_id, JobAction.PAUSE))
         assert row.status is JobStatus.PAUSED
         [claimed] = await self.claim_freed(store, executor)
         assert claimed.run_id == due.run_id
@@ -132,16 +130,16 @@ class MovesContract(StoreContract):
         """An edit is no resume."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        row = await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER, reason="why"))
-        row = await store.job_change(make.change(row, name="changed", replan=NEVER))
+        row = await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="why"))
+        row = await store.job_change(make.change(row, name="changed", replan=make.plan()))
         assert (row.status, row.pause_reason, row.name) == (JobStatus.PAUSED, "why", "changed")
 
     async def test_a_paused_job_can_be_run_now(self, store: KeyedStore, make: Factory) -> None:
         """It stays paused."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER))
-        assert await store.runs_add("default", job.job_id, make.run(job.job_id)) is True
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE))
+        assert await store.runs_add("default", job.job_id, [make.run(job.job_id)]) is True
         assert (await self.job_row(store, job.job_id)).status is JobStatus.PAUSED
         assert len(await self.claim_freed(store, await self.born(store))) == 1
 
@@ -151,7 +149,7 @@ class MovesContract(StoreContract):
         await self.add(store, job)
         runs = [make.run(job.job_id), make.run(job.job_id, make.now + 60.0)]
         for run in runs:
-            await store.runs_add("default", job.job_id, run)
+            await store.runs_add("default", job.job_id, [run])
         row = await store.job_move(make.move(job.job_id, JobAction.CANCEL, reason="no longer needed"))
         assert (row.status, row.next_run_at) == (JobStatus.CANCELLED, None)
         for run in runs:
@@ -168,7 +166,7 @@ class MovesContract(StoreContract):
         job = make.job()
         begun = await self.held(store, executor, job)
         await self.begin(store, executor, begun)
-        await store.runs_add("default", job.job_id, make.run(job.job_id))
+        await store.runs_add("default", job.job_id, [make.run(job.job_id)])
         [waiting] = await self.claim_freed(store, executor)
         await store.job_move(make.move(job.job_id, JobAction.CANCEL))
         expected = {CancelRequest(claimed.run_id, CancelKind.CANCEL) for claimed in (begun, waiting)}
@@ -200,7 +198,7 @@ class MovesContract(StoreContract):
         await self.add(store, job)
         await store.job_move(make.move(job.job_id, JobAction.CANCEL))
         with pytest.raises(Conflict):
-            await store.job_move(make.move(job.job_id, action, Replan(recurring=True, next_due=make.now + HOUR)))
+            await store.job_move(make.move(job.job_id, action, make.plan(make.now + HOUR)))
         assert (await store.stats()).timers == 0
 
     @pytest.mark.parametrize("action", list(JobAction))
@@ -334,11 +332,11 @@ class CancelsContract(StoreContract):
         """The next holder of a run that was asked back in vain hears nothing of it."""
         executor, job = await self.born(store), make.recurring(make.now + 60.0)
         await self.add(store, job)
-        async with store.fires(61.0, 1) as batch:
+        async with self.near(store, 61.0, 1) as batch:
             [timer] = batch.timers
-            await batch.commit([make.fire(job.job_id, timer.due, None)])
+            await batch.commit([make.fire(job.job_id, timer.pending.due, None)])
         [claimed] = await self.claim(store, executor, ahead_seconds=65.0)
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE, NEVER))
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE))
         await self.shift(store, 61.0)
         await store.executor_beat(executor, 10.0)
         assert await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now)) == []

@@ -11,7 +11,7 @@ import pytest
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import JobAction, JobQuery, NewRun, Replan, Retention, RunQuery
+from tickwise.ports.store import JobAction, JobQuery, NewRun, Retention, RunQuery
 from tickwise.testing.contracts.base import DAY_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -67,7 +67,7 @@ class StatusContract(StoreContract):
         await self.finish(store, executor, outcome(claimed, RunState.FAILED))
         await self.shift(store, 5.0)
         retry = make.run(claimed.job_id, make.now + 5.0, trigger=Trigger.RETRY, origin=claimed.run_id)
-        await store.runs_add("default", claimed.job_id, retry)
+        await store.runs_add("default", claimed.job_id, [retry])
         assert (await self.job_row(store, claimed.job_id)).status is JobStatus.SCHEDULED
         [again] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(again))
@@ -78,9 +78,9 @@ class StatusContract(StoreContract):
         job, executor = make.recurring(make.now), await self.born(store)
         await self.add(store, job)
         for next_due, status in ((make.now + 1.0, JobStatus.SCHEDULED), (None, JobStatus.COMPLETED)):
-            async with store.fires(1.0, 1) as batch:
+            async with self.near(store, 1.0, 1) as batch:
                 [timer] = batch.timers
-                await batch.commit([make.fire(job.job_id, timer.due, next_due)])
+                await batch.commit([make.fire(job.job_id, timer.pending.due, next_due)])
             [claimed] = await self.claim_freed(store, executor)
             await self.finish(store, executor, outcome(claimed, RunState.FAILED))
             assert (await self.job_row(store, job.job_id)).status is status
@@ -101,7 +101,7 @@ class StatusContract(StoreContract):
         """The earlier of both is next."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        await store.runs_add("default", job.job_id, make.run(job.job_id, make.now + 60.0))
+        await store.runs_add("default", job.job_id, [make.run(job.job_id, make.now + 60.0)])
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(make.now + 60.0)
 
     async def test_every_attempt_is_on_record_while_the_run_goes_on(self, store: KeyedStore, make: Factory) -> None:
@@ -192,10 +192,10 @@ class ListingsContract(StoreContract):
         for action, name in ((JobAction.PAUSE, "paused"), (JobAction.CANCEL, "cancelled")):
             job = make.recurring(make.now + HOUR, name=name)
             await self.add(store, job)
-            await store.job_move(make.move(job.job_id, action, Replan(recurring=True, next_due=None)))
+            await store.job_move(make.move(job.job_id, action, make.plan()))
         snoozed = make.recurring(make.now + HOUR, name="snoozed")
         await self.add(store, snoozed, make.job(make.now + HOUR, name="timer"), make.job(make.now + 1.9, name="run"))
-        plan = Replan(recurring=True, next_due=make.now + HOUR)
+        plan = make.plan(make.now + HOUR)
         await store.job_move(make.move(snoozed.job_id, JobAction.PAUSE, plan, until=make.now + 60.0))
         statuses = {status: await self.found(store, status=status) for status in JobStatus}
         assert statuses == {
@@ -238,9 +238,9 @@ class ListingsContract(StoreContract):
         await self.add(store, job)
         ago = [-300.0, -240.0, -180.0, -120.0, 60.0]
         runs = [NewRun(run_id(job.job_id, make.now + due), make.now + due, Trigger.SCHEDULE) for due in ago]
-        async with store.fires(1.0, 1) as batch:
+        async with self.near(store, 1.0, 1) as batch:
             [timer] = batch.timers
-            assert await batch.commit([make.fire(job.job_id, timer.due, None, runs=runs)]) == 5
+            assert await batch.commit([make.fire(job.job_id, timer.pending.due, None, runs=runs)]) == 5
         claims = await self.claim_freed(store, executor)
         claims_by_run = {claimed.run_id: claimed for claimed in claims}
         assert len(claims) == 4
@@ -375,7 +375,7 @@ class UpkeepContract(StoreContract):
         held = await self.held(store, executor, make.job())
         waiting, snoozed = make.job(), make.recurring(make.now + HOUR)
         await self.add(store, far, waiting, snoozed)
-        await store.job_move(make.move(snoozed.job_id, JobAction.PAUSE, Replan(recurring=True, next_due=None)))
+        await store.job_move(make.move(snoozed.job_id, JobAction.PAUSE))
         for _ in range(3):
             await self.shift(store, 400 * DAY_SECONDS)
             await store.maintain(KEPT)
@@ -392,9 +392,9 @@ class UpkeepContract(StoreContract):
         """Finished or not: people made it by hand."""
         executor, job = await self.born(store), make.recurring(make.now)
         await self.add(store, job)
-        async with store.fires(1.0, 1) as batch:
+        async with self.near(store, 1.0, 1) as batch:
             [timer] = batch.timers
-            await batch.commit([make.fire(job.job_id, timer.due, None)])
+            await batch.commit([make.fire(job.job_id, timer.pending.due, None)])
         [claimed] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(claimed))
         await self.shift(store, 400 * DAY_SECONDS)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tickwise.domain.decision import NEVER, Hold, Pending
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
 from tickwise.ports.store import Fire, FireBatch, JobAction, NewRun
@@ -86,17 +87,17 @@ class TimersContract(StoreContract):
         job = make.recurring(due, definition='{"cron_expression": "* * * * *"}')
         await self.add(store, job, make.recurring(make.now + HOUR))
         await self.shift(store, 9.0)
-        async with store.fires(5.0, 100) as batch:
+        async with self.near(store, 5.0, 100) as batch:
             [timer] = batch.timers
             assert (timer.job_id, timer.namespace) == (job.job_id, "default")
-            assert (microseconds(timer.due), timer.definition) == (microseconds(due), job.definition)
+            assert (microseconds(timer.pending.due), timer.definition) == (microseconds(due), job.definition)
             assert abs(batch.now - await store.now()) < 5.0
 
     async def test_the_earliest_come_first_up_to_the_limit(self, store: KeyedStore, make: Factory) -> None:
         """A backlog is worked off in order."""
         await self.add(store, *(make.recurring(make.now + number) for number in (4, 1, 3, 0, 2)))
-        async with store.fires(10.0, 3) as batch:
-            dues = [microseconds(timer.due) for timer in batch.timers]
+        async with self.near(store, 10.0, 3) as batch:
+            dues = [microseconds(timer.pending.due) for timer in batch.timers]
         assert dues == [microseconds(make.now + number) for number in (0, 1, 2)]
 
     async def test_a_committed_fire_makes_its_run_and_moves_its_timer(self, store: KeyedStore, make: Factory) -> None:
@@ -116,7 +117,7 @@ class TimersContract(StoreContract):
         """A batch may be committed in part."""
         one, two = make.recurring(make.now), make.recurring(make.now)
         await self.add(store, one, two)
-        async with store.fires(1.0, 100) as batch:
+        async with self.near(store, 1.0, 100) as batch:
             assert len(batch.timers) == 2
             assert await batch.commit([self.decide(batch, one.job_id, make.now + HOUR)]) == 1
         assert await self.due_timers(store, 1.0) == 1
@@ -128,7 +129,7 @@ class TimersContract(StoreContract):
         await self.add(store, make.recurring(make.now))
 
         async def fail() -> None:
-            async with store.fires(1.0, 100) as batch:
+            async with self.near(store, 1.0, 100) as batch:
                 assert len(batch.timers) == 1
                 raise LookupError("the decision failed")
 
@@ -142,7 +143,7 @@ class TimersContract(StoreContract):
     ) -> None:
         """What one has taken, no other sees until it is left."""
         await self.add(store, *(make.recurring(make.now) for _ in range(10)))
-        async with store.fires(1.0, 6) as mine, other.fires(1.0, 100) as theirs:
+        async with self.near(store, 1.0, 6) as mine, self.near(other, 1.0, 100) as theirs:
             taken = [timer.job_id for timer in mine.timers]
             left = [timer.job_id for timer in theirs.timers]
             assert (len(taken), len(left)) == (6, 4)
@@ -159,7 +160,7 @@ class TimersContract(StoreContract):
         async def schedule(client: KeyedStore) -> int:
             made = 0
             for _ in range(12):
-                async with client.fires(1.0, 20) as batch:
+                async with self.near(client, 1.0, 20) as batch:
                     decisions = [self.decide(batch, timer.job_id, make.now + HOUR) for timer in batch.timers]
                     made += await batch.commit(decisions)
             return made
@@ -173,8 +174,8 @@ class TimersContract(StoreContract):
         """Catch-up and skips are the scheduler's business."""
         several, none = make.recurring(make.now), make.recurring(make.now)
         await self.add(store, several, none)
-        async with store.fires(1.0, 100) as batch:
-            due = {timer.job_id: timer.due for timer in batch.timers}
+        async with self.near(store, 1.0, 100) as batch:
+            due = {timer.job_id: timer.pending.due for timer in batch.timers}
             runs = [
                 NewRun(run_id(several.job_id, make.now - ago), make.now - ago, Trigger.SCHEDULE) for ago in (0, 60, 120)
             ]
@@ -187,7 +188,7 @@ class TimersContract(StoreContract):
         assert (stats.queued, stats.timers) == (3, 2)
 
     async def test_a_schedule_that_ends_has_no_timer_any_more(self, store: KeyedStore, make: Factory) -> None:
-        """`next_due` None: it never fires again."""
+        """`Fire.timer` None: it never fires again."""
         job = make.recurring(make.now)
         await self.add(store, job)
         assert await self.fire_all(store, None) == 1
@@ -203,12 +204,12 @@ class TimersContract(StoreContract):
         job = make.recurring(make.now)
         await self.add(store, job)
         run = NewRun(run_id(job.job_id, make.now + 1.0), make.now + 1.0, Trigger.SCHEDULE)
-        async with store.fires(1.0, 1) as batch:
+        async with self.near(store, 1.0, 1) as batch:
             [timer] = batch.timers
-            assert await batch.commit([make.fire(job.job_id, timer.due, make.now + 1.0, runs=[run])]) == 1
-        async with store.fires(2.0, 1) as batch:
+            assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 1.0, runs=[run])]) == 1
+        async with self.near(store, 2.0, 1) as batch:
             [timer] = batch.timers
-            assert await batch.commit([make.fire(job.job_id, timer.due, make.now + HOUR, runs=[run])]) == 0
+            assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + HOUR, runs=[run])]) == 0
         assert (await store.stats()).queued == 1
         assert await self.due_timers(store, 2.0) == 0
 
@@ -217,14 +218,14 @@ class TimersContract(StoreContract):
         job, executor = make.recurring(make.now), await self.born(store)
         await self.add(store, job)
         run = NewRun(run_id(job.job_id, make.now), make.now, Trigger.SCHEDULE)
-        async with store.fires(1.0, 1) as batch:
+        async with self.near(store, 1.0, 1) as batch:
             [timer] = batch.timers
-            await batch.commit([make.fire(job.job_id, timer.due, make.now + 1.0, runs=[run])])
+            await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 1.0, runs=[run])])
         [claimed] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(claimed))
-        async with store.fires(2.0, 1) as batch:
+        async with self.near(store, 2.0, 1) as batch:
             [timer] = batch.timers
-            assert await batch.commit([make.fire(job.job_id, timer.due, make.now + HOUR, runs=[run])]) == 0
+            assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + HOUR, runs=[run])]) == 0
         assert await self.run_state(store, run.run_id) is RunState.SUCCESS
         assert list(await self.claim_freed(store, executor)) == []
 
@@ -234,11 +235,11 @@ class TimersContract(StoreContract):
         """A second scheduler decides from what it saw before the first one's commit: the timer has moved on."""
         job = make.recurring(make.now)
         await self.add(store, job, make.recurring(make.now))
-        async with store.fires(1.0, 1) as batch:
+        async with self.near(store, 1.0, 1) as batch:
             seen = {timer.job_id: timer for timer in batch.timers}
         assert await self.fire_all(store, make.now + 1.5) == 2
-        async with store.fires(2.0, 100) as batch:
-            stale = [make.fire(job_id, timer.due, make.now + HOUR) for job_id, timer in seen.items()]
+        async with self.near(store, 2.0, 100) as batch:
+            stale = [make.fire(job_id, timer.pending.due, make.now + HOUR) for job_id, timer in seen.items()]
             assert await batch.commit(stale) == 0
         assert (await store.stats()).queued == 2
         assert await self.due_timers(store, 2.0) == 2
@@ -249,7 +250,7 @@ class TimersContract(StoreContract):
         """The timer was changed meanwhile: none of the runs are made, and the new plan stands."""
         job = make.recurring(make.now + 1.0)
         await self.add(store, job)
-        async with store.fires(2.0, 1) as batch:
+        async with self.near(store, 2.0, 1) as batch:
             assert await batch.commit([make.fire(job.job_id, make.now + 0.5, make.now + HOUR)]) == 0
         assert (await store.stats()).queued == 0
         assert await self.due_timers(store, 2.0) == 1
@@ -257,20 +258,24 @@ class TimersContract(StoreContract):
     async def test_a_pause_during_a_decision_leaves_nothing_to_run(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
-        """Whichever of the two is first, afterwards the job has no timer and no run that is not yet due."""
+        """Whichever of the two is first, afterwards its timer is held back and no run of it is to come."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
-        async with store.fires(61.0, 1) as batch:
+        async with self.near(store, 61.0, 1) as batch:
             [timer] = batch.timers
             pause = asyncio.create_task(other.job_move(make.move(job.job_id, JobAction.PAUSE)))
             await asyncio.wait([pause], timeout=0.05)
-            await batch.commit([make.fire(job.job_id, timer.due, make.now + HOUR)])
+            await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + HOUR)])
         row = await pause
         assert row.status is JobStatus.PAUSED
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.next_run_at) == (JobStatus.PAUSED, None)
-        assert await self.run_state(store, run_id(job.job_id, timer.due)) is None
-        assert (await store.stats()).timers == 0
+        assert row.timer is not None
+        assert (row.timer.hold, row.timer.due) == (Hold.PAUSED, NEVER)
+        # Made before the pause, it is on record as skipped; not made, it is the first that is held back.
+        assert await self.run_state(store, run_id(job.job_id, timer.pending.due)) in (RunState.SKIPPED, None)
+        assert (await store.stats()).queued == 0
+        assert await self.due_timers(store, 10 * HOUR) == 0
 
     async def test_an_edit_during_a_decision_reaches_the_run_that_is_just_being_made(
         self, store: KeyedStore, other: KeyedStore, make: Factory
@@ -279,7 +284,7 @@ class TimersContract(StoreContract):
         job = make.recurring(make.now + 1.0, definition='{"n":1}')
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
-        async with store.fires(2.0, 1) as batch:
+        async with self.near(store, 2.0, 1) as batch:
             edit = asyncio.create_task(other.job_change(make.change(row, definition='{"n":2}', lane=lane(9))))
             await asyncio.wait([edit], timeout=0.05)
             assert await batch.commit([self.decide(batch, job.job_id, make.now + HOUR)]) == 1
@@ -290,17 +295,18 @@ class TimersContract(StoreContract):
 
     # ------------------------------------------------------------------------------------------- shortcuts
 
-    def decide(self, batch: FireBatch, job_id: UUID, next_due: float | None) -> Fire:
+    def decide(self, batch: FireBatch, job_id: UUID, timer: float | None) -> Fire:
         """One run at the timer's due time, and when again."""
-        [due] = [timer.due for timer in batch.timers if timer.job_id == job_id]
-        return Fire(job_id, due, next_due, [NewRun(run_id(job_id, due), due, Trigger.SCHEDULE)])
+        [due] = [taken.pending.due for taken in batch.timers if taken.job_id == job_id]
+        goes = None if timer is None else Pending(timer)
+        return Fire(job_id, due, goes, [NewRun(run_id(job_id, due), due, Trigger.SCHEDULE)])
 
-    async def fire_all(self, store: KeyedStore, next_due: float | None) -> int:
+    async def fire_all(self, store: KeyedStore, timer: float | None) -> int:
         """Decide on all that is due within a second."""
-        async with store.fires(1.0, 100) as batch:
-            return await batch.commit([self.decide(batch, timer.job_id, next_due) for timer in batch.timers])
+        async with self.near(store, 1.0, 100) as batch:
+            return await batch.commit([self.decide(batch, taken.job_id, timer) for taken in batch.timers])
 
     async def due_timers(self, store: KeyedStore, horizon_seconds: float) -> int:
         """How many recurring jobs wait for a decision."""
-        async with store.fires(horizon_seconds, 100) as batch:
+        async with self.near(store, horizon_seconds, 100) as batch:
             return len(batch.timers)

@@ -75,7 +75,7 @@ class WallsContract(StoreContract):
         with pytest.raises(NotFound):
             await store.job_change(make.change(before, namespace="default", name="stolen"))
         with pytest.raises(NotFound):
-            await store.runs_add("default", theirs.job_id, make.run(theirs.job_id))
+            await store.runs_add("default", theirs.job_id, [make.run(theirs.job_id)])
         assert await self.job_row(store, theirs.job_id, "elsewhere") == before
 
     async def test_executors_serve_every_namespace(self, store: KeyedStore, make: Factory) -> None:
@@ -85,5 +85,5 @@ class WallsContract(StoreContract):
         claims = await self.claim(store, executor)
         assert sorted(claimed.namespace for claimed in claims) == ["default", "elsewhere"]
         await self.add(store, make.recurring(make.now, namespace="elsewhere"))
-        async with store.fires(1.0, 10) as batch:
+        async with self.near(store, 1.0, 10) as batch:
             assert [timer.namespace for timer in batch.timers] == ["elsewhere"]

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.decision import NEVER, Pending, Reason
 from tickwise.domain.errors import Conflict, VersionConflict
-from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import (
     Added,
@@ -26,6 +26,7 @@ from tickwise.ports.store import (
     StoredTask,
 )
 
+PAUSED = "the job was paused"
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
 
@@ -94,6 +95,7 @@ class Definitions(Duty):
             created_at=now,
             updated_at=now,
             recurring=new.recurring,
+            calendars=frozenset(new.calendars),
         )
         self._state.jobs[job.job_id] = job
         if job.key is not None:
@@ -101,13 +103,8 @@ class Definitions(Duty):
         for run in new.missed:
             self._state.make(job, run)
         if not new.never:
-            self._plan(job, now if new.due is None else new.due, new.run_id)
-
-    def _plan(self, job: JobRecord, due: float, run_id: UUID | None) -> None:
-        if job.recurring:
-            self._state.set_timer(job, due, None)
-        else:
-            self._state.plan_once(job, due, run_id)
+            pending = Pending(now if new.due is None else new.due)
+            self._state.plan(job, pending, run_id=new.run_id, zone_data=new.zone_data)
 
     # ------------------------------------------------------------------------------------------- looking up
 
@@ -148,6 +145,7 @@ class Definitions(Duty):
         job.name, job.schedule_type, job.task_kind = change.name, change.schedule_type, change.task_kind
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
+        job.calendars = frozenset(change.calendars)
         for run in job.runs.values():
             if not run.held:
                 run.lane = change.lane
@@ -175,25 +173,32 @@ class Definitions(Duty):
         if move.action is JobAction.CANCEL:
             self._cancel(job, move)
         elif move.action is JobAction.PAUSE:
-            self._stand(job, JobAction.PAUSE, move)
-            self._replan(job, move.replan)
-        elif job.standing is JobAction.PAUSE:
-            self._stand(job, None, replace(move, reason=None, until=None))
-            self._replan(job, move.replan)
+            self._pause(job, move)
+        elif self._state.is_paused(job):
+            self._resume(job, move.replan)
         return self._state.job_row(job)
 
-    def _stand(self, job: JobRecord, standing: JobAction | None, move: JobMove) -> None:
-        if standing is not JobAction.PAUSE:
-            job.paused_at = None
-        elif not self._state.is_paused(job):
-            job.paused_at = self._state.now()
-        job.standing, job.pause_reason, job.pause_until = standing, move.reason, move.until
+    def _pause(self, job: JobRecord, move: JobMove) -> None:
+        self._state.pause(job, reason=move.reason, until=move.until, by=move.by)
+        self._state.hold_timer(job, NEVER if move.until is None else move.until)
+        now = self._state.now()
+        for run in self._unstarted(job):
+            if run.due > now:
+                self._state.drop_unstarted(run, Reason.PAUSED, PAUSED)
+
+    def _resume(self, job: JobRecord, plan: Replan) -> None:
+        job.standing = job.paused_at = job.pause_reason = job.pause_until = job.paused_by = None
         job.updated_at = self._state.now()
+        if plan.timer is not None and job.timer is not None:
+            counted = plan.timer._replace(fired=job.timer.pending.fired, minute=None, in_minute=0)
+            plan = replace(plan, timer=counted)
+        self._replan(job, plan)
 
     def _cancel(self, job: JobRecord, move: JobMove) -> None:
         if job.standing is JobAction.CANCEL:
             return
-        self._stand(job, JobAction.CANCEL, move)
+        job.standing, job.paused_at = JobAction.CANCEL, None
+        job.updated_at = self._state.now()
         if job.key is not None:
             del self._state.job_keys[job.namespace, job.key]
             job.key = None
@@ -207,29 +212,29 @@ class Definitions(Duty):
 
     def _replan(self, job: JobRecord, plan: Replan) -> None:
         """The new plan in place of the old one, as `Replan` says."""
+        state, now = self._state, self._state.now()
         job.recurring = plan.recurring
-        self._state.drop_timer(job)
+        state.drop_timer(job)
+        kept = {microseconds(due) for due in plan.keep_dues}
         for run in self._unstarted(job):
-            stays = run.due in plan.keep_dues
+            if run.nominal <= now:
+                continue
+            stays = microseconds(run.nominal) in kept
             if not run.held:
                 if not stays:
-                    self._state.forget(run)
-            elif not run.cancelling:
-                run.request = None if stays else StopRequest(CancelKind.REVOKE)
+                    state.forget(run)
+            elif run.request is None or run.request.skipped is not Reason.REQUESTED:
+                run.request = run.request if run.cancelling else None if stays else StopRequest(CancelKind.REVOKE)
         for missed in plan.missed:
-            self._state.make(job, missed)
-        if plan.next_due is not None:
-            self._plan(job, plan.next_due, plan.run_id)
+            state.make(job, missed)
+        for skip in plan.skips:
+            state.skip(job, skip)
+        if plan.timer is not None:
+            state.plan(job, plan.timer, run_id=plan.run_id, zone_data=plan.zone_data)
 
     def _unstarted(self, job: JobRecord) -> list[RunRecord]:
-        """Its runs of the schedule that are not due yet and have no recorded start."""
-        now = self._state.now()
-        waiting = (RunState.QUEUED, RunState.DISPATCHED)
-        return [
-            run
-            for run in job.runs.values()
-            if run.trigger == Trigger.SCHEDULE and run.due > now and run.state in waiting
-        ]
+        """Its runs of the schedule that have not begun."""
+        return [run for run in job.runs.values() if run.trigger == Trigger.SCHEDULE and not run.begun]
 
     # ------------------------------------------------------------------------------------------- tasks, receipts
 
@@ -260,10 +265,17 @@ class Definitions(Duty):
         return None
 
 
+def microseconds(instant: float) -> int:
+    """An instant as it is compared with others."""
+    return round(instant * 1_000_000)
+
+
 def says(job: JobRecord, change: JobChange) -> bool:
     """Whether a job is as a change would have it: the change is a repeat."""
     fields = ("name", "key", "schedule_type", "task_kind", "definition", "lane", "owner")
-    return job.labels == dict(change.labels) and all(getattr(job, name) == getattr(change, name) for name in fields)
+    if job.labels != dict(change.labels) or job.calendars != frozenset(change.calendars):
+        return False
+    return all(getattr(job, name) == getattr(change, name) for name in fields)
 
 
 def matches(row: JobRow, query: JobQuery) -> bool:

@@ -9,8 +9,10 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, StopRequest, TimeQueue
 from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
+from tickwise.domain.decision import Overlap, Reason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
@@ -46,31 +48,71 @@ class Dispatch(Duty):
     # ------------------------------------------------------------------------------------------- by request
 
     async def runs_add(
-        self, namespace: str, job_id: UUID, run: NewRun, *, receipt: Receipt | None = None
+        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
     ) -> bool | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         job = self._state.job(namespace, job_id)
         if job.standing is JobAction.CANCEL:
             return False
-        self._state.make(job, run._replace(due=max(run.due, self._state.now())))
+        for run in runs:
+            self._state.make(job, run._replace(due=max(run.due, self._state.now())))
         self._state.keep(receipt)
         return True
 
-    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+    def _find(self, namespace: str, run_id: UUID) -> RunRecord | RunState:
+        """A living run, or the final state of one that has ended. Raises `NotFound`."""
         ended = self._state.ended.get(run_id)
         if ended is not None and ended.row.namespace == namespace:
             return ended.row.state
         run = self._state.runs.get(run_id)
         if run is None or run.job.namespace != namespace:
             raise NotFound(f"there is no run {run_id}")
-        request = StopRequest(CancelKind.CANCEL, f"cancelled by {principal}")
-        if run.held:
-            if not run.cancelling:
-                run.request = request
+        return run
+
+    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+        run = self._find(namespace, run_id)
+        if isinstance(run, RunState):
+            return run
+        if run.begun:
             return run.state
-        self._state.cancel(run, request, began=False)
-        return RunState.CANCELLED
+        self._state.drop_unstarted(run, Reason.REQUESTED, error)
+        return run.state if run.held else RunState.SKIPPED
+
+    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+        run = self._find(namespace, run_id)
+        if isinstance(run, RunState) or run.held or run.begun or run.blocked:
+            return False
+        run.due = run.ready = due
+        self._state.place(run)
+        self._state.unblock(run.job)
+        return True
+
+    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+        run = self._find(namespace, run_id)
+        return run if isinstance(run, RunState) else self._stop(run, principal)
+
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
+        job = self._state.jobs.get(job_id)
+        if job is None or job.namespace != namespace:
+            return 0
+        runs = [run for run in job.runs.values() if run.origin == origin]
+        for run in runs:
+            self._stop(run, principal)
+        return len(runs)
+
+    def _stop(self, run: RunRecord, principal: str) -> RunState:
+        """End a free run at once, ask the holder of a held one; the state that it is in then."""
+        request = StopRequest(CancelKind.CANCEL, f"cancelled by {principal}")
+        if not run.held:
+            self._state.cancel(run, request, began=False)
+            return RunState.CANCELLED
+        if not run.cancelling:
+            run.request = request
+        return run.state
+
+    async def runs_unblock(self) -> int:
+        return sum(self._state.unblock(job) for job in self._state.jobs.values() if job.runs)
 
     # ------------------------------------------------------------------------------------------- claims
 
@@ -135,7 +177,7 @@ class Dispatch(Duty):
             check_instants(began.run_id, began.started)
         for began in starts:
             run = self._held(executor, began.run_id, began.token)
-            if run is None:
+            if run is None or (run.overlap is not Overlap.ALLOW and not settle(self._state, run)):
                 refused.append(began.run_id)
             elif run.state is RunState.DISPATCHED:
                 run.state = move(run.state, RunEvent.STARTED)
@@ -202,8 +244,8 @@ class Dispatch(Duty):
     async def stats(self) -> StoreStats:
         now = self._state.now()
         states = Counter(run.state for run in self._state.runs.values())
-        ready = [run.ready for run in self._state.runs.values() if not run.held]
-        dues = [timer.due for timer in self._state.timers()]
+        ready = [run.ready for run in self._state.runs.values() if not run.held and not run.blocked]
+        dues = [timer.pending.due for timer in self._state.timers()]
         return StoreStats(
             queued=states[RunState.QUEUED],
             held=states[RunState.DISPATCHED] + states[RunState.RUNNING],
@@ -255,8 +297,9 @@ def claimed(run: RunRecord, now: float) -> Claimed:
         attempt=run.attempt,
         failures=run.failures,
         crashes=run.crashes,
-        guarded=run.guarded,
+        guarded=run.guarded or run.overlap is not Overlap.ALLOW,
         due=run.due,
+        nominal=run.nominal,
         ready=run.ready,
         trigger=run.trigger,
         spec=run.job.definition if run.definition is None else run.definition,

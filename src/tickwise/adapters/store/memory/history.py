@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
-from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
+from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS, executor_row
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord
 from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import NewKey
-from tickwise.ports.store import AttemptRow, Maintained, Retention, RunQuery, RunRow
+from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, Maintained, Retention, RunQuery, RunRow
+
+INCIDENTS_MOST = 100
+EXECUTORS_MOST = 1_000
 
 
 class History(Duty):
@@ -45,7 +48,7 @@ class History(Duty):
             if len(found) >= query.limit:
                 break
             row = self._row(run_id)
-            if row is not None and (query.before is None or run_id < query.before) and matches(row, query):
+            if row is not None and matches(row, query):
                 found.append(row)
         return found
 
@@ -55,6 +58,21 @@ class History(Duty):
         job = self._state.jobs.get(query.job_id)
         return set() if job is None else {*job.runs, *job.ended}
 
+    async def incident_add(self, incident: Incident) -> None:
+        self._state.incidents.setdefault((incident.kind, incident.begin, incident.who), incident)
+
+    async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
+        found = [each for each in self._state.incidents.values() if each.begin <= until and each.end >= since]
+        return sorted(found, key=lambda incident: (incident.begin, incident.kind, incident.who))[:INCIDENTS_MOST]
+
+    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
+        found = [
+            executor_row(executor)
+            for executor in self._state.executors.values()
+            if executor.born_at <= until and (executor.gone_at is None or executor.gone_at >= since)
+        ]
+        return sorted(found, key=lambda executor: -executor.executor)[:EXECUTORS_MOST]
+
     async def maintain(self, retention: Retention) -> Maintained:
         now = self._state.now()
         dropped = self._drop_runs(now - retention.runs_seconds, now - retention.failed_seconds)
@@ -62,10 +80,17 @@ class History(Duty):
         expired = [name for name, receipt in self._state.receipts.items() if receipt.expires_at <= now]
         for name in expired:
             del self._state.receipts[name]
-        for executor in list(self._state.executors.values()):
-            if executor.gone_at is not None and executor.gone_at <= now - GONE_LISTED_SECONDS:
-                del self._state.executors[executor.number]
+        self._drop_past(now - max(retention.runs_seconds, GONE_LISTED_SECONDS))
         return Maintained(dropped=[str(gone) for gone in dropped], receipts=len(expired))
+
+    def _drop_past(self, since: float) -> None:
+        """Executors and incidents of which no run tells any more."""
+        for executor in list(self._state.executors.values()):
+            if executor.gone_at is not None and executor.gone_at < since:
+                del self._state.executors[executor.number]
+        for name, incident in list(self._state.incidents.items()):
+            if incident.end < since:
+                del self._state.incidents[name]
 
     def _drop_runs(self, since: float, failed_since: float) -> list[UUID]:
         """Ended runs that are past their time; the failed have a longer one."""
@@ -117,5 +142,9 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         row.namespace == query.namespace
         and (query.job_id is None or row.job_id == query.job_id)
         and (not query.states or row.state in query.states)
+        and (not query.triggers or row.trigger in query.triggers)
+        and (query.origin is None or row.origin == query.origin)
+        and (query.before is None or row.run_id < query.before)
+        and (query.after is None or row.run_id > query.after)
         and in_window(row.due_at, query.due_after, query.due_before)
     )

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+from tickwise.domain.decision import NEVER, Overlap, Pending, Reason
 from tickwise.domain.lifecycle import HELD, RunState
-from tickwise.domain.model import Lane, Principal
+from tickwise.domain.model import Lane, Principal, Trigger
 from tickwise.ports.store import AttemptRow, CancelKind, JobAction, NewExecutor, RunRow
 
 
@@ -54,12 +55,18 @@ class TimeQueue(Generic[P]):
 
 @dataclass(slots=True, kw_only=True)
 class TimerRecord(Placed):
-    """When a job fires next. Never changed, only replaced, so that a scheduler sees by identity whether it was."""
+    """Where a schedule stands. Never changed, only replaced, so that a scheduler sees by identity whether it was."""
 
     job: JobRecord
-    due: float
+    pending: Pending
     run_id: UUID | None
-    """The name of that fire, for a one-time job."""
+    """The name of the fire of a one-time job that needs no decision."""
+    zone_data: str | None
+
+    @property
+    def comes(self) -> bool:
+        """Whether it will ever be due by itself."""
+        return self.pending.due != NEVER
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +94,8 @@ class JobRecord:
     paused_at: float | None = None
     pause_reason: str | None = None
     pause_until: float | None = None
+    paused_by: str | None = None
+    calendars: frozenset[str] = frozenset()
     timer: TimerRecord | None = None
     runs: dict[UUID, RunRecord] = field(default_factory=dict)
     ended: dict[UUID, EndedRun] = field(default_factory=dict)
@@ -97,6 +106,8 @@ class StopRequest(NamedTuple):
 
     kind: CancelKind
     error: str | None = None
+    skipped: Reason | None = None
+    """With REVOKE: the record that it leaves; None: nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,8 +118,11 @@ class RunRecord(Placed):
     job: JobRecord
     trigger: int
     due: float
+    nominal: float
     queued: float
     ready: float
+    overlap: Overlap
+    """The policy that is still open; ALLOW: it may start, whatever else goes on."""
     lane: Lane
     definition: str | None
     origin: UUID | None
@@ -117,6 +131,8 @@ class RunRecord(Placed):
     failures: int = 0
     crashes: int = 0
     guarded: bool = False
+    blocked: bool = False
+    """It waits for an earlier run of its job."""
     executor: int | None = None
     token: int = 0
     dispatched: float | None = None
@@ -129,6 +145,21 @@ class RunRecord(Placed):
     def held(self) -> bool:
         """Whether an executor has it."""
         return self.state in HELD
+
+    @property
+    def begun(self) -> bool:
+        """Whether the start of an attempt is on record."""
+        return self.state is RunState.RUNNING or bool(self.attempts)
+
+    @property
+    def place_in_line(self) -> tuple[float, UUID]:
+        """Earlier runs of a job have the smaller one."""
+        return self.due, self.run_id
+
+    @property
+    def in_backfill(self) -> bool:
+        """Whether it looks at runs of a backfill alone, and is looked at by them alone."""
+        return self.trigger == Trigger.BACKFILL
 
     @property
     def cancelling(self) -> bool:

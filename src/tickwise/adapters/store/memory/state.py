@@ -24,6 +24,7 @@ from tickwise.adapters.store.memory.records import (
     TimeQueue,
     TimerRecord,
 )
+from tickwise.domain.decision import Hold, Overlap, Pending, Reason
 from tickwise.domain.errors import Bug, Conflict, NotFound
 from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
@@ -31,11 +32,16 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     LANES_MOST,
     AttemptRow,
+    CancelKind,
+    Incident,
     JobAction,
     JobRow,
     NewRun,
+    NewSkip,
     Receipt,
     Replay,
+    RuleKind,
+    RuleRow,
     RunRow,
     StoredTask,
 )
@@ -65,7 +71,8 @@ class State:
         self.jobs: dict[UUID, JobRecord] = {}
         self.job_keys: dict[tuple[str, str], JobRecord] = {}
         self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
-        self.recurring: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
+        """Timers of jobs that need no decision."""
+        self.decided: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         self.runs: dict[UUID, RunRecord] = {}
         self.ended: dict[UUID, EndedRun] = {}
         self.known: set[Lane] = set()
@@ -80,6 +87,12 @@ class State:
         """How often each executor has claimed, by the queues and labels that it claimed with."""
         self.taken: set[int] = set()
         """The timers that some scheduler has for a decision, by identity."""
+        self.rules: dict[tuple[str, RuleKind, str], RuleRow] = {}
+        self.rules_version = 0
+        self.minute = 0
+        self.fires_in_minute: Counter[str] = Counter()
+        """Of namespaces, in the minute that `minute` numbers."""
+        self.incidents: dict[tuple[str, float, str], Incident] = {}
         self.api_keys: dict[bytes, KeyRecord] = {}
 
     def now(self) -> float:
@@ -124,11 +137,13 @@ class State:
 
     # ------------------------------------------------------------------------------------------- timers
 
-    def set_timer(self, job: JobRecord, due: float, run_id: UUID | None) -> None:
-        """The job's next fire, in place of the one before."""
+    def set_timer(
+        self, job: JobRecord, pending: Pending, *, run_id: UUID | None = None, zone_data: str | None = None
+    ) -> None:
+        """Where the job's schedule stands, in place of what stood before."""
         self.drop_timer(job)
-        job.timer = TimerRecord(job=job, due=due, run_id=run_id)
-        self.queue_of(job.timer).push(due, job.timer)
+        job.timer = TimerRecord(job=job, pending=pending, run_id=run_id, zone_data=zone_data)
+        self.queue_of(job.timer).push(pending.due, job.timer)
 
     def drop_timer(self, job: JobRecord) -> None:
         if job.timer is not None:
@@ -136,16 +151,22 @@ class State:
             job.timer = None
 
     def queue_of(self, timer: TimerRecord) -> TimeQueue[TimerRecord]:
-        return self.recurring if timer.run_id is None else self.one_time
+        return self.decided if timer.run_id is None else self.one_time
 
-    def plan_once(self, job: JobRecord, due: float, run_id: UUID | None) -> None:
-        """The fire of a one-time job: a run at once if it is near, else a timer."""
-        if run_id is None:
-            raise Bug(f"the fire of the one-time job {job.job_id} has no name")
-        if due <= self.now() + self.near_seconds:
-            self.make(job, NewRun(run_id, due, Trigger.SCHEDULE))
+    def plan(self, job: JobRecord, pending: Pending, *, run_id: UUID | None, zone_data: str | None) -> None:
+        """What a job will do. A fire that needs no decision is a run at once if it is near; all else is a timer."""
+        if run_id is not None and pending.hold is None and pending.due <= self.now() + self.near_seconds:
+            self.drop_timer(job)
+            self.make(job, NewRun(run_id, pending.due, Trigger.SCHEDULE))
         else:
-            self.set_timer(job, due, run_id)
+            self.set_timer(job, pending, run_id=run_id if pending.hold is None else None, zone_data=zone_data)
+
+    def hold_timer(self, job: JobRecord, until: float) -> None:
+        """Hold back a job's timer, if it has one, from where it stands."""
+        if (timer := job.timer) is not None:
+            since = timer.pending.due if timer.pending.hold is None else timer.pending.since
+            held = timer.pending._replace(due=until, since=since, hold=Hold.PAUSED)
+            self.set_timer(job, held, zone_data=timer.zone_data)
 
     def timers(self) -> list[TimerRecord]:
         return [job.timer for job in self.jobs.values() if job.timer is not None]
@@ -161,18 +182,50 @@ class State:
             job=job,
             trigger=new.trigger,
             due=new.due,
+            nominal=new.due if new.nominal is None else new.nominal,
             queued=self.now(),
             ready=new.due,
+            overlap=new.overlap,
             lane=job.lane,
             definition=new.definition,
             origin=new.origin,
         )
+        if not any(each.in_backfill == run.in_backfill for each in job.runs.values()):
+            run.overlap = Overlap.ALLOW
         self.runs[run.run_id] = job.runs[run.run_id] = run
         self.place(run)
         return True
 
+    def skip(self, job: JobRecord, new: NewSkip) -> None:
+        """Put occurrences that do not run on record, unless one of that name exists or has ended."""
+        if new.run_id in self.runs or new.run_id in self.ended:
+            return
+        run = RunRecord(
+            run_id=new.run_id,
+            job=job,
+            trigger=new.trigger,
+            due=new.nominal,
+            nominal=new.nominal,
+            queued=self.now(),
+            ready=new.nominal,
+            overlap=Overlap.ALLOW,
+            lane=job.lane,
+            definition=None,
+            origin=None,
+        )
+        report = Report(ended=self.now(), reason=new.reason, error=new.error)
+        row = replace(
+            self.ended_row(run, RunState.SKIPPED, report),
+            occurrences=new.occurrences,
+            until=new.until if new.occurrences > 1 else None,
+        )
+        self.ended[run.run_id] = job.ended[run.run_id] = EndedRun(row, 0, (), reported=False)
+
     def place(self, run: RunRecord) -> None:
-        """Let a free run wait in its lane."""
+        """Let a free run wait in its lane, unless it waits for another run."""
+        if run.blocked:
+            run.place = 0
+            return
         self.lanes.setdefault(run.lane, TimeQueue(self.tickets)).push(run.ready, run)
 
     def hold(self, run: RunRecord, executor: ExecutorRecord) -> None:
@@ -199,12 +252,31 @@ class State:
             self.cancel(run, request, began=began)
             return False
         if request is not None and not began:
-            self.forget(run)
+            self._revoke(run, request)
             return False
         self._unhold(run)
         run.state, run.ready = state, ready
         self.place(run)
         return True
+
+    def _revoke(self, run: RunRecord, request: StopRequest) -> None:
+        """What was asked back is back, and had not begun."""
+        if request.skipped is None:
+            self.forget(run)
+        else:
+            self.end_skipped(run, request.skipped, request.error)
+
+    def end_skipped(self, run: RunRecord, reason: Reason, error: str | None) -> None:
+        """The store itself ends what did not begin: a free run, or one whose holder has not begun it."""
+        self._unhold(run)
+        self.end(run, RunEvent.SKIPPED, Report(ended=self.now(), reason=reason, error=error))
+
+    def drop_unstarted(self, run: RunRecord, reason: Reason, error: str) -> None:
+        """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back."""
+        if not run.held:
+            self.end_skipped(run, reason, error)
+        elif not run.cancelling:
+            run.request = StopRequest(CancelKind.REVOKE, error, reason)
 
     def cancel(self, run: RunRecord, request: StopRequest, *, began: bool) -> None:
         """The store itself ends a run by request. Of an attempt that never began, nothing is said."""
@@ -229,6 +301,26 @@ class State:
         self._unhold(run)
         run.place = 0
         del self.runs[run.run_id], run.job.runs[run.run_id]
+        self.unblock(run.job)
+
+    # ------------------------------------------------------------------------------------------- waiting for others
+
+    def earlier(self, run: RunRecord) -> list[RunRecord]:
+        """The unfinished runs of its job that come before it."""
+        return [
+            each
+            for each in run.job.runs.values()
+            if each.in_backfill == run.in_backfill and each.place_in_line < run.place_in_line
+        ]
+
+    def unblock(self, job: JobRecord) -> int:
+        """Make claimable what waits for a run that is no longer there; how many."""
+        ready = [run for run in job.runs.values() if run.blocked and not self.earlier(run)]
+        for run in ready:
+            run.blocked = False
+            run.ready = max(run.due, self.now())
+            self.place(run)
+        return len(ready)
 
     def _unhold(self, run: RunRecord) -> None:
         if run.executor is not None:
@@ -250,7 +342,7 @@ class State:
             dispatched_at=run.dispatched,
             started_at=run.started,
             ended_at=None,
-            ready_at=run.ready,
+            ready_at=None if run.blocked else run.ready,
             attempt=run.attempt,
             failures=run.failures,
             crashes=run.crashes,
@@ -260,6 +352,8 @@ class State:
             result=None,
             origin=run.origin,
             definition=run.definition,
+            nominal_at=run.nominal,
+            blocked=run.blocked,
         )
 
     def ended_row(self, run: RunRecord, state: RunState, report: Report) -> RunRow:
@@ -270,6 +364,7 @@ class State:
             started_at=report.started,
             ended_at=report.ended,
             ready_at=None,
+            blocked=False,
             reason=report.reason,
             error=report.error,
             result=report.result,
@@ -297,8 +392,17 @@ class State:
             paused_at=job.paused_at if paused else None,
             pause_reason=job.pause_reason if paused else None,
             pause_until=job.pause_until if paused else None,
+            paused_by=job.paused_by if paused else None,
             next_run_at=self.next_run_at(job),
+            timer=None if job.timer is None else job.timer.pending,
         )
+
+    def pause(self, job: JobRecord, *, reason: str | None, until: float | None, by: str | None) -> None:
+        """The job is PAUSED. What is paused already is so since the first time."""
+        if not self.is_paused(job):
+            job.paused_at = self.now()
+        job.standing, job.pause_reason, job.pause_until, job.paused_by = JobAction.PAUSE, reason, until, by
+        job.updated_at = self.now()
 
     def is_paused(self, job: JobRecord) -> bool:
         """Whether a pause holds now; one with an end is over by itself."""
@@ -310,7 +414,7 @@ class State:
             return JobStatus.CANCELLED
         if self.is_paused(job):
             return JobStatus.PAUSED
-        if job.timer is not None or job.runs:
+        if (job.timer is not None and job.timer.comes) or job.runs:
             return JobStatus.SCHEDULED
         newest = max(job.ended, default=None)
         if newest is not None and not job.recurring and job.ended[newest].row.state is RunState.FAILED:
@@ -320,8 +424,8 @@ class State:
     def next_run_at(self, job: JobRecord) -> float | None:
         now = self.now()
         coming = [run.due for run in job.runs.values() if is_coming(run, now)]
-        if job.timer is not None:
-            coming.append(job.timer.due)
+        if job.timer is not None and job.timer.comes:
+            coming.append(job.timer.pending.due)
         return min(coming, default=None)
 
 

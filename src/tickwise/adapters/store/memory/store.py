@@ -6,6 +6,7 @@ from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.dispatch import Dispatch
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.history import ApiKeys, History
+from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import Timers
 from tickwise.ports.clock import Clock
@@ -13,7 +14,7 @@ from tickwise.ports.clock import Clock
 NEAR_SECONDS = 2.0
 
 
-class MemoryStore(Definitions, Timers, Dispatch, Executors, History, ApiKeys):
+class MemoryStore(Definitions, Timers, Dispatch, Executors, History, Rules, ApiKeys):
     """The ports `Store` and `Keys`. Its clock is the store's clock; what it holds lives as long as the object."""
 
     def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS) -> None:

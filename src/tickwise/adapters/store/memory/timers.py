@@ -1,15 +1,22 @@
-"""Fires: near one-time jobs become runs, recurring ones are handed to one scheduler at a time for a decision."""
+"""Fires: near one-time jobs become runs, all others are handed to one scheduler at a time for a decision."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from heapq import nsmallest
+from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import TimeQueue, TimerRecord
 from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Fire, FireBatch, NewRun, Timer
+from tickwise.ports.store import Fire, FireBatch, FireRequest, JobAction, NewRun, OccurrenceMove, Timer
+
+MINUTE_SECONDS: Final = 60
+FUSE: Final = "fuse"
+"""Who pauses a job whose schedule makes too many runs."""
 
 
 class Batch:
@@ -19,9 +26,15 @@ class Batch:
         self._state = state
         self._taken: dict[UUID, TimerRecord] = {timer.job.job_id: timer for timer in taken}
         self.now = state.now()
+        self.rules_version = state.rules_version
         self.timers = [
             Timer(
-                job_id=timer.job.job_id, namespace=timer.job.namespace, due=timer.due, definition=timer.job.definition
+                job_id=timer.job.job_id,
+                namespace=timer.job.namespace,
+                pending=timer.pending,
+                definition=timer.job.definition,
+                labels=dict(timer.job.labels),
+                run_id=timer.run_id,
             )
             for timer in taken
         ]
@@ -31,13 +44,19 @@ class Batch:
 
     def _commit(self, fire: Fire) -> int:
         timer = self._taken.get(fire.job_id)
-        if timer is None or timer.job.timer is not timer or timer.due != fire.due:
+        if timer is None or timer.job.timer is not timer or timer.pending.due != fire.due:
             return 0
-        if fire.next_due is None:
-            self._state.drop_timer(timer.job)
+        job = timer.job
+        if fire.timer is None:
+            self._state.drop_timer(job)
         else:
-            self._state.set_timer(timer.job, fire.next_due, None)
-        return sum(self._state.make(timer.job, run) for run in fire.runs)
+            self._state.set_timer(job, fire.timer, zone_data=fire.zone_data)
+        made = sum(self._state.make(job, run) for run in fire.runs)
+        for skip in fire.skips:
+            self._state.skip(job, skip)
+        if fire.park is not None:
+            self._state.pause(job, reason=fire.park, until=None, by=FUSE)
+        return made
 
 
 class Timers(Duty):
@@ -48,18 +67,12 @@ class Timers(Duty):
         for timer in fired:
             self._state.drop_timer(timer.job)
             if timer.run_id is not None:
-                self._state.make(timer.job, NewRun(timer.run_id, timer.due, Trigger.SCHEDULE))
+                self._state.make(timer.job, NewRun(timer.run_id, timer.pending.due, Trigger.SCHEDULE))
         return len(fired)
 
     @asynccontextmanager
-    async def fires(self, horizon_seconds: float, limit: int) -> AsyncIterator[FireBatch]:
-        found: list[TimerRecord] = []
-        passed: list[TimerRecord] = []
-        for timer in self._near(self._state.recurring, horizon_seconds, limit + len(self._state.taken)):
-            taken_or_over = id(timer) in self._state.taken or len(found) >= limit
-            (passed if taken_or_over else found).append(timer)
-        for timer in [*found, *passed]:
-            self._state.recurring.push(timer.due, timer)
+    async def fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
+        found = self._due(request) if request.other_zone_data_than is None else self._outdated(request)
         # The batch keeps its timers alive, so that no other object can get one of these identities meanwhile.
         mine = {id(timer) for timer in found}
         self._state.taken |= mine
@@ -67,6 +80,37 @@ class Timers(Duty):
             yield Batch(self._state, found)
         finally:
             self._state.taken -= mine
+
+    def _due(self, request: FireRequest) -> list[TimerRecord]:
+        """Due within the horizon and taken by nobody, the earliest first."""
+        state = self._state
+        queues = [state.decided, state.one_time] if request.once else [state.decided]
+        seen: list[TimerRecord] = []
+        for queue in queues:
+            near = list(self._near(queue, request.horizon_seconds, request.limit + len(state.taken)))
+            for timer in near:
+                queue.push(timer.pending.due, timer)
+            seen += near
+        return self._earliest((timer for timer in seen if id(timer) not in state.taken), request.limit)
+
+    def _outdated(self, request: FireRequest) -> list[TimerRecord]:
+        """Due after the horizon, and computed with other zone data."""
+        until = self._state.now() + request.horizon_seconds
+        return self._earliest(
+            (
+                timer
+                for timer in self._state.timers()
+                if timer.zone_data not in (None, request.other_zone_data_than)
+                and timer.pending.hold is None
+                and timer.pending.due > until
+                and (request.once or timer.run_id is None)
+                and id(timer) not in self._state.taken
+            ),
+            request.limit,
+        )
+
+    def _earliest(self, timers: Iterator[TimerRecord], limit: int) -> list[TimerRecord]:
+        return nsmallest(limit, timers, key=lambda timer: timer.pending.due)
 
     def _near(self, queue: TimeQueue[TimerRecord], horizon_seconds: float, limit: int) -> Iterator[TimerRecord]:
         """Take out the earliest that are due within the horizon."""
@@ -76,3 +120,36 @@ class Timers(Duty):
             if head is None or head[0] > until:
                 return
             yield queue.pop()
+
+    async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        state = self._state
+        minute = int(state.now() // MINUTE_SECONDS)
+        if minute != state.minute:
+            state.minute = minute
+            state.fires_in_minute.clear()
+        state.fires_in_minute.update(counts)
+        return {namespace: state.fires_in_minute[namespace] for namespace in counts}
+
+    async def occurrence_move(self, move: OccurrenceMove) -> None:
+        state = self._state
+        job = state.job(move.namespace, move.job_id)
+        if job.standing is JobAction.CANCEL:
+            raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
+        stands = None if job.timer is None else job.timer.pending
+        if stands != move.expected:
+            if self._is_repeat(move, is_there=stands == move.timer):
+                return
+            raise VersionConflict("the schedule has moved on; read the job again, then decide")
+        if move.timer is None:
+            state.drop_timer(job)
+        else:
+            state.set_timer(job, move.timer, zone_data=move.zone_data)
+        if move.run is not None:
+            state.make(job, move.run)
+        if move.skip is not None:
+            state.skip(job, move.skip)
+
+    def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
+        """Whether all that a move would do is done."""
+        made = [each.run_id for each in (move.run, move.skip) if each is not None]
+        return is_there and all(run_id in self._state.runs or run_id in self._state.ended for run_id in made)

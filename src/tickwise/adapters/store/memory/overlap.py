@@ -1,0 +1,45 @@
+"""What becomes of a run that is about to start while earlier runs of its job are unfinished."""
+
+from __future__ import annotations
+
+from tickwise.adapters.store.memory.records import RunRecord, StopRequest
+from tickwise.adapters.store.memory.state import State
+from tickwise.domain.decision import Overlap, Reason
+from tickwise.domain.lifecycle import RunEvent
+from tickwise.ports.store import CancelKind
+
+REPLACED = "a later run of the job took its place"
+
+
+def settle(state: State, run: RunRecord) -> bool:
+    """Carry out the policy of a held run that has not begun. Returns whether it may start; else nobody holds it."""
+    earlier = state.earlier(run)
+    if run.overlap is Overlap.CANCEL_RUNNING:
+        earlier = [each for each in earlier if not _ended(state, each)]
+    if not earlier:
+        run.overlap = Overlap.ALLOW
+        return True
+    if run.overlap is Overlap.SKIP or (run.overlap is Overlap.QUEUE_ONE and len(earlier) > 1):
+        run.attempt -= 1
+        state.end_skipped(run, Reason.OVERLAP, f"{_count(len(earlier))} of the job had not ended")
+    else:
+        run.blocked = True
+        state.let_go(run, RunEvent.RELEASED, run.due)
+    return False
+
+
+def _ended(state: State, run: RunRecord) -> bool:
+    """Stop a run in favour of a later one: asked of its holder, or at once if it has none."""
+    if run.held:
+        if not run.cancelling:
+            run.request = StopRequest(CancelKind.CANCEL, REPLACED)
+        return False
+    if run.begun:
+        state.cancel(run, StopRequest(CancelKind.CANCEL, REPLACED), began=False)
+    else:
+        state.end_skipped(run, Reason.OVERLAP, REPLACED)
+    return True
+
+
+def _count(runs: int) -> str:
+    return "an earlier run" if runs == 1 else f"{runs} earlier runs"

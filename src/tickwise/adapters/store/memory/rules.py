@@ -1,0 +1,75 @@
+"""Calendars and maintenance windows: kept as they were said, and what a change of them wakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.decision import Hold
+from tickwise.domain.errors import Conflict, NotFound, VersionConflict
+from tickwise.ports.store import RULES_MOST, JobAction, RuleKind, RuleRow
+
+
+class Rules(Duty):
+    """The port `Rules` over a `State`."""
+
+    async def rule_put(self, rule: RuleRow, expected_version: int | None = None) -> RuleRow:
+        rules = self._state.rules
+        name = (rule.namespace, rule.kind, rule.name)
+        stored = rules.get(name)
+        version = 0 if stored is None else stored.version
+        if stored is not None and stored.body == rule.body and expected_version in (None, version, version - 1):
+            return stored
+        if expected_version not in (None, version):
+            raise VersionConflict(f"the {rule.kind} {rule.name} is at version {version}, not {expected_version}")
+        if stored is None and len(rules) >= RULES_MOST:
+            raise Conflict(
+                f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
+                code="rules_exhausted",
+            )
+        now = self._state.now()
+        first = rule if stored is None else stored
+        created_at = now if stored is None else stored.created_at
+        rules[name] = replace(
+            rule, version=version + 1, created_by=first.created_by, created_at=created_at, updated_at=now
+        )
+        self._changed(rule.namespace)
+        return rules[name]
+
+    async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+        return self._state.rules.get((namespace, kind, name))
+
+    async def rules_list(self, namespace: str, kind: RuleKind, after: str | None, limit: int) -> Sequence[RuleRow]:
+        mine = [rule for rule in self._state.rules.values() if (rule.namespace, rule.kind) == (namespace, kind)]
+        mine.sort(key=lambda rule: rule.name)
+        return [rule for rule in mine if after is None or rule.name > after][:limit]
+
+    async def rule_delete(self, namespace: str, kind: RuleKind, name: str) -> None:
+        if (namespace, kind, name) not in self._state.rules:
+            raise NotFound(f"there is no {kind} {name}")
+        if kind is RuleKind.CALENDAR and self._is_used(namespace, name):
+            raise Conflict(
+                f"jobs go by the calendar {name}: take it out of their definitions, or cancel them",
+                code="calendar_in_use",
+            )
+        del self._state.rules[namespace, kind, name]
+        self._changed(namespace)
+
+    async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
+        return self._state.rules_version, list(self._state.rules.values())
+
+    def _is_used(self, namespace: str, calendar: str) -> bool:
+        return any(
+            job.namespace == namespace and calendar in job.calendars and job.standing is not JobAction.CANCEL
+            for job in self._state.jobs.values()
+        )
+
+    def _changed(self, namespace: str) -> None:
+        """Whatever a calendar or window holds back here is decided anew."""
+        self._state.rules_version += 1
+        now = self._state.now()
+        for timer in self._state.timers():
+            held_back = timer.pending.hold in (Hold.CALENDAR, Hold.MAINTENANCE)
+            if held_back and timer.job.namespace == namespace and timer.pending.due > now:
+                self._state.set_timer(timer.job, timer.pending._replace(due=now), zone_data=timer.zone_data)
