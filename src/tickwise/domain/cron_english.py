@@ -40,7 +40,8 @@ def _time_of_day(cron: Cron) -> str:
         second = _bits(cron.seconds)
         ending = f":{second[0]:02}" if seconds and len(second) == 1 else ""
         times = _join([f"{hour:02}:{minute:02}{ending}" for hour in hours for minute in minutes])
-        return f"{seconds} in the minutes {times}" if seconds and not ending else f"at {times}"
+        word = "minute" if len(minutes) * len(hours) == 1 else "minutes"
+        return f"{seconds} in the {word} {times}" if seconds and not ending else f"at {times}"
     lead = f"{seconds} of " if seconds else ""
     every = _step(cron.minutes, MINUTE)
     if every:

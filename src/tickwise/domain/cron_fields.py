@@ -112,10 +112,7 @@ _HASHED_DAYS: Final = 28
 
 def split_line(text: str) -> list[FieldText]:
     """The fields of a line: five, or six with seconds first."""
-    if len(text) > MAX_LENGTH:
-        raise CronInvalid(
-            f"the line has {len(text)} characters", position=MAX_LENGTH, hint=f"write at most {MAX_LENGTH}"
-        )
+    _refuse_length(text)
     if not text.isascii() or not text.isprintable():
         _refuse_characters(text)
     words = text.split()
@@ -130,6 +127,13 @@ def split_line(text: str) -> list[FieldText]:
         fields.append(FieldText(kind, word, position))
         position += len(word)
     return fields
+
+
+def _refuse_length(text: str) -> None:
+    if len(text) > MAX_LENGTH:
+        raise CronInvalid(
+            f"the line has {len(text)} characters", position=MAX_LENGTH, hint=f"write at most {MAX_LENGTH}"
+        )
 
 
 def _refuse_characters(text: str) -> None:
@@ -212,8 +216,8 @@ def every_seconds(text: str) -> float | None:
     words = [(match.group(), match.start()) for match in _WORD.finditer(text[:MAX_LENGTH])]
     if not words or words[0][0].lower() != "@every":
         return None
-    if len(text) > MAX_LENGTH or not text.isascii() or not text.isprintable():
-        split_line(text)
+    _refuse_length(text)
+    _refuse_characters(text)
     return _read_every(words)
 
 
@@ -233,7 +237,7 @@ def _read_every(words: list[tuple[str, int]]) -> float:
             known = "d" in unit or "w" in unit
             advice = "write days in hours: 24h, 168h" if known else _EVERY_ADVICE
             problem = f"{_shown(unit)} is no unit" if unit else f"{_shown(number)} has no unit"
-            raise CronInvalid(f"@every: {problem}", position=position + match.start(2), hint=advice)
+            raise CronInvalid(f"@every: {problem}", position=position + match.start(2 if unit else 1), hint=advice)
         total += Decimal(number) * _UNITS[unit]
         at = match.end()
     if not _EVERY_MIN <= total <= _EVERY_MAX:

@@ -10,11 +10,10 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from cronsim import CronSim
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.domain.slow_cron import SlowCron, at
+from tests.reference.slow_cron import SlowCron, at
 from tickwise.domain.cron import Cron, parse
 from tickwise.domain.cron_fields import MAX_LENGTH
 from tickwise.domain.errors import CronInvalid
@@ -462,42 +461,7 @@ def test_a_line_is_told_in_plain_english(line: str, english: str) -> None:
     assert parse(line).explain() == english
 
 
-# ------------------------------------------------------------------------------------------------- cross-checks
-
-# cronsim 2.8 against our rule, each one by hand. All are 30-minute overlaps, where it loses fires that really come.
-CRONSIM_DISAGREEMENTS = {
-    (LORD_HOWE, "*/10 0 * * *"),
-    (LORD_HOWE, "0 */2 * * *"),
-    (LORD_HOWE, "58 * * * *"),
-}
-
-
-@pytest.mark.parametrize("zone_name", ["UTC", NEW_YORK, "Europe/London", "Asia/Kolkata", LORD_HOWE])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "30 2 * * *", "15,30,45 2 * * *", "0 * * * *", "30 1 * * *", "*/30 * * * *", "45 1 * * *", "0 0 13 * 5",
-        "0 0 */2 * 1", "0 0 L * *", "0 0 * * 5L", "0 0 * * 5#2", "10 0 1-7 * 0", "*/10 0 * * *", "0 */2 * * *",
-        "58 * * * *", "0 3 * 3,4,10,11 *", "*/7 9-17 * * MON-FRI", "0 0 29 2 *",
-    ],
-)  # fmt: skip
-def test_cronsim_agrees_but_for_its_known_faults(line: str, zone_name: str) -> None:
-    """An independent library finds the same fires near clock changes; where not, it is listed and really differs."""
-    zone, cron = ZoneInfo(zone_name), parse(line)
-    ours, theirs = [], []
-    for begin, end in (
-        (at("2026-03-06 00:00"), at("2026-04-08 00:00")),
-        (at("2026-10-01 00:00"), at("2026-11-03 00:00")),
-    ):
-        instant = cron.next_after(begin, zone)
-        while instant is not None and instant < end:
-            ours.append(instant)
-            instant = cron.next_after(instant, zone)
-        for found in CronSim(line, begin.astimezone(zone)):
-            if found.astimezone(UTC) >= end:
-                break
-            theirs.append(found.astimezone(UTC))
-    assert (ours == theirs) is ((zone_name, line) not in CRONSIM_DISAGREEMENTS)
+# -------------------------------------------------------------------------------------------------- the corpus
 
 
 def _shared_data() -> Path:
