@@ -135,8 +135,8 @@ class JobRow:
     updated_at: float
     version: int
     status: JobStatus
-    """CANCELLED and PAUSED as stored; SCHEDULED while there is a timer or a living run; else FAILED if the job is a
-    one-time job and its newest run (by id) is FAILED, else COMPLETED."""
+    """CANCELLED and PAUSED as stored; SCHEDULED while there is a timer (one that is held back for good counts as none)
+    or a living run; else FAILED if the job is a one-time job and its newest run (by id) is FAILED, else COMPLETED."""
     paused_at: float | None
     """Since when it is PAUSED: an edit or a further pause of a paused job moves it no more."""
     pause_reason: str | None
@@ -177,15 +177,15 @@ class Replan:
 
     Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
     is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
-    asked back before, that is withdrawn. What people asked for (`RUN_NOW`, `RETRY`), what is due already and what has
-    a recorded start is left alone.
+    asked back before, that is withdrawn (what `run_skip` asked for is not). What people asked for (`RUN_NOW`, `RETRY`),
+    what is due already and what has a recorded start is left alone.
     """
 
     recurring: bool
     timer: Pending | None
     """None: no further fire by schedule."""
     run_id: UUID | None = None
-    """The name of that fire, for a one-time job that needs no decision."""
+    """The name of that fire, for a one-time job that needs no decision; says nothing of a timer that is held back."""
     keep_dues: Sequence[float] = ()
     missed: Sequence[NewRun] = ()
     """Occurrences of a pause that are made up for now."""
@@ -209,11 +209,13 @@ class JobMove:
     CANCEL: its key is free for another job, the timer goes, free runs (of any trigger) end CANCELLED, held ones are
     asked to stop; `replan` says nothing.
     PAUSE: its timer (if it has one) is held back from where it stands: hold PAUSED, `since` the first occurrence that
-    is not on record, due `until`, or `decision.NEVER`; `replan` says nothing. The schedule's unstarted runs that are
-    not yet due end SKIPPED with reason `paused`: free ones at once, held ones when their holder gives them back (they
-    are asked back; begun ones go on). PAUSE of a paused job replaces reason, `by` and `until` and leaves `since`.
+    is not on record, due `until`, or `decision.NEVER`; from then on that of a one-time job needs a decision
+    too (`Timer.run_id` is None); `replan` says nothing. The schedule's unstarted runs that are not yet due end SKIPPED
+    with reason `paused`: free ones at once, held ones when their holder gives them back (they are asked back; begun
+    ones go on). PAUSE of a paused job replaces reason, `by` and `until` and leaves `since`.
     RESUME: as `replan` says, but what the timer counts (`fired`) goes on; the fuse's minute begins anew. RESUME of a
-    job that is not paused, and CANCEL of one that is CANCELLED, change nothing. The version stays as it is.
+    job that is not paused (or no longer, by `until`), and CANCEL of one that is CANCELLED, change nothing. The version
+    stays as it is.
     """
 
     namespace: str
@@ -230,14 +232,17 @@ class JobMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OccurrenceMove:
-    """The next occurrence of a job is skipped, or comes at another time; the schedule stays as it is."""
+    """The next occurrence of a job is skipped, or comes at another time; the schedule stays as it is.
+
+    The same move again, when all of it is done, changes nothing.
+    """
 
     namespace: str
     job_id: UUID
     expected: Pending
     """The timer that this was decided from; another one stored raises `VersionConflict`."""
     timer: Pending | None
-    """Where it goes."""
+    """Where it goes; as in `FireBatch.commit`."""
     skip: NewSkip | None = None
     run: NewRun | None = None
     zone_data: str | None = None

@@ -61,7 +61,9 @@ class RunRow:
     """It waits for an earlier run of its job (see `Runs`, "Overlap")."""
     occurrences: int = 1
     until: float | None = None
-    """Of a SKIPPED one that stands for several occurrences: how many, and the nominal time of the last."""
+    """Of a SKIPPED one that stands for several occurrences: how many, and the nominal time of the last; of all others
+    1 and None. Of one that was never made (`NewSkip`), due time and nominal time are the first's, and queued and ended
+    is when it was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,8 @@ class Records(Protocol):
         ...
 
     async def incident_add(self, incident: Incident) -> None:
-        """Put on record what was noticed. The same kind, begin and who again: once."""
+        """Put on record what was noticed, for as long as runs are kept. The same kind, begin and who again: the first
+        one stays."""
         ...
 
     async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:

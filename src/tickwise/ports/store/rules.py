@@ -41,7 +41,11 @@ class Rules(Protocol):
 
     async def rule_put(self, rule: RuleRow, expected_version: int | None = None) -> RuleRow:
         """Create or replace. Timers of the namespace that a calendar or window holds back become due now, so that they
-        are decided anew. `expected_version` 0: only create; other: only replace that one; else `VersionConflict`."""
+        are decided anew. `expected_version` 0: only create; other: only replace that one; else `VersionConflict`.
+
+        A body that is stored already just so, byte for byte, changes nothing: neither version nor timers. So a repeat
+        is told by version and body: with `expected_version`, the next one stored with this body is its own effect. Who
+        created it and when stays."""
         ...
 
     async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:

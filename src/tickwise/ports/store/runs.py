@@ -122,8 +122,8 @@ class FireRequest:
     once: bool = False
     """Those of one-time jobs too: while a maintenance window may concern them."""
     other_zone_data_than: str | None = None
-    """Instead, those that were computed with another version of the zone data than this and are due after the horizon,
-    held ones left out."""
+    """Instead, those that were computed with another version of the zone data than this and are due after the horizon.
+    Left out are those that are held back, and those that needed no zone's rules."""
 
 
 class FireBatch(Protocol):
@@ -149,8 +149,9 @@ class FireBatch(Protocol):
         made.
 
         A run or skip that exists already, or ended already, is left alone. A timer that was changed meanwhile is too,
-        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED as by
-        `JobAction.PAUSE`, by `fuse`; its timer stands as the fire says.
+        and none of its runs and skips are made. Timers without a fire stay as they were. A parked job is PAUSED, by
+        `fuse` and without an end; its timer stands as the fire says, and its runs stay. A one-time job's timer that is
+        given a `hold` needs a decision from then on.
         """
         ...
 
@@ -182,6 +183,7 @@ class StoreStats:
     oldest_ready_seconds: float
     """How long the oldest claimable run has waited beyond its ready time; 0 if none has."""
     timers: int
+    """Those that are held back for good included."""
     timers_late_seconds: float
     """How far the earliest timer is in the past; 0 if none is."""
     executors: int
@@ -190,10 +192,12 @@ class StoreStats:
 class Runs(Protocol):
     """What runs now or will: timers, runs, and the executors that hold them.
 
-    **Overlap.** A run with an `overlap` other than ALLOW is settled when it is made, if its job has no unfinished run
-    then; else it is claimed `guarded`, and `attempts_start` settles it: if no earlier run of the job is unfinished
-    then, it starts; if not, its start is refused and the store does as the policy says. Earlier is what has the
-    smaller (due, run id); runs of a backfill look only at their own kind, and others not at them.
+    **Overlap.** A run with an `overlap` other than ALLOW is settled when a fire makes it, if its job has no unfinished
+    run then, the fire makes no earlier one, and none that is made later can come before it (it is due no later than the
+    nominal time that the timer goes on from). Else it is claimed `guarded`, and `attempts_start` settles it: if no
+    earlier run of the job is unfinished then, it starts; if not, its start is refused and the store does as the policy
+    says. Earlier is what has the smaller (due, run id), and whatever was let start already (settled, or with ALLOW
+    and not merely QUEUED); runs of a backfill look only at their own kind, and others not at them.
 
         SKIP            it ends SKIPPED, reason `overlap`
         QUEUE_ONE       it waits; if two or more are earlier (one goes on, one waits), it ends SKIPPED, reason `overlap`
@@ -201,7 +205,8 @@ class Runs(Protocol):
         CANCEL_RUNNING  held earlier ones are asked to stop (`CancelKind.CANCEL`), free ones that never began end
                         SKIPPED, reason `overlap`, the other free ones CANCELLED; it waits, unless none is left
 
-    Waiting: QUEUED, held by nobody, its attempt not counted, not claimable, until the last earlier run has ended. The
+    A refused start counts and keeps no attempt, and its token is void. A run that was asked back meanwhile ends as if
+    its holder had given it back. Waiting: QUEUED, held by nobody, not claimable, until the last earlier run has ended. The
     end of a run makes the next one that waits for it claimable within the same transaction, or `runs_unblock` does
     later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) is made with ALLOW and counts
     as unfinished.
@@ -218,7 +223,8 @@ class Runs(Protocol):
         ...
 
     async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
-        """Add to the number of fires of namespaces in the current minute of the store's clock; what they are then."""
+        """Add to the number of fires of namespaces in the current minute of the store's clock (they begin at whole
+        minutes); what the numbers of these namespaces are then."""
         ...
 
     async def runs_add(
@@ -238,19 +244,21 @@ class Runs(Protocol):
 
     async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
         """End an unstarted run as SKIPPED with reason `requested` and this text: a free one at once, a held one when
-        its holder gives it back (it is asked back as by REVOKE; if it has begun, it goes on).
+        its holder gives it back (it is asked back as by REVOKE; if it has begun, now or in an earlier attempt, it goes
+        on).
 
         Returns the state that it is in afterwards, as `runs_cancel` does. Raises `NotFound`.
         """
         ...
 
     async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
-        """Give a free run that has not begun another due time. False: it is held, has begun, waits for another one,
-        or has ended. Raises `NotFound`."""
+        """Give a free run that has not begun another due time; its overlap is open again. False: it is held, has begun,
+        waits for another one, or has ended. Raises `NotFound`."""
         ...
 
     async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
-        """`runs_cancel` for all unfinished runs of a job with this origin; how many there were."""
+        """`runs_cancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
+        there: none)."""
         ...
 
     async def runs_unblock(self) -> int:
