@@ -1,16 +1,17 @@
 """What a due timer comes to: which occurrences run, which are skipped and why, and when the timer is due next.
 
         Pending ──┬─ held back? ── what fell into the hold goes on record, or becomes one run
-                  ├─ missed?    ── the misfire rule: skip, the latest, or all up to a limit
-                  ├─ closed?    ── calendars and windows: skip, or hold until they open
-                  └─ else       ── a run                       ──► Decision(fires, skips, next)
+           ▲      ├─ missed?    ── the misfire rule: skip, the latest, or all up to a limit
+           │      ├─ closed?    ── calendars and windows: skip, or hold until they open
+           │      └─ else       ── a run
+           └──────── the next, until it lies ahead ──────────────────► Decision(fires, skips, next)
 
 Pure: the same timer, seen at the same time under the same rules, always comes to the same. So two schedulers that
 decide one timer decide alike, and the names of the runs make twice once.
 
-Invariants: each occurrence from the timer's `due` (or `since`) to before the next one's is in exactly one of `fires`
-and `skips`; no run is due before its nominal time; `next` is after `until`, or the list was cut at its limit and goes
-on right there. The work does not grow with the time that was missed.
+Invariants: each occurrence from the timer's first one that is not on record to before that of `next` is in exactly one
+of `fires` and `skips`; no run is due before its nominal time, nor in a closed time; `next` is due after `until`,
+unless `limit` cut the list, which then goes on right there. The work does not grow with the time that was missed.
 """
 
 from __future__ import annotations
@@ -19,27 +20,30 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from tickwise.domain.calendar import Closed, Otherwise, Rules
 from tickwise.domain.schedule import (
-    INSTANT_BEFORE,
     MisfireMode,
     Schedule,
     count_between,
     first_fire,
     gap_skips,
+    just_after,
+    just_before,
     latest_fire,
     most_per_minute,
     next_fire,
 )
-from tickwise.domain.zones import GapRule
 
 CATCHUP_SPREAD_SECONDS: Final = 10.0
 """After downtime, what each job makes up for is spread over a sixtieth of it, and over no more than this."""
 CATCHUP_SPREAD_SHARE: Final = 60
 CATCHUP_GAP_SECONDS: Final = 1.0
-"""Between two runs that a job makes up for."""
+"""Between two runs that a job makes up for; longer where its fuse allows fewer in a minute."""
+LATE_MOST: Final = 1_000
+"""So many occurrences run late within the grace, which may be a year; older ones count as missed."""
 SINGLY_MOST: Final = 60
 """So many skipped occurrences of one closure are recorded each at its time; of more there is one record, at its end."""
 OPENING_UNKNOWN_SECONDS: Final = 86_400.0
@@ -47,6 +51,8 @@ OPENING_UNKNOWN_SECONDS: Final = 86_400.0
 LOOK_BACK_MOST: Final = 64
 """How many closed occurrences are passed over in search of the latest that may still run."""
 MINUTE_SECONDS: Final = 60.0
+PAUSED_SENTENCE: Final = "the job was paused"
+MERGED: Final = "deferred together with a later one, which runs for both"
 
 
 class Reason(StrEnum):
@@ -149,14 +155,15 @@ def decide(
     until = max(until, now)
     if timer.due > until:
         return Decision((), (), timer)
-    deciding = _Deciding(schedule, timer, now, until, rules, limit)
-    return deciding.recurring() if schedule.recurs else deciding.once()
+    deciding = _Deciding(schedule, timer, now, until, rules)
+    return deciding.recurring(limit) if schedule.recurs else deciding.once()
 
 
 def spread(schedule: Schedule, nominal: float) -> float:
     """How long after `nominal` a run of this occurrence is due: a stable part of jitter or window, in seconds."""
     widest = schedule.jitter_seconds or schedule.window_seconds
-    return round(fraction(schedule.seed, nominal) * widest, 6) if widest else 0.0
+    # Cut, not rounded: rounding up could leave the window.
+    return math.floor(fraction(schedule.seed, nominal) * widest * 1e6) / 1e6 if widest else 0.0
 
 
 def fraction(seed: bytes, nominal: float) -> float:
@@ -167,179 +174,226 @@ def fraction(seed: bytes, nominal: float) -> float:
 
 @dataclass(slots=True)
 class _Deciding:
-    """One decision in the making."""
+    """One decision in the making. Each step takes the timer from where it stands to where it stands then."""
 
     schedule: Schedule
     timer: Pending
     now: float
     until: float
     rules: Rules | None
-    limit: int
     fires: list[Firing] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     park: str | None = None
+    _fresh: float = 0.0
+    """What is older than this was missed."""
     _minute: float | None = None
     _in_minute: int = 0
     _watched: bool = False
 
     def __post_init__(self) -> None:
-        misfire, fuse = self.schedule.misfire, self.schedule.fuse_per_minute
-        makes_up = misfire.max_catchup if misfire.mode is MisfireMode.ALL else 1
-        self._watched = self.schedule.recurs and max(most_per_minute(self.schedule), makes_up) > fuse
+        self._watched = self.schedule.recurs and most_per_minute(self.schedule) > self.schedule.fuse_per_minute
         self._minute, self._in_minute = self.timer.minute, self.timer.in_minute
+        self._fresh = self.now - self.schedule.misfire.grace_seconds
 
     # ------------------------------------------------------------------------------------------- one time
 
     def once(self) -> Decision:
         """The only occurrence of a schedule that does not recur."""
-        timer = self.timer
-        nominal = timer.since if timer.hold is not None and timer.since is not None else timer.due
-        closed = self._closed(max(nominal, timer.due))
-        misfire = self.schedule.misfire
-        if closed is not None and closed.otherwise is Otherwise.DEFER and closed.opens is not None:
-            held = Pending(closed.opens, nominal, Hold(closed.reason), timer.fired)
-            return Decision((), (), held)
-        if closed is not None:
-            self._skip(nominal, nominal, 1, Reason(closed.reason), closed.sentence)
-        elif misfire.mode is MisfireMode.SKIP and max(nominal, timer.due) < self.now - misfire.grace_seconds:
-            self._skip(nominal, nominal, 1, Reason.MISFIRE, self._missed_by(max(nominal, timer.due)))
+        nominal, held = _first_open(self.timer), self.timer.hold is not None
+        start = max(nominal, self.timer.due) if held else nominal
+        if self.timer.hold is Hold.PAUSED and nominal < self.timer.due:
+            self._skip(nominal, Reason.PAUSED, PAUSED_SENTENCE)
+            return self._decision(None)
+        closed = self._closed(nominal)
+        if closed is not None and (closed.otherwise is Otherwise.SKIP or closed.opens is None):
+            self._skip(nominal, Reason(closed.reason), closed.sentence)
+            return self._decision(None)
+        if closed is not None and closed.opens is not None:
+            start = closed.opens
+        if start > self.until:
+            hold = None if closed is None else Hold(closed.reason)
+            return self._decision(Pending(start, nominal, hold) if hold else Pending(nominal))
+        if self.schedule.misfire.mode is MisfireMode.SKIP and start < self._fresh:
+            self._skip(nominal, Reason.MISFIRE, self._missed_by(start))
         else:
-            self._fire(nominal, not_before=timer.due)
-        return Decision(tuple(self.fires), tuple(self.skips), None)
+            self._fire(nominal, not_before=start)
+        return self._decision(None)
 
     # ------------------------------------------------------------------------------------------- recurring
 
-    def recurring(self) -> Decision:
-        """From the timer's due on, up to `until`."""
-        timer = self.timer
-        cursor: float | None = timer.due
-        if timer.hold is not None:
-            held = self._still_held()
-            if held is not None:
-                return self._decision(held)
-            cursor = self._let_go()
-        if cursor is not None and cursor <= self.until:
-            cursor = self._make_up(cursor)
-        decided = 0
-        while cursor is not None and cursor <= self.until and decided < self.limit and not self._is_over():
-            closed = self._closed(cursor)
-            if closed is None:
-                self._fire(cursor)
+    def recurring(self, limit: int) -> Decision:
+        """From where the timer stands to beyond `until`."""
+        at: Pending | None = self.timer
+        self._bound_the_late(_first_open(self.timer))
+        for _ in range(max(limit, 1)):
+            if at is None or at.due > self.until or self.park is not None or self._runs_left() <= 0:
+                break
+            if at.hold is not None:
+                at = self._let_go(at)
+            elif at.due < self._fresh:
+                at = self._make_up(at.due)
             else:
-                held = self._shut(cursor, closed)
-                if held is not None:
-                    return self._decision(held)
-            self._clock_skips(cursor)
-            cursor = next_fire(self.schedule, cursor)
-            decided += 1
-        if cursor is None or self._is_over():
-            return self._decision(None)
-        return self._decision(Pending(cursor))
+                at = self._decide_one(at.due)
+        self._record_clock_skips()
+        return self._decision(at if self._runs_left() > 0 else None)
+
+    def _decide_one(self, nominal: float) -> Pending | None:
+        """An occurrence that was not missed."""
+        closed = self._closed(nominal)
+        if closed is None:
+            self._fire(nominal)
+            return self._after(nominal)
+        reason = Reason(closed.reason)
+        if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
+            return Pending(closed.opens, nominal, Hold(reason))
+        wake = min(closed.until, nominal + OPENING_UNKNOWN_SECONDS)
+        if count_between(self.schedule, nominal, wake) > SINGLY_MOST:
+            return Pending(wake, nominal, Hold(reason))
+        self._skip(nominal, reason, closed.sentence)
+        return self._after(nominal)
 
     def _decision(self, following: Pending | None) -> Decision:
-        if following is not None:
-            following = following._replace(
-                fired=self.timer.fired + len(self.fires),
-                minute=self._minute if self._watched else None,
-                in_minute=self._in_minute if self._watched else 0,
-            )
-        if self.park is not None and following is not None and following.hold is not Hold.PAUSED:
-            since = following.due if following.since is None else following.since
-            following = following._replace(due=NEVER, since=since, hold=Hold.PAUSED, minute=None, in_minute=0)
-        return Decision(tuple(self.fires), tuple(self.skips), following, self.park)
+        park = self.park
+        if following is None:
+            park = None  # nothing is left to hold back
+        else:
+            following = following._replace(fired=self.timer.fired + len(self.fires))
+            if park is not None:
+                following = following._replace(due=NEVER, since=_first_open(following), hold=Hold.PAUSED)
+            elif self._watched:
+                following = following._replace(minute=self._minute, in_minute=self._in_minute)
+        self.skips.sort(key=lambda skip: skip.nominal)
+        return Decision(tuple(self.fires), tuple(self.skips), following, park)
 
-    def _is_over(self) -> bool:
+    def _after(self, nominal: float) -> Pending | None:
+        following = next_fire(self.schedule, nominal)
+        return None if following is None else Pending(following)
+
+    def _from(self, instant: float) -> Pending | None:
+        return self._after(just_before(instant))
+
+    def _runs_left(self) -> float:
         most = self.schedule.max_runs
-        return most is not None and self.timer.fired + len(self.fires) >= most
+        return math.inf if most is None else most - self.timer.fired - len(self.fires)
 
     # ------------------------------------------------------------------------------------------- what was held back
 
-    def _still_held(self) -> Pending | None:
-        """The hold goes on, because what closed it is still closed now; None: it is over."""
-        timer = self.timer
-        closed = self._closed(timer.due) if timer.hold is not Hold.PAUSED else None
-        if closed is None:
-            return None
-        since = timer.due if timer.since is None else timer.since
-        if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
-            return Pending(closed.opens, since, Hold(closed.reason))
-        return None
+    def _let_go(self, held: Pending) -> Pending | None:
+        """What fell into a hold goes on record, or becomes one run; or the hold goes on, for it is closed still.
 
-    def _let_go(self) -> float | None:
-        """What fell into the hold goes on record or becomes one run; the first occurrence after it."""
-        timer, schedule = self.timer, self.schedule
-        since = timer.due if timer.since is None else timer.since
-        if timer.hold is Hold.PAUSED:
-            self._skip_range(since, timer.due, Reason.PAUSED, "the job was paused")
-            return first_fire(schedule, timer.due)
-        reason = Reason(timer.hold or Hold.CALENDAR)
-        closed = self._closed(since)
-        if closed is not None and (closed.otherwise is Otherwise.SKIP or closed.opens is None):
-            self._skip_range(since, timer.due, reason, closed.sentence)
-            return first_fire(schedule, timer.due)
-        newest = max(since, latest_fire(schedule, timer.due - INSTANT_BEFORE) or since)
-        self._skip_range(since, newest, reason, "deferred together with later ones, which became one run")
-        if self._is_late(timer.due) and schedule.misfire.mode is MisfireMode.SKIP:
-            self._skip(newest, newest, 1, Reason.MISFIRE, self._missed_by(timer.due))
-        else:
-            self._fire(newest, not_before=timer.due)
-        return first_fire(schedule, timer.due)
+        What was to be skipped when the hold began and is closed by no rule any more is held for deferred: a run too
+        many, at a time that is allowed, does less harm than one too few.
+        """
+        since, woken = _first_open(held), held.due
+        if since >= woken:
+            return Pending(since)
+        if held.hold is Hold.PAUSED:
+            self._skip_range(since, woken, Reason.PAUSED, PAUSED_SENTENCE)
+            return self._from(woken)
+        was = self._closed(since)
+        if was is not None and (was.otherwise is Otherwise.SKIP or was.opens is None):
+            self._skip_range(since, woken, Reason(was.reason), was.sentence)
+            return self._from(woken)
+        still = self._closed(woken)
+        if still is not None and still.opens is not None:
+            return Pending(still.opens, since, Hold(still.reason))
+        if still is not None:
+            self._skip_range(since, woken, Reason(still.reason), still.sentence)
+            return self._from(woken)
+        if woken < self._fresh:
+            return self._make_up(since)
+        self._run_deferred(since, woken, Reason(held.hold or Hold.CALENDAR))
+        return self._from(woken)
+
+    def _run_deferred(self, since: float, opens: float, reason: Reason) -> None:
+        """The latest of those that waited runs for all; what a rule that skips closed meanwhile is skipped."""
+        later: list[tuple[float, Reason, str]] = []
+        newest, at = since, self._previous(opens, since)
+        while at is not None and at > since and len(later) < LOOK_BACK_MOST:
+            closed = self._closed(at)
+            if closed is None or closed.otherwise is Otherwise.DEFER:
+                newest = at
+                break
+            later.append((at, Reason(closed.reason), closed.sentence))
+            at = self._previous(at, since)
+        self._skip_range(since, newest, reason, MERGED)
+        self._fire(newest, not_before=opens)
+        between = next_fire(self.schedule, newest)
+        oldest = later[-1][0] if later else opens
+        if between is not None and between < oldest:
+            self._skip_range(between, oldest, reason, MERGED)
+        self._skip_each(later)
 
     # ------------------------------------------------------------------------------------------- what was missed
 
-    def _make_up(self, cursor: float) -> float | None:
-        """Apply the misfire rule to what is older than the grace; the first occurrence that it leaves."""
-        if not self._is_late(cursor):
-            return cursor
-        schedule = self.schedule
-        fresh = self.now - schedule.misfire.grace_seconds
-        newest = max(cursor, latest_fire(schedule, self.now) or cursor)
-        in_time = first_fire(schedule, fresh) if newest >= fresh else None
-        following = in_time if in_time is not None else next_fire(schedule, newest)
-        beyond = math.nextafter(newest, math.inf) if following is None else following
-        mode = schedule.misfire.mode
-        if mode is MisfireMode.LATEST and in_time is None:
-            self._catch_up(cursor, beyond, 1)
-        elif mode is MisfireMode.ALL:
-            self._catch_up(cursor, beyond, schedule.misfire.max_catchup)
-        else:
-            self._skip_range(cursor, beyond, Reason.MISFIRE, self._missed_by(cursor))
-        return following
+    def _bound_the_late(self, first: float) -> None:
+        """A long grace does not make downtime costly: no more than `LATE_MOST` run late one by one."""
+        schedule, end = self.schedule, just_after(self.now)
+        if self.now - max(self._fresh, first) <= LATE_MOST:
+            return  # nothing fires more often than once a second
+        for _ in range(8):
+            count = count_between(schedule, max(self._fresh, first), end)
+            if count <= LATE_MOST:
+                return
+            start = max(self._fresh, first)
+            self._fresh = self.now - (self.now - start) * (LATE_MOST / count)
 
-    def _catch_up(self, cursor: float, beyond: float, most: int) -> None:
-        """Of the occurrences from `cursor` to before `beyond`, the latest `most` that are not closed run."""
+    def _make_up(self, first: float) -> Pending | None:
+        """Apply the misfire rule to what is older than the grace; what it leaves."""
+        schedule, mode = self.schedule, self.schedule.misfire.mode
+        newest = max(first, latest_fire(schedule, self.now) or first)
+        in_time = first_fire(schedule, self._fresh) if newest >= self._fresh else None
+        missed = _Missed(first, just_after(newest), newest) if in_time is None else _Missed(first, in_time, None)
+        if mode is MisfireMode.ALL:
+            most = schedule.misfire.max_catchup
+        else:
+            # What is in time is later than all that was missed, so it is the latest.
+            most = 1 if mode is MisfireMode.LATEST and missed.newest is not None else 0
+        held = self._catch_up(missed, int(min(most, self._runs_left())))
+        if held is not None:
+            return held
+        return self._after(newest) if in_time is None else Pending(in_time)
+
+    def _catch_up(self, missed: _Missed, most: int) -> Pending | None:
+        """Of what was missed the latest `most` run that may; a Pending: the very latest is deferred and waits still."""
         chosen: list[float] = []
-        shut: list[tuple[float, Closed]] = []
-        oldest = beyond
-        at: float | None = beyond
-        while at is not None and len(chosen) < most and len(shut) < LOOK_BACK_MOST:
-            at = latest_fire(self.schedule, at - INSTANT_BEFORE)
-            if at is None or at < cursor:
-                at = cursor if oldest > cursor else None  # the timer's own, though the schedule may not name it now
-            if at is None:
-                break
-            oldest = at
+        shut: list[tuple[float, Reason, str]] = []
+        openings: set[float] = set()
+        held: Pending | None = None
+        oldest, at = missed.end, self._previous(missed.end, missed.first)
+        while at is not None and len(shut) < LOOK_BACK_MOST and (len(chosen) < most or at == missed.newest):
             closed = self._closed(at)
             if closed is None:
+                if len(chosen) >= most:
+                    break
                 chosen.append(at)
-            else:
-                shut.append((at, closed))
-            if at == cursor:
+            elif closed.otherwise is Otherwise.SKIP or closed.opens is None:
+                shut.append((at, Reason(closed.reason), closed.sentence))
+            elif closed.opens in openings or (closed.opens > self.now and missed.newest is None):
+                shut.append((at, Reason(closed.reason), MERGED))
+            elif closed.opens > self.now:
+                held, most = Pending(closed.opens, at, Hold(closed.reason)), most - 1
+                openings.add(closed.opens)
+            elif len(chosen) >= most:
                 break
-        self._skip_range(cursor, oldest, Reason.MISFIRE, self._missed_by(cursor))
-        for nominal, closed in reversed(shut):
-            self._skip(nominal, nominal, 1, Reason(closed.reason), closed.sentence)
-        share = min(CATCHUP_SPREAD_SECONDS, (self.now - cursor) / CATCHUP_SPREAD_SHARE)
-        first = self.now + share * fraction(self.schedule.seed, cursor)
-        for number, nominal in enumerate(reversed(chosen)):
-            if self._is_over():
-                return
-            due = round(first + number * CATCHUP_GAP_SECONDS, 6)
-            self._count_for_fuse(nominal)
-            self.fires.append(Firing(nominal, due, catchup=True))
+            else:
+                chosen.append(at)
+                openings.add(closed.opens)
+            oldest, at = at, self._previous(at, missed.first)
+        self._skip_range(missed.first, oldest, Reason.MISFIRE, self._missed_by(missed.first))
+        self._skip_each(shut)
+        self._run_missed(missed, chosen[::-1])
+        return held
 
-    def _is_late(self, instant: float) -> bool:
-        return instant < self.now - self.schedule.misfire.grace_seconds
+    def _run_missed(self, missed: _Missed, nominals: list[float]) -> None:
+        """In order, with a gap between, and jobs that missed the same time apart from each other."""
+        schedule = self.schedule
+        share = min(CATCHUP_SPREAD_SECONDS, (self.now - missed.first) / CATCHUP_SPREAD_SHARE)
+        share = max(share, schedule.jitter_seconds or schedule.window_seconds)
+        start = self.now + share * fraction(schedule.seed, missed.first)
+        gap = max(CATCHUP_GAP_SECONDS, MINUTE_SECONDS / schedule.fuse_per_minute)
+        for number, nominal in enumerate(nominals):
+            self._start(Firing(nominal, round(start + number * gap, 6), catchup=len(nominals) > 1), self.now)
 
     def _missed_by(self, instant: float) -> str:
         return (
@@ -347,63 +401,95 @@ class _Deciding:
             f"and the grace is {_length(self.schedule.misfire.grace_seconds)}"
         )
 
-    # ------------------------------------------------------------------------------------------- what is closed
+    # ------------------------------------------------------------------------------------------- putting it down
 
     def _closed(self, instant: float) -> Closed | None:
         verdict = None if self.rules is None else self.rules.verdict(instant)
         return verdict if isinstance(verdict, Closed) else None
 
-    def _shut(self, cursor: float, closed: Closed) -> Pending | None:
-        """A closed occurrence is skipped, or (a Pending) held back with all that follow until it opens."""
-        opens, reason = closed.opens, closed.reason
-        if closed.otherwise is Otherwise.DEFER and opens is not None:
-            return Pending(opens, cursor, Hold(reason))
-        again = cursor + OPENING_UNKNOWN_SECONDS
-        wake = again if opens is None else min(opens, again)
-        if count_between(self.schedule, cursor, wake) > SINGLY_MOST:
-            return Pending(wake, cursor, Hold(reason))
-        self._skip(cursor, cursor, 1, Reason(reason), closed.sentence)
-        return None
-
-    def _clock_skips(self, cursor: float) -> None:
-        """Times that the clock skipped, and that the job wants skipped, since the occurrence before this one."""
-        if self.schedule.dst.gap is not GapRule.SKIP:
-            return
-        previous = latest_fire(self.schedule, cursor - INSTANT_BEFORE)
-        if previous is None:
-            return
-        for gap in gap_skips(self.schedule, previous, cursor):
-            self._skip(gap.instant, gap.instant, gap.occurrences, Reason.DST, gap.sentence)
-
-    # ------------------------------------------------------------------------------------------- putting it down
+    def _previous(self, instant: float, first: float) -> float | None:
+        """The occurrence before `instant`, from `first` on, which counts as one."""
+        if instant <= first:
+            return None
+        found = latest_fire(self.schedule, just_before(instant))
+        return first if found is None else max(first, found)
 
     def _fire(self, nominal: float, *, not_before: float = -math.inf) -> None:
-        self._count_for_fuse(nominal)
-        if self.park is not None:
-            self._skip(nominal, nominal, 1, Reason.FUSE, self.park)
+        if self._blows_fuse(nominal):
+            self._skip(nominal, Reason.FUSE, self.park or "")
             return
-        self.fires.append(Firing(nominal, max(nominal, not_before) + spread(self.schedule, nominal)))
+        earliest = max(nominal, not_before)
+        self._start(Firing(nominal, earliest + spread(self.schedule, nominal)), earliest)
 
-    def _count_for_fuse(self, nominal: float) -> None:
+    def _start(self, firing: Firing, earliest: float) -> None:
+        """A run starts in no closed time, though its nominal time was none: it is late, or its spread led there."""
+        for due in (firing.due, earliest):
+            closed = self._closed(max(due, self.now))
+            if closed is None:
+                self.fires.append(firing._replace(due=due))
+                return
+            opens, reason, sentence = closed.opens, Reason(closed.reason), closed.sentence
+        if opens is None:
+            self._skip(firing.nominal, reason, sentence)
+        else:
+            self.fires.append(firing._replace(due=opens))
+
+    def _blows_fuse(self, nominal: float) -> bool:
+        """Count it. (What is made up for is not counted: it is bounded, and spread so that the fuse holds.)"""
         if not self._watched:
-            return
-        if self._minute is None or nominal >= self._minute + MINUTE_SECONDS:
+            return False
+        if self._minute is None or not self._minute <= nominal < self._minute + MINUTE_SECONDS:
             self._minute, self._in_minute = nominal, 0
         self._in_minute += 1
         fuse = self.schedule.fuse_per_minute
-        if self._in_minute > fuse and self.park is None:
+        if self._in_minute > fuse:
             self.park = f"its schedule made more than {fuse} runs in one minute (fuse_per_minute)"
+        return self.park is not None
 
-    def _skip(self, nominal: float, until: float, count: int, reason: Reason, sentence: str) -> None:
-        self.skips.append(Skip(nominal, until, count, reason, sentence))
+    def _skip(self, nominal: float, reason: Reason, sentence: str) -> None:
+        self.skips.append(Skip(nominal, nominal, 1, reason, sentence))
+
+    def _skip_each(self, found: list[tuple[float, Reason, str]]) -> None:
+        """Records for occurrences that were looked at one by one, the latest first: one for each stretch of equals."""
+        for (reason, sentence), stretch in groupby(reversed(found), key=lambda each: each[1:]):
+            nominals = [nominal for nominal, _, _ in stretch]
+            self.skips.append(Skip(nominals[0], nominals[-1], len(nominals), reason, sentence))
 
     def _skip_range(self, start: float, end: float, reason: Reason, sentence: str) -> None:
         """One record for what lies from `start`, which counts as an occurrence, to before `end`."""
         if start >= end:
             return
-        last = latest_fire(self.schedule, end - INSTANT_BEFORE)
-        count = 1 + count_between(self.schedule, start + INSTANT_BEFORE, end)
-        self._skip(start, start if last is None else max(start, last), count, reason, sentence)
+        last = latest_fire(self.schedule, just_before(end))
+        count = 1 + count_between(self.schedule, just_after(start), end)
+        self.skips.append(Skip(start, start if last is None else max(start, last), count, reason, sentence))
+
+    def _record_clock_skips(self) -> None:
+        """Times that the clock skipped, and the schedule with it: those since the occurrence before the first that was
+        decided now, up to the last, so that the decision before and the one after have none of them."""
+        last = max([fire.nominal for fire in self.fires] + [skip.until for skip in self.skips], default=None)
+        if last is None or self.schedule.timezone == "UTC":
+            return
+        before = latest_fire(self.schedule, just_before(_first_open(self.timer)))
+        floors = (before, self.schedule.planned_at, self.schedule.start_at)
+        known = [floor for floor in floors if floor is not None]
+        for gap in gap_skips(self.schedule, max(known, default=_first_open(self.timer)), last):
+            instant = float(gap.instant)
+            self.skips.append(Skip(instant, instant, gap.count, Reason.DST, gap.sentence()))
+
+
+class _Missed(NamedTuple):
+    """Occurrences that nobody fired in time."""
+
+    first: float
+    end: float
+    """They lie before this."""
+    newest: float | None
+    """The last of them, if nothing later is in time: a closure may hold it back still."""
+
+
+def _first_open(timer: Pending) -> float:
+    """The nominal time of the first occurrence that is not on record."""
+    return timer.due if timer.hold is None or timer.since is None else timer.since
 
 
 def _length(seconds: float) -> str:

@@ -15,11 +15,11 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tickwise.domain import cron
 from tickwise.domain.errors import Invalid
-from tickwise.domain.zones import DEBIAN, LAST_INSTANT, Dst, GapRule, zone_named
+from tickwise.domain.zones import DEBIAN, LAST_INSTANT, Dst, zone_named
 
 INTERVAL_MIN_SECONDS: Final = 1.0
 INTERVAL_MAX_SECONDS: Final = 10 * 366 * 86_400.0
@@ -29,9 +29,8 @@ CATCHUP_MOST: Final = 1_000
 RUNS_MOST: Final = 1_000_000_000
 FUSE_PER_MINUTE: Final = 120
 FUSE_MOST: Final = 60_000
-INSTANT_BEFORE: Final = 1e-6
-"""Instants are whole microseconds: nothing lies between one and the one this much earlier."""
 _MICROS: Final = 1_000_000
+_MICRO: Final = 1e-6
 
 
 class ScheduleType(StrEnum):
@@ -74,7 +73,8 @@ class Schedule:
     timezone: str = "UTC"
     """The IANA name of the wall clock that a cron line speaks of."""
     anchor: float | None = None
-    """INTERVAL: fires are at the anchor plus any whole number of intervals. None: it counts from 1970-01-01T00:00Z."""
+    """INTERVAL: fires are at the anchor plus any whole number of intervals. None: it counts from `start_at`, or from
+    1970-01-01T00:00Z."""
     misfire: Misfire = field(default_factory=Misfire)
     start_at: float | None = None
     end_at: float | None = None
@@ -89,6 +89,8 @@ class Schedule:
     """More runs than this within a minute park the job."""
     seed: bytes = b""
     """The job's id: from it follow the places of `H` and of jitter."""
+    planned_at: float | None = None
+    """Since when it counts: what a clock skipped before is nobody's loss. None: always."""
 
     @property
     def recurs(self) -> bool:
@@ -224,7 +226,7 @@ def next_fire(schedule: Schedule, after: float) -> float | None:
     IMMEDIATE has none: its timer is due when it is created.
     """
     if schedule.start_at is not None and after < schedule.start_at:
-        after = schedule.start_at - INSTANT_BEFORE
+        after = just_before(schedule.start_at)
     if schedule.type is ScheduleType.CRON:
         found = _seconds(_cron(schedule).next_second(math.floor(after), zone_named(schedule.timezone), schedule.dst))
     elif schedule.type is ScheduleType.INTERVAL:
@@ -252,7 +254,18 @@ def latest_fire(schedule: Schedule, until: float) -> float | None:
 
 def first_fire(schedule: Schedule, instant: float) -> float | None:
     """The first occurrence at or after `instant`."""
-    return next_fire(schedule, instant - INSTANT_BEFORE)
+    return next_fire(schedule, just_before(instant))
+
+
+def just_before(instant: float) -> float:
+    """Instants are whole microseconds: nothing lies between one and what this answers. (From the year 2242 on a float
+    is coarser than that.)"""
+    return min(instant - _MICRO, math.nextafter(instant, -math.inf))
+
+
+def just_after(instant: float) -> float:
+    """As `just_before`, on the other side."""
+    return max(instant + _MICRO, math.nextafter(instant, math.inf))
 
 
 def count_between(schedule: Schedule, start: float, end: float) -> int:
@@ -260,7 +273,7 @@ def count_between(schedule: Schedule, start: float, end: float) -> int:
     if schedule.start_at is not None:
         start = max(start, schedule.start_at)
     if schedule.end_at is not None:
-        end = min(end, schedule.end_at + INSTANT_BEFORE)
+        end = min(end, just_after(schedule.end_at))
     if end <= start:
         return 0
     if schedule.type is ScheduleType.CRON:
@@ -277,25 +290,12 @@ def most_per_minute(schedule: Schedule) -> int:
     return math.ceil(60 / schedule.interval_seconds) if schedule.interval_seconds else 1
 
 
-class SkippedByClock(NamedTuple):
-    """Occurrences whose wall time did not exist, and that the schedule wants skipped."""
-
-    instant: float
-    """Of the change."""
-    occurrences: int
-    sentence: str
-
-
-def gap_skips(schedule: Schedule, after: float, until: float) -> list[SkippedByClock]:
-    """What the clock skipped after `after` and up to `until`; only of a cron line with `GapRule.SKIP`."""
-    if schedule.type is not ScheduleType.CRON or schedule.dst.gap is not GapRule.SKIP:
+def gap_skips(schedule: Schedule, after: float, until: float) -> list[cron.GapSkip]:
+    """The changes of the clock after `after` and up to `until` at which times of a cron line are lost."""
+    if schedule.type is not ScheduleType.CRON:
         return []
     zone = zone_named(schedule.timezone)
-    first, last = math.floor(after) + 1, math.floor(until)
-    return [
-        SkippedByClock(float(gap.instant), gap.count, gap.sentence())
-        for gap in _cron(schedule).gap_skips(first, last, zone, schedule.dst)
-    ]
+    return _cron(schedule).gap_skips(math.floor(after) + 1, math.floor(until), zone, schedule.dst)
 
 
 def _is_over(schedule: Schedule, instant: float) -> bool:
@@ -346,14 +346,13 @@ def _every(seconds: float) -> str:
 
 
 def _cron(schedule: Schedule) -> cron.Cron:
-    text = schedule.cron_expression or ""
-    # Only `H` asks for the seed: all other lines are read once, whatever the number of jobs that share them.
-    return cron.parse(text, schedule.seed) if "H" in text.upper() else cron.parse(text)
+    return cron.parse(schedule.cron_expression or "", schedule.seed)
 
 
 def _grid(schedule: Schedule) -> tuple[int, int]:
     """An interval's anchor and step in microseconds."""
-    return _micros(schedule.anchor or 0.0), _micros(schedule.interval_seconds or 0.0)
+    anchor = schedule.start_at if schedule.anchor is None else schedule.anchor
+    return _micros(anchor or 0.0), _micros(schedule.interval_seconds or 0.0)
 
 
 def _micros(seconds: float) -> int:
