@@ -206,10 +206,10 @@ class Runs(Protocol):
                         SKIPPED, reason `overlap`, the other free ones CANCELLED; it waits, unless none is left
 
     A refused start counts and keeps no attempt, and its token is void. A run that was asked back meanwhile ends as if
-    its holder had given it back. Waiting: QUEUED, held by nobody, not claimable, until the last earlier run has ended. The
-    end of a run makes the next one that waits for it claimable within the same transaction, or `runs_unblock` does
-    later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) is made with ALLOW and counts
-    as unfinished.
+    its holder had given it back. Waiting: QUEUED, held by nobody, not claimable, until the last earlier run has
+    ended. The end of a run makes the next one that waits for it claimable within the same transaction, or
+    `runs_unblock` does later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) is made with
+    ALLOW and counts as unfinished.
     """
 
     async def timers_fire(self, horizon_seconds: float, limit: int) -> int:

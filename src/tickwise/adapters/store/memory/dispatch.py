@@ -12,7 +12,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, StopRequest, TimeQueue
 from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
-from tickwise.domain.decision import Overlap, Reason
+from tickwise.domain.decision import Reason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
@@ -84,6 +84,7 @@ class Dispatch(Duty):
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
             return False
         run.due = run.ready = due
+        run.settled = False
         self._state.place(run)
         self._state.unblock(run.job)
         return True
@@ -177,7 +178,7 @@ class Dispatch(Duty):
             check_instants(began.run_id, began.started)
         for began in starts:
             run = self._held(executor, began.run_id, began.token)
-            if run is None or (run.overlap is not Overlap.ALLOW and not settle(self._state, run)):
+            if run is None or (run.open and not settle(self._state, run)):
                 refused.append(began.run_id)
             elif run.state is RunState.DISPATCHED:
                 run.state = move(run.state, RunEvent.STARTED)
@@ -297,7 +298,7 @@ def claimed(run: RunRecord, now: float) -> Claimed:
         attempt=run.attempt,
         failures=run.failures,
         crashes=run.crashes,
-        guarded=run.guarded or run.overlap is not Overlap.ALLOW,
+        guarded=run.guarded or run.open,
         due=run.due,
         nominal=run.nominal,
         ready=run.ready,

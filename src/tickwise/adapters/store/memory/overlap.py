@@ -17,7 +17,7 @@ def settle(state: State, run: RunRecord) -> bool:
     if run.overlap is Overlap.CANCEL_RUNNING:
         earlier = [each for each in earlier if not _ended(state, each)]
     if not earlier:
-        run.overlap = Overlap.ALLOW
+        run.settled = True
         return True
     if run.overlap is Overlap.SKIP or (run.overlap is Overlap.QUEUE_ONE and len(earlier) > 1):
         run.attempt -= 1

@@ -122,7 +122,6 @@ class RunRecord(Placed):
     queued: float
     ready: float
     overlap: Overlap
-    """The policy that is still open; ALLOW: it may start, whatever else goes on."""
     lane: Lane
     definition: str | None
     origin: UUID | None
@@ -130,6 +129,8 @@ class RunRecord(Placed):
     attempt: int = 0
     failures: int = 0
     crashes: int = 0
+    settled: bool = False
+    """Its overlap is decided: it may start, whatever else goes on."""
     guarded: bool = False
     blocked: bool = False
     """It waits for an earlier run of its job."""
@@ -150,6 +151,16 @@ class RunRecord(Placed):
     def begun(self) -> bool:
         """Whether the start of an attempt is on record."""
         return self.state is RunState.RUNNING or bool(self.attempts)
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still to be decided if it may start while other runs of its job go on."""
+        return self.overlap is not Overlap.ALLOW and not self.settled
+
+    @property
+    def let_start(self) -> bool:
+        """Whether others of its job cannot come before it any more, whatever their time."""
+        return self.settled or (self.overlap is Overlap.ALLOW and self.state is not RunState.QUEUED)
 
     @property
     def place_in_line(self) -> tuple[float, UUID]:

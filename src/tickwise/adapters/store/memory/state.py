@@ -7,6 +7,7 @@ make ──► free ──hold──► held ──┬── end      a final st
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -161,6 +162,14 @@ class State:
         else:
             self.set_timer(job, pending, run_id=run_id if pending.hold is None else None, zone_data=zone_data)
 
+    def move_timer(self, job: JobRecord, pending: Pending | None, *, zone_data: str | None) -> None:
+        """A job's timer goes there, and with a hold needs a decision from then on; None: it goes for good."""
+        run_id = None if job.timer is None or pending is None or pending.hold is not None else job.timer.run_id
+        if pending is None:
+            self.drop_timer(job)
+        else:
+            self.set_timer(job, pending, run_id=run_id, zone_data=zone_data)
+
     def hold_timer(self, job: JobRecord, until: float) -> None:
         """Hold back a job's timer, if it has one, from where it stands."""
         if (timer := job.timer) is not None:
@@ -173,8 +182,12 @@ class State:
 
     # ------------------------------------------------------------------------------------------- a run's moves
 
-    def make(self, job: JobRecord, new: NewRun) -> bool:
-        """A new run, waiting; False, and nothing changes, if one of that name exists or has ended."""
+    def make(self, job: JobRecord, new: NewRun, *, settled_by: float = -math.inf) -> bool:
+        """A new run, waiting; False, and nothing changes, if one of that name exists or has ended.
+
+        No other run that is due before `settled_by` will be made later: up to then it is settled at once if no other is
+        unfinished.
+        """
         if new.run_id in self.runs or new.run_id in self.ended:
             return False
         run = RunRecord(
@@ -190,8 +203,8 @@ class State:
             definition=new.definition,
             origin=new.origin,
         )
-        if not any(each.in_backfill == run.in_backfill for each in job.runs.values()):
-            run.overlap = Overlap.ALLOW
+        alone = not any(each.in_backfill == run.in_backfill for each in job.runs.values())
+        run.settled = run.open and alone and run.due <= settled_by
         self.runs[run.run_id] = job.runs[run.run_id] = run
         self.place(run)
         return True
@@ -310,7 +323,9 @@ class State:
         return [
             each
             for each in run.job.runs.values()
-            if each.in_backfill == run.in_backfill and each.place_in_line < run.place_in_line
+            if each is not run
+            and each.in_backfill == run.in_backfill
+            and (each.let_start or each.place_in_line < run.place_in_line)
         ]
 
     def unblock(self, job: JobRecord) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from heapq import nsmallest
@@ -47,11 +48,10 @@ class Batch:
         if timer is None or timer.job.timer is not timer or timer.pending.due != fire.due:
             return 0
         job = timer.job
-        if fire.timer is None:
-            self._state.drop_timer(job)
-        else:
-            self._state.set_timer(job, fire.timer, zone_data=fire.zone_data)
-        made = sum(self._state.make(job, run) for run in fire.runs)
+        self._state.move_timer(job, fire.timer, zone_data=fire.zone_data)
+        goes_on = math.inf if fire.timer is None else fire.timer.due if fire.timer.since is None else fire.timer.since
+        runs = sorted(fire.runs, key=lambda run: (run.due, run.run_id))
+        made = sum(self._state.make(job, run, settled_by=goes_on) for run in runs)
         for skip in fire.skips:
             self._state.skip(job, skip)
         if fire.park is not None:
@@ -140,10 +140,7 @@ class Timers(Duty):
             if self._is_repeat(move, is_there=stands == move.timer):
                 return
             raise VersionConflict("the schedule has moved on; read the job again, then decide")
-        if move.timer is None:
-            state.drop_timer(job)
-        else:
-            state.set_timer(job, move.timer, zone_data=move.zone_data)
+        state.move_timer(job, move.timer, zone_data=move.zone_data)
         if move.run is not None:
             state.make(job, move.run)
         if move.skip is not None:
