@@ -12,7 +12,7 @@ PYTEST  := $(BIN)/python -m pytest
 # One file's tests stay in one process (`loadfile`): databases and servers are fixtures of a module, so a file that
 # is torn apart would start them twice. Two processes: most of the waiting is for commits and timers, not for a core.
 WORKERS ?= 2
-CASES   ?= T1 T2 T3 L1 L2 L3
+CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
 WRITE   ?=
 PORT    ?=

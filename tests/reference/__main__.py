@@ -1,6 +1,7 @@
 """`make reference`: five years of seven zones, every line by every rule, product beside the slow reference.
 
-A few minutes on two cores. Exits 1 at any difference, of the fires or of the committed table. WRITE=1 writes the table.
+About five minutes on two idle cores. Exits 1 at any difference, of the fires or of the committed table; WRITE=1 writes
+that table anew.
 """
 
 from __future__ import annotations
