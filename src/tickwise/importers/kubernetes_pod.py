@@ -1,0 +1,198 @@
+"""The pod of a Kubernetes Job as a shell task: its one container's command, with the variables and folder it has.
+
+    workingDir: /app                        cd /app || exit
+    env: [{name: DAY, value: today}]        export DAY=today
+    command: ["/bin/report"]         ──►    exec /bin/report --day=today "--token=${TOKEN}"
+    args: ["--day=$(DAY)", "--token=$(TOKEN)"]
+
+`$(NAME)` is filled in as the kubelet does it: with values that the manifest has at once, with those that come from
+elsewhere (secrets, config maps, the pod itself) when the task runs. A container without a command runs what its image
+says, which is not known here: that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Mappings
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from tickwise.importers.translation import (
+    ARGUMENTS_MOST,
+    COMMAND_CHARACTERS_MOST,
+    VARIABLE,
+    Reference,
+    Untranslatable,
+    Words,
+    check_arguments,
+    command_line,
+    exports,
+    joined,
+    listed,
+    program_task,
+    shell_task,
+)
+from tickwise.importers.yaml_nodes import Mapping
+
+_CONTAINERS_MOST: Final = 20
+_VARIABLES_MOST: Final = 1_000
+_POD: Final = frozenset(
+    {
+        "containers", "initContainers", "restartPolicy", "activeDeadlineSeconds",
+        # They are about images, pods and clusters, none of which there is here.
+        "imagePullSecrets", "schedulerName", "dnsPolicy", "terminationGracePeriodSeconds", "enableServiceLinks",
+        "automountServiceAccountToken", "serviceAccount",
+    }
+)  # fmt: skip
+_CONTAINER: Final = frozenset(
+    {
+        "name", "image", "command", "args", "env", "envFrom", "workingDir", "imagePullPolicy", "terminationMessagePath",
+        "terminationMessagePolicy", "stdin", "stdinOnce", "tty",
+    }
+)  # fmt: skip
+_SOURCES: Final = {"secretKeyRef": "secret", "configMapKeyRef": "config map"}
+_GROUPS: Final = {"secretRef": "secret", "configMapRef": "config map"}
+
+_Values = dict[str, Words]
+
+
+def pod_task(pod: Mapping, changes: list[str]) -> Mappings[str, Any]:
+    """The task; what it lacks of the pod goes to `changes`. Raises `Untranslatable`."""
+    containers = pod.mappings("containers", _CONTAINERS_MOST)
+    if len(containers) != 1:
+        names = listed(container.text("name") or "?" for container in containers)
+        raise Untranslatable(
+            f"the pod has {len(containers)} containers ({names or 'none'}), but a job runs one command; keep the one "
+            "that does the work"
+        )
+    first = pod.mappings("initContainers", _CONTAINERS_MOST)
+    before: list[str] = []
+    for container in first:
+        if container.text("restartPolicy") == "Always":
+            raise Untranslatable("an init container with restartPolicy Always runs beside the others; leave it out")
+        before += ["(", *_lines(_program(container, changes)), ") || exit"]
+    if first:
+        changes.append("its init containers run first, one after another, as parts of the same command")
+    program = _program(containers[0], changes)
+    needs_shell = bool(before or program.variables or program.folder)
+    task = None if needs_shell else program_task(program.arguments)
+    left_out = [name for name in pod.names() if name not in _POD]
+    left_out += [name for container in (*first, *containers) for name in container.names() if name not in _CONTAINER]
+    if left_out:
+        changes.append(
+            f"left out, because the executor's machine is no pod: {listed(left_out)}; `requires` chooses executors by "
+            "their labels"
+        )
+    return task or shell_task([*before, *_lines(program)])
+
+
+class _Program(NamedTuple):
+    """What a container starts."""
+
+    arguments: Sequence[Words]
+    variables: Mappings[str, Words]
+    """Those whose value the manifest says."""
+    folder: str | None
+
+
+def _program(container: Mapping, changes: list[str]) -> _Program:
+    values = _variables(container, changes)
+    arguments = _arguments(container, values)
+    image = container.text("image")
+    if image:
+        changes.append(f"the image {image[:200]} is not used: the command runs on the executor's machine")
+    own = {name: value for name, value in values.items() if _is_own(name, value)}
+    return _Program(arguments, own, container.text("workingDir"))
+
+
+def _lines(program: _Program) -> list[str]:
+    """The program for a shell."""
+    folder = [f"cd {command_line([(program.folder,)])} || exit"] if program.folder else []
+    return [*exports(program.variables), *folder, f"exec {command_line(program.arguments)}"]
+
+
+def _is_own(name: str, value: Words) -> bool:
+    """Whether the manifest says what the variable is; one that comes from elsewhere refers to itself."""
+    return value != (Reference(name),)
+
+
+def _arguments(container: Mapping, values: _Values) -> Sequence[Words]:
+    command = container.texts("command", ARGUMENTS_MOST)
+    given = container.texts("args", ARGUMENTS_MOST)
+    image = (container.text("image") or "it names")[:200]
+    if not command:
+        lacks = "only args for the program" if given else "no command, so it runs the program"
+        raise Untranslatable(
+            f"the container has {lacks} that the image {image} names, which is not known here; write its `command`"
+        )
+    from_elsewhere = bool(container.sequence("envFrom", _VARIABLES_MOST))
+    total = 0
+    arguments: list[Words] = []
+    for text in (*command, *given):
+        total += len(text)
+        if total > COMMAND_CHARACTERS_MOST:
+            break
+        arguments.append(_filled(text, values, from_elsewhere=from_elsewhere))
+    else:
+        check_arguments(arguments)
+        return arguments
+    raise Untranslatable(f"the command has more than {COMMAND_CHARACTERS_MOST} characters; put it into a script")
+
+
+def _variables(container: Mapping, changes: list[str]) -> _Values:
+    """The variables in their order; one whose value is not in the manifest is a reference to itself."""
+    values: _Values = {}
+    elsewhere: list[str] = []
+    unusable: list[str] = []
+    groups = container.mappings("envFrom", _VARIABLES_MOST)
+    for group in groups:
+        elsewhere += _names_of_sources(group, _GROUPS)
+    for variable in container.mappings("env", _VARIABLES_MOST):
+        name = variable.text("name") or ""
+        source = variable.mapping("valueFrom")
+        if not VARIABLE.fullmatch(name):
+            unusable.append(name)
+        elif source is None:
+            values[name] = _filled(variable.text("value") or "", values, from_elsewhere=bool(groups))
+        else:
+            values[name] = (Reference(name),)
+            sources = _names_of_sources(source, _SOURCES) or ["the pod itself"]
+            elsewhere.append(f"{name} from {sources[0]}")
+    if elsewhere:
+        changes.append(f"give these variables to the executor, they are not in the manifest: {listed(elsewhere)}")
+    if unusable:
+        changes.append(f"these variables have names that a shell cannot set, and are left out: {listed(unusable)}")
+    return values
+
+
+def _names_of_sources(given: Mapping, kinds: Mappings[str, str]) -> list[str]:
+    found = []
+    for field, kind in kinds.items():
+        reference = given.mapping(field)
+        if reference is not None:
+            found.append(f"{kind} {(reference.text('name') or '?')[:60]}")
+    return found
+
+
+def _filled(text: str, values: _Values, *, from_elsewhere: bool) -> Words:
+    """`$(NAME)` filled in: a name that nobody knows stays as it is, `$$` is a dollar sign."""
+    parts: list[str | Reference] = []
+    position = size = 0
+    while (sign := text.find("$", position)) >= 0:
+        parts.append(text[position:sign])
+        position = sign + 2
+        following = text[sign + 1 : sign + 2]
+        end = text.find(")", position) if following == "(" else -1
+        name = text[position:end] if end >= 0 else ""
+        if end >= 0 and name in values:
+            parts += values[name]
+            size += sum(map(len, map(str, values[name])))
+            position = end + 1
+        elif end >= 0 and from_elsewhere and VARIABLE.fullmatch(name):
+            parts.append(Reference(name))
+            position = end + 1
+        else:
+            parts.append("$" if following == "$" else f"${following}")
+        if size > COMMAND_CHARACTERS_MOST:
+            raise Untranslatable(f"variables make a text of more than {COMMAND_CHARACTERS_MOST} characters; shorten it")
+    parts.append(text[position:])
+    return joined(parts)
