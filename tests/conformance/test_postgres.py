@@ -19,6 +19,7 @@ from tickwise.testing.contracts.store_answers import (
 )
 from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store_claims import ClaimsContract
+from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
@@ -165,4 +166,16 @@ class TestUpkeep(Backend, UpkeepContract):
 
 
 class TestWalls(Backend, WallsContract):
+    pass
+
+
+class TestDecisions(Backend, DecisionsContract):
+    pass
+
+
+class TestSkips(Backend, SkipsContract):
+    pass
+
+
+class TestFirstInLine(Backend, FirstInLineContract):
     pass

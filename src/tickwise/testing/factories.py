@@ -21,6 +21,7 @@ from tickwise.ports.store import (
     NewJob,
     NewRun,
     NewSkip,
+    OccurrenceMove,
     Receipt,
     Replan,
     RuleKind,
@@ -129,6 +130,11 @@ class Factory:
     def move(self, job_id: UUID, action: JobAction, replan: Replan = NOTHING_MORE, **fields: Any) -> JobMove:
         """A pause, resume or cancel."""
         return JobMove(**{"namespace": self.namespace, "job_id": job_id, "action": action, "replan": replan, **fields})
+
+    def occurrence(self, job_id: UUID, expected: Pending, timer: Pending | None, **fields: Any) -> OccurrenceMove:
+        """The next occurrence of a job is moved or skipped: the timer goes from `expected` to `timer`."""
+        given = {"namespace": self.namespace, "job_id": job_id, "expected": expected, "timer": timer}
+        return OccurrenceMove(**{**given, **fields})
 
     def receipt(self, **fields: Any) -> Receipt:
         """An answer under an Idempotency-Key of its own."""

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from tickwise.domain.decision import NEVER, Pending
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane, Outcome, Principal
 from tickwise.ports.identity import Keys
@@ -146,6 +147,15 @@ class StoreContract(Contract):
 def microseconds(instant: float | None) -> int | None:
     """An instant as stores keep it, for comparison."""
     return None if instant is None else round(instant * 1_000_000)
+
+
+def instants(pending: Pending | None) -> tuple[object, ...] | None:
+    """A timer with its instants as stores keep them, for comparison."""
+    if pending is None:
+        return None
+    due = NEVER if pending.due == NEVER else microseconds(pending.due)
+    counted = (pending.fired, microseconds(pending.minute), pending.in_minute)
+    return due, microseconds(pending.since), pending.hold, *counted
 
 
 def added(answer: Sequence[Added] | Replay) -> list[Added]:

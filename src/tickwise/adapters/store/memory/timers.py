@@ -63,7 +63,7 @@ class Timers(Duty):
     """The timers' part of the port `Runs`."""
 
     async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
-        fired = list(self._near(self._state.one_time, horizon_seconds, limit))
+        fired = self._near(self._state.one_time, horizon_seconds, limit)
         for timer in fired:
             self._state.drop_timer(timer.job)
             if timer.run_id is not None:
@@ -85,13 +85,8 @@ class Timers(Duty):
         """Due within the horizon and taken by nobody, the earliest first."""
         state = self._state
         queues = [state.decided, state.one_time] if request.once else [state.decided]
-        seen: list[TimerRecord] = []
-        for queue in queues:
-            near = list(self._near(queue, request.horizon_seconds, request.limit + len(state.taken)))
-            for timer in near:
-                queue.push(timer.pending.due, timer)
-            seen += near
-        return self._earliest((timer for timer in seen if id(timer) not in state.taken), request.limit)
+        near = (timer for queue in queues for timer in self._near(queue, request.horizon_seconds, request.limit))
+        return self._earliest(near, request.limit)
 
     def _outdated(self, request: FireRequest) -> list[TimerRecord]:
         """Due after the horizon, and computed with other zone data."""
@@ -112,14 +107,18 @@ class Timers(Duty):
     def _earliest(self, timers: Iterator[TimerRecord], limit: int) -> list[TimerRecord]:
         return nsmallest(limit, timers, key=lambda timer: timer.pending.due)
 
-    def _near(self, queue: TimeQueue[TimerRecord], horizon_seconds: float, limit: int) -> Iterator[TimerRecord]:
-        """Take out the earliest that are due within the horizon."""
+    def _near(self, queue: TimeQueue[TimerRecord], horizon_seconds: float, limit: int) -> list[TimerRecord]:
+        """The earliest that are due within the horizon and that no scheduler has. They stay in the queue."""
         until = self._state.now() + horizon_seconds
-        for _ in range(limit):
+        seen: list[TimerRecord] = []
+        for _ in range(limit + len(self._state.taken)):
             head = queue.first()
             if head is None or head[0] > until:
-                return
-            yield queue.pop()
+                break
+            seen.append(queue.pop())
+        for timer in seen:
+            queue.push(timer.pending.due, timer)
+        return [timer for timer in seen if id(timer) not in self._state.taken][:limit]
 
     async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         state = self._state
