@@ -63,7 +63,7 @@ SOURCE_CHARACTERS_MOST: Final = 150
 GRACE_SECONDS: Final = 60
 """cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts."""
 
-_FOR_CRON: Final = frozenset(
+FOR_CRON: Final = frozenset(
     {"CRON_TZ", "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "RANDOM_DELAY", "CRON_WITHIN"}
 )
 """Variables that speak to cron itself; a job has them only if its command reads them."""
@@ -278,7 +278,7 @@ def _variables(file: _File, command: str, changes: list[str]) -> Iterator[tuple[
             f"the variables above it have more than {ENVIRONMENT_CHARACTERS_MOST} characters; set them in a script"
         )
     for name, value in file.environment.items():
-        if name == "LOGNAME" or (name in _FOR_CRON and not mentions(command, name)):
+        if name == "LOGNAME" or (name in FOR_CRON and not mentions(command, name)):
             continue  # cron sets LOGNAME itself, whatever the file says
         if VARIABLE.fullmatch(name) is None:
             changes.append(f"the variable {shown(name[:40])!r} has a name that no shell can set, and is left out")

@@ -1,0 +1,146 @@
+"""What a command of a crontab promises: a shell task runs it as cron would, and it can be taken apart again."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwise.importers.crontab_command import Command, is_cut_short, join_percent, split_percent, unwrap, wrap
+
+
+def output(command: Command, folder: Path) -> str:
+    """What /bin/sh makes of the task's text in an environment as bare as a task's."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", wrap(command)],
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_it_runs_in_the_home_folder(tmp_path: Path) -> None:
+    """That of the file, if the file sets one."""
+    other = tmp_path / "o'ther $x"
+    other.mkdir()
+    assert output(Command("pwd -P"), tmp_path) == f"{tmp_path.resolve()}\n"
+    assert output(Command("pwd -P", (("HOME", str(other)),)), tmp_path) == f"{other.resolve()}\n"
+
+
+def test_it_does_not_run_elsewhere_if_there_is_no_home_folder(tmp_path: Path) -> None:
+    """A relative path would name something else there."""
+    with pytest.raises(subprocess.CalledProcessError):
+        output(Command("echo ran; true", (("HOME", str(tmp_path / "none")),)), tmp_path)
+
+
+def test_its_programs_find_the_variables(tmp_path: Path) -> None:
+    """As they stand in the file."""
+    found = output(Command("env", (("A", 'it\'s $HOME `x` \\ "y"'), ("B", ""))), tmp_path).splitlines()
+    assert ['A=it\'s $HOME `x` \\ "y"', "B="] == sorted(line for line in found if line[:2] in ("A=", "B="))
+
+
+@pytest.mark.parametrize("text", ["one\n", "\n", "a $b `c` \\\n%\n", "END_OF_INPUT\nEND_OF_INPUT_\n"])
+def test_it_reads_its_input(text: str, tmp_path: Path) -> None:
+    """To the letter, whatever the shell makes of such letters elsewhere; several programs share it."""
+    assert output(Command('read -r first; echo "$first"; cat', stdin=text), tmp_path) == text
+
+
+def test_it_reads_nothing_if_there_is_no_input(tmp_path: Path) -> None:
+    """It does not wait, either."""
+    assert output(Command("wc -c"), tmp_path).strip() == "0"
+
+
+def test_the_shell_of_the_file_gets_the_command(tmp_path: Path) -> None:
+    """With `-c`, and with the input."""
+    shell = tmp_path / "my shell"
+    shell.write_text('#!/bin/sh\nprintf "[%s]" "$0" "$@"\ncat\n')
+    shell.chmod(0o700)
+    command = Command("print 'x' \"$y\" # z", (("SHELL", str(shell)),), "in\n")
+    assert output(command, tmp_path) == f"[{shell}][-c][print 'x' \"$y\" # z]in\n"
+
+
+def test_it_finds_the_name_of_its_user(tmp_path: Path) -> None:
+    """cron sets `LOGNAME`; a task has none."""
+    assert output(Command('test -n "$LOGNAME" && test "$LOGNAME" = "$(id -un)" && echo yes'), tmp_path) == "yes\n"
+
+
+NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,5}", fullmatch=True).filter(lambda name: name not in ("LOGNAME", "SHELL"))
+LINE = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]), max_size=30)
+COMMANDS = st.builds(
+    Command,
+    LINE.filter(lambda text: text.strip()),
+    st.builds(
+        lambda variables, shell: (*variables.items(), *([("SHELL", shell)] if shell else [])),
+        st.dictionaries(NAMES, LINE, max_size=3),
+        st.sampled_from(["", "/bin/bash", "/opt/my shell"]),
+    ),
+    st.none() | st.lists(LINE, min_size=1, max_size=3).map(lambda lines: "\n".join(lines) + "\n"),
+)
+
+
+@given(COMMANDS)
+def test_a_wrapped_command_can_be_unwrapped(command: Command) -> None:
+    """An export finds what the import found."""
+    assert unwrap(wrap(command)) == command
+
+
+@given(st.text(max_size=100) | st.sampled_from(["cd || exit", "export A=b\nls", "export", "export A", "", "\n"]))
+def test_other_text_is_left_alone(text: str) -> None:
+    """Nothing raises, and what was not wrapped by us is not unwrapped, unless it looks just so."""
+    found = unwrap(text)
+    assert found is None or wrap(found) == text
+
+
+@given(
+    st.text("\\% ax'\n", max_size=12).filter(lambda text: "\n" not in text),
+    st.none() | st.text("\\%a \n", max_size=8).map(lambda text: text + "\n"),
+)
+def test_percent_signs_survive_the_way_there_and_back(text: str, stdin: str | None) -> None:
+    """But for input lines that end in a backslash, which cron cannot be told."""
+    cannot = stdin is not None and any(line.endswith("\\") for line in stdin.split("\n"))
+    found = split_percent(join_percent(text, stdin))
+    assert cannot or (text, stdin) == (found.text, found.stdin)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "stdin"),
+    [
+        ("cat%one%two\\%x%thr\\ee\\\\", "cat", "one\ntwo%x\nthr\\ee\\\\\n"),
+        ("cat > double \\\\%after", "cat > double \\", "after\n"),
+        ("printf '[\\%s]\\n' 'a\\\\b' 'c\\d'", "printf '[%s]\\n' 'a\\b' 'c\\d'", None),
+        ("cat%", "cat", ""),
+        ("cat%a%", "cat", "a\n"),
+        ("cat%%", "cat", "\n"),
+    ],
+)
+def test_percent_signs_are_read_as_cron_reads_them(raw: str, text: str, stdin: str | None) -> None:
+    """The first three were run by Debian's cron 3.0pl1-162, which did just this."""
+    found = split_percent(raw)
+    assert (text, stdin) == (found.text, found.stdin)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("date +", False),
+        ('date +"', True),
+        ("a $(date +", True),
+        ("a `date +", True),
+        ("sleep $(( RANDOM ", True),
+        ("echo ')' \"(\" \\( it\\'s", False),
+        ('echo "$(a)" "it\'s"', False),
+        ('echo "$(a', True),
+        ("awk 'x", True),
+        ("(a; b) | c", False),
+    ],
+)
+def test_a_command_that_a_percent_sign_cuts_in_two_is_recognised(text: str, cut: bool) -> None:
+    """By what a shell would still wait for."""
+    assert is_cut_short(text) is cut
