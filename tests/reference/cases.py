@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -39,8 +39,6 @@ RULES: Final = (
     Dst(),
     *(Dst(gap, overlap) for gap in GapRule for overlap in RepeatRule),
 )
-
-STRIDE: Final = timedelta(hours=1)
 
 
 def years_of(zone_name: str) -> list[tuple[datetime, datetime]]:

@@ -34,16 +34,12 @@ class Film:
     skipped: list[tuple[datetime, datetime, datetime]]
     """Each wall time that was left out, the moment when it was, and when an unchanged clock would have shown it."""
 
-    @property
-    def changes(self) -> bool:
-        """Whether the clock was changed."""
-        return bool(self.skipped) or any(len(moments) > 1 for _, moments in self.shown)
-
 
 def watch(zone: ZoneInfo, begin: datetime, end: datetime, *, step: timedelta = timedelta(minutes=1)) -> Film:
     """Look at the clock of a zone at every step."""
-    # The run-up and the run-out tell which wall times are shown twice. Second by second, only changes of up to an hour.
-    margin = timedelta(days=2) if step >= timedelta(minutes=1) else timedelta(hours=3)
+    # The run-up and the run-out tell which wall times are shown twice: no change has been larger than a day. Second by
+    # second, only changes of up to an hour.
+    margin = timedelta(hours=26) if step >= timedelta(minutes=1) else timedelta(hours=3)
     shown: dict[datetime, list[datetime]] = {}
     skipped = []
     moment = begin - margin

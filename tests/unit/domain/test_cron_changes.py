@@ -125,6 +125,9 @@ CHANGES = [
     (LORD_HOWE, "2026-04-04 15:00"),
     (LORD_HOWE, "2026-10-03 15:30"),
     (APIA, "2011-12-30 10:00"),
+    ("Europe/London", "2026-03-29 01:00"),
+    ("Europe/London", "2026-10-25 01:00"),
+    ("America/Scoresbysund", "2024-03-31 01:00"),
     ("America/Sao_Paulo", "2018-11-04 03:00"),
     ("America/Sao_Paulo", "2018-02-18 02:00"),
     ("Asia/Beirut", "2026-03-28 22:00"),
@@ -160,6 +163,8 @@ LINES = st.tuples(
 
 @settings(max_examples=150)
 @given(line=LINES, change=st.sampled_from(CHANGES), dst=DSTS)
+@example(line="*/10 0 * * *", change=(LORD_HOWE, "2026-04-04 15:00"), dst=DEBIAN)
+@example(line="0 0-4 * * 7-2", change=(NEW_YORK, "2026-11-01 06:00"), dst=DEBIAN)
 @example(line="0 12 30 12 *", change=(APIA, "2011-12-30 10:00"), dst=Dst(GapRule.SHIFT, RepeatRule.SECOND))
 def test_every_minute_near_a_change_is_as_the_slow_reference_says_by_any_rule(
     line: str, change: tuple[str, str], dst: Dst

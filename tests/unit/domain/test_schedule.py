@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.domain.slow_cron import SlowCron, at
+from tests.reference.slow_cron import SlowCron, at
 from tickwise.domain.errors import CronInvalid, Invalid
 from tickwise.domain.schedule import (
     Decision,
