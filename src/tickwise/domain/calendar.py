@@ -188,8 +188,8 @@ class Closed:
     """Of the calendar, or of the maintenance window."""
     otherwise: Otherwise
     until: float
-    """When what `name` says here may change: up to then every occurrence is closed for the same reason. Infinity: never
-    again."""
+    """When the first of those that close here may cease to: up to then all of them close every occurrence. Infinity:
+    never."""
     opens: float | None
     """The next instant at which all rules allow; None: not within the bounds of the search."""
     sentence: str
@@ -219,12 +219,12 @@ class Rules:
         defers = all(each.action is Otherwise.DEFER for each, _ in windows) and all(
             each.otherwise is Otherwise.DEFER for each, _ in rules
         )
-        first, until = closing[0]
+        first = closing[0][0]
         return Closed(
             reason=Reason.MAINTENANCE if windows else Reason.CALENDAR,
             name=first.name,
             otherwise=Otherwise.DEFER if defers else Otherwise.SKIP,
-            until=until,
+            until=min(until for _, until in closing),
             opens=self.opens(nominal),
             sentence=first.sentence(nominal),
         )

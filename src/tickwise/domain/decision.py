@@ -307,19 +307,19 @@ class _Deciding:
 
     def _run_deferred(self, since: float, opens: float, reason: Reason) -> None:
         """The latest of those that waited runs for all; what a rule that skips closed meanwhile is skipped."""
-        later: list[tuple[float, Reason, str]] = []
+        later: list[_Seen] = []
         newest, at = since, self._previous(opens, since)
         while at is not None and at > since and len(later) < LOOK_BACK_MOST:
             closed = self._closed(at)
             if closed is None or closed.otherwise is Otherwise.DEFER:
                 newest = at
                 break
-            later.append((at, Reason(closed.reason), closed.sentence))
+            later.append(_Seen(at, Reason(closed.reason), closed.sentence))
             at = self._previous(at, since)
         self._skip_range(since, newest, reason, MERGED)
         self._fire(newest, not_before=opens)
         between = next_fire(self.schedule, newest)
-        oldest = later[-1][0] if later else opens
+        oldest = later[-1].nominal if later else opens
         if between is not None and between < oldest:
             self._skip_range(between, oldest, reason, MERGED)
         self._skip_each(later)
@@ -343,54 +343,56 @@ class _Deciding:
         schedule, mode = self.schedule, self.schedule.misfire.mode
         newest = max(first, latest_fire(schedule, self.now) or first)
         in_time = first_fire(schedule, self._fresh) if newest >= self._fresh else None
-        missed = _Missed(first, just_after(newest), newest) if in_time is None else _Missed(first, in_time, None)
         if mode is MisfireMode.ALL:
             most = schedule.misfire.max_catchup
         else:
             # What is in time is later than all that was missed, so it is the latest.
-            most = 1 if mode is MisfireMode.LATEST and missed.newest is not None else 0
-        held = self._catch_up(missed, int(min(most, self._runs_left())))
+            most = 1 if mode is MisfireMode.LATEST and in_time is None else 0
+        end = just_after(newest) if in_time is None else in_time
+        held = self._catch_up(first, end, int(min(most, self._runs_left())))
         if held is not None:
             return held
         return self._after(newest) if in_time is None else Pending(in_time)
 
-    def _catch_up(self, missed: _Missed, most: int) -> Pending | None:
-        """Of what was missed the latest `most` run that may; a Pending: the very latest is deferred and waits still."""
+    def _catch_up(self, first: float, end: float, most: int) -> Pending | None:
+        """Of the missed, from `first` to before `end`, the latest `most` that may run do; a Pending: the last of all
+        were deferred to a time that is yet to come, so they wait on."""
         chosen: list[float] = []
-        shut: list[tuple[float, Reason, str]] = []
+        seen: list[_Seen] = []
         openings: set[float] = set()
         held: Pending | None = None
-        oldest, at = missed.end, self._previous(missed.end, missed.first)
-        while at is not None and len(shut) < LOOK_BACK_MOST and (len(chosen) < most or at == missed.newest):
+        waiting, oldest, at = True, end, self._previous(end, first)
+        while at is not None and (waiting or len(chosen) < most) and len(seen) - len(chosen) < LOOK_BACK_MOST:
             closed = self._closed(at)
-            if closed is None:
-                if len(chosen) >= most:
-                    break
-                chosen.append(at)
-            elif closed.otherwise is Otherwise.SKIP or closed.opens is None:
-                shut.append((at, Reason(closed.reason), closed.sentence))
-            elif closed.opens in openings or (closed.opens > self.now and missed.newest is None):
-                shut.append((at, Reason(closed.reason), MERGED))
-            elif closed.opens > self.now:
-                held, most = Pending(closed.opens, at, Hold(closed.reason)), most - 1
-                openings.add(closed.opens)
+            opens = None if closed is None else closed.opens
+            if closed is not None and (closed.otherwise is Otherwise.SKIP or opens is None):
+                seen.append(_Seen(at, Reason(closed.reason), closed.sentence))
+                waiting = waiting and (opens is None or opens > self.now)
+            elif closed is not None and opens in openings:
+                seen.append(_Seen(at, Reason(closed.reason), MERGED))
+            elif closed is not None and opens is not None and opens > self.now:
+                held, most, waiting = Pending(opens, at, Hold(closed.reason)), most - 1, False
+                openings.add(opens)
+                seen.clear()  # they are held with it, though only to be skipped
             elif len(chosen) >= most:
                 break
             else:
                 chosen.append(at)
-                openings.add(closed.opens)
-            oldest, at = at, self._previous(at, missed.first)
-        self._skip_range(missed.first, oldest, Reason.MISFIRE, self._missed_by(missed.first))
-        self._skip_each(shut)
-        self._run_missed(missed, chosen[::-1])
+                seen.append(_Seen(at))
+                openings.add(at if opens is None else opens)
+                waiting = False
+            oldest, at = at, self._previous(at, first)
+        self._skip_range(first, oldest, Reason.MISFIRE, self._missed_by(first))
+        self._skip_each(seen)
+        self._run_missed(first, chosen[::-1])
         return held
 
-    def _run_missed(self, missed: _Missed, nominals: list[float]) -> None:
+    def _run_missed(self, first: float, nominals: list[float]) -> None:
         """In order, with a gap between, and jobs that missed the same time apart from each other."""
         schedule = self.schedule
-        share = min(CATCHUP_SPREAD_SECONDS, (self.now - missed.first) / CATCHUP_SPREAD_SHARE)
+        share = min(CATCHUP_SPREAD_SECONDS, (self.now - first) / CATCHUP_SPREAD_SHARE)
         share = max(share, schedule.jitter_seconds or schedule.window_seconds)
-        start = self.now + share * fraction(schedule.seed, missed.first)
+        start = self.now + share * fraction(schedule.seed, first)
         gap = max(CATCHUP_GAP_SECONDS, MINUTE_SECONDS / schedule.fuse_per_minute)
         for number, nominal in enumerate(nominals):
             self._start(Firing(nominal, round(start + number * gap, 6), catchup=len(nominals) > 1), self.now)
@@ -449,11 +451,12 @@ class _Deciding:
     def _skip(self, nominal: float, reason: Reason, sentence: str) -> None:
         self.skips.append(Skip(nominal, nominal, 1, reason, sentence))
 
-    def _skip_each(self, found: list[tuple[float, Reason, str]]) -> None:
-        """Records for occurrences that were looked at one by one, the latest first: one for each stretch of equals."""
-        for (reason, sentence), stretch in groupby(reversed(found), key=lambda each: each[1:]):
-            nominals = [nominal for nominal, _, _ in stretch]
-            self.skips.append(Skip(nominals[0], nominals[-1], len(nominals), reason, sentence))
+    def _skip_each(self, seen: list[_Seen]) -> None:
+        """Records for those looked at one by one, the latest first: one for each stretch that is alike."""
+        for (reason, sentence), stretch in groupby(reversed(seen), key=lambda each: (each.reason, each.sentence)):
+            nominals = [each.nominal for each in stretch]
+            if reason is not None:
+                self.skips.append(Skip(nominals[0], nominals[-1], len(nominals), reason, sentence))
 
     def _skip_range(self, start: float, end: float, reason: Reason, sentence: str) -> None:
         """One record for what lies from `start`, which counts as an occurrence, to before `end`."""
@@ -477,14 +480,13 @@ class _Deciding:
             self.skips.append(Skip(instant, instant, gap.count, Reason.DST, gap.sentence()))
 
 
-class _Missed(NamedTuple):
-    """Occurrences that nobody fired in time."""
+class _Seen(NamedTuple):
+    """An occurrence that was looked at by itself."""
 
-    first: float
-    end: float
-    """They lie before this."""
-    newest: float | None
-    """The last of them, if nothing later is in time: a closure may hold it back still."""
+    nominal: float
+    reason: Reason | None = None
+    """Why it is skipped; None: it runs."""
+    sentence: str = ""
 
 
 def _first_open(timer: Pending) -> float:
