@@ -378,8 +378,10 @@ def _value(given: FieldText, text: str, item: str) -> int:
             given.refuse(f"{_shown(text)} looks like a year", advice="leave it out; for an end there is end_at")
         if not kind.low <= number <= kind.high:
             last = kind.low + kind.size
-            wrapped = f"; write {kind.low}" if kind.low == 0 and number == last else ""
-            given.refuse(f"{_shown(text)} is out of range{wrapped}")
+            wrapped = (
+                f"write {kind.low}, or what is allowed: {kind.allowed}" if kind.low == 0 and number == last else ""
+            )
+            given.refuse(f"{_shown(text)} is out of range", advice=wrapped)
         return number
     name = text.upper()
     if name not in kind.names:
