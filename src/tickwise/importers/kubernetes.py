@@ -37,6 +37,7 @@ from tickwise.importers.translation import (
     Untranslatable,
     checked_line,
     decoded,
+    given_up,
     key_of,
     known_zone,
     listed,
@@ -82,7 +83,7 @@ def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = No
     try:
         whole = decoded(text)
     except Untranslatable as refusal:
-        return Report((refused(1, source, reason=str(refusal)),))
+        return Report((given_up(1, source, refusal),))
     budget = Budget()
     entries: list[Entry] = []
     for document in documents(whole):
@@ -95,8 +96,9 @@ def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = No
 
 
 def _entries(document: Document, source: str, timezone: str | None, budget: Budget) -> Iterator[Entry]:
+    if document.failure is not None:
+        yield given_up(document.line, source, document.failure)
     if document.root is None:
-        yield refused(document.line, source, reason=str(document.failure))
         return
     begin = document.line - document.root.start_mark.line
     for node in _cron_jobs(document.root):
@@ -105,7 +107,7 @@ def _entries(document: Document, source: str, timezone: str | None, budget: Budg
             found = Mapping(node, budget, first_line=begin)
             yield translated(line, _shown(found), partial(_translate, found, timezone))
         except Untranslatable as refusal:
-            yield refused(line, f"CronJob in {source}", reason=str(refusal))
+            yield given_up(line, f"CronJob in {source}", refusal)
 
 
 def _cron_jobs(root: yaml.Node) -> Iterator[yaml.Node]:

@@ -29,6 +29,7 @@ from tickwise.importers.translation import (
     UTC_NAME,
     Translation,
     Untranslatable,
+    given_up,
     key_of,
     known_zone,
     listed,
@@ -88,7 +89,7 @@ def _entries(name: str, files: UnitFiles, timezone: str | None) -> list[Entry]:
     try:
         unit = files.unit(name)
     except Untranslatable as refusal:
-        return [refused(1, name, reason=str(refusal))]
+        return [given_up(1, name, refusal)]
     if unit is None:
         return []
     lines = unit.given(_TIMER, *_STARTS)

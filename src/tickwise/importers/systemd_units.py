@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from tickwise.importers.translation import Untranslatable, decoded
@@ -111,13 +110,14 @@ class UnitFiles:
         self._twice: set[str] = set()
         self._added: dict[str, list[tuple[str, str | bytes]]] = {}
         for path, text in files.items():
-            place = PurePosixPath(path)
-            if place.suffix == ".conf" and place.parent.name.endswith(".d"):
-                self._added.setdefault(place.parent.name.removesuffix(".d"), []).append((place.name, text))
-            elif place.name in self._main:
-                self._twice.add(place.name)
+            folder, _, name = path.rpartition("/")
+            unit = folder.rpartition("/")[2].removesuffix(".d")
+            if name.endswith(".conf") and folder.endswith(".d"):
+                self._added.setdefault(unit, []).append((name, text))
+            elif name in self._main:
+                self._twice.add(name)
             else:
-                self._main[place.name] = text
+                self._main[name] = text
 
     def timers(self) -> list[str]:
         """The names of all timers, in the order of the files."""

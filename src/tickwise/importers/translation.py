@@ -59,11 +59,13 @@ def translated(line: int, text: str, translate: Callable[[], Translation]) -> En
         job, changes = translate()
         _check_texts(job)
     except Untranslatable as refusal:
-        return refused(line, text, reason=str(refusal))
-    except Invalid as refusal:
-        # The domain refuses what its own schedules cannot say: a line that never fires, an unknown time zone.
-        return refused(line, text, reason=refusal.detail)
-    return imported(line, text, job=job, changes=changes)
+        return given_up(line, text, refusal)
+    return imported(line, text, job=job, changes=map(shown, changes))
+
+
+def given_up(line: int, text: str, refusal: Untranslatable) -> Entry:
+    """The entry that is refused for this reason."""
+    return refused(line, text, reason=shown(str(refusal)))
 
 
 def unique(entries: Iterable[Entry]) -> tuple[Entry, ...]:
