@@ -79,7 +79,7 @@ ODD_LINES = [
     ("* * * * * a\r", CHANGED),
     ("\x1b[31m* * * * * a", REFUSED),
     ("\u200b* * * * * a", REFUSED),
-    ("＊ ＊ ＊ ＊ ＊ a", REFUSED),  # noqa: RUF001 - wide signs are the oddity
+    ("\N{FULLWIDTH ASTERISK} * * * * a", REFUSED),
 ]
 
 
