@@ -1,9 +1,10 @@
-"""The only reader of the wall clock, of randomness and of new ids; and a clock that stands until somebody moves it.
+"""The only reader of the wall clock, of randomness and of new ids; and clocks that stand until somebody moves them.
 
     SystemClock    the machine's own time and dice
-    VirtualClock   simulation and tests: time passes when `advance` says so, sleepers wake in the order of their time
+    VirtualClock   tests: time passes when `advance` says so, sleepers wake in the order of their time
+    MovedClock     simulation: one driver moves it between calls, and waits for nobody
 
-Invariant: nobody who slept on either wakes before the time that they asked for.
+Invariant: nobody who slept on one of the first two wakes before the time that they asked for.
 """
 
 from __future__ import annotations
@@ -106,3 +107,15 @@ class VirtualClock:
         """Let everyone who can go on without time passing do so."""
         for _ in range(SETTLE_TURNS):
             await asyncio.sleep(0)
+
+
+class MovedClock(VirtualClock):
+    """A clock with a single driver, which moves it between one call and the next. A pause that somebody takes within a
+    call is over at once: there is nobody to move the clock meanwhile."""
+
+    def move_to(self, instant: float) -> None:
+        """Let it be `instant`, no earlier than now."""
+        self._elapsed_seconds = max(self._elapsed_seconds, instant - self._start)
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - see the class
+        await asyncio.sleep(0)
