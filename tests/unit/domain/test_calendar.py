@@ -177,6 +177,12 @@ def test_of_overlapping_entries_the_one_that_lasts_longest_is_named() -> None:
         found = covers(calendar, at(text))
         assert found is not None
         assert long == found.entry
+    office = hours("01234", 9, 17)
+    found = covers(
+        Calendar(BERLIN, (Period(at("2026-12-01 10:00"), at("2026-12-01 10:30")), office)), at("2026-12-01 10:15")
+    )
+    assert found is not None
+    assert office == found.entry
 
 
 def test_the_end_of_a_cover_is_the_end_of_all_that_follow_on_each_other() -> None:
