@@ -37,6 +37,11 @@ class GapSkip:
     clock_to: int
     """What the clock would have shown at the change, and what it showed."""
 
+    @property
+    def nominal(self) -> float:
+        """A time that names these and no fire: half a second before the change, for fires are at whole seconds."""
+        return self.instant - 0.5
+
     def sentence(self) -> str:
         """Such as "02:30 does not exist on this day: the clock goes from 02:00 to 03:00; skipped"."""
         return f"{self.problem()}; skipped"

@@ -296,6 +296,15 @@ def test_both_ends_of_the_span_count() -> None:
     assert not list(skips("30 2 * * *", (NEW_YORK, "2025-12-01 00:00", "2026-03-08 06:59:59"), skip))
 
 
+def test_what_was_skipped_never_has_the_name_of_a_fire() -> None:
+    """The line fires right at the change, too: the record of what was skipped must not take its place."""
+    zone, cron, dst = ZoneInfo(NEW_YORK), parse("0,30 2,3 * * *"), Dst(GapRule.SKIP)
+    change = int(at("2026-03-08 07:00").timestamp())
+    (skip,) = cron.gap_skips(change - 86_400, change + 86_400, zone, dst)
+    assert cron.next_second(change - 1, zone, dst) == skip.instant
+    assert skip.nominal == change - 0.5
+
+
 @pytest.mark.parametrize("dst", [DEBIAN, Dst(GapRule.RUN_AFTER), Dst(GapRule.SHIFT)])
 def test_times_that_run_after_all_are_not_told_as_skipped(dst: Dst) -> None:
     """They have a run."""
