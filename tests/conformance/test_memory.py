@@ -17,6 +17,7 @@ from tickwise.testing.contracts.store_changes import EditsContract, PlansContrac
 from tickwise.testing.contracts.store_claims import ClaimsContract
 from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
@@ -138,4 +139,12 @@ class TestSkips(Backend, SkipsContract):
 
 
 class TestFirstInLine(Backend, FirstInLineContract):
+    pass
+
+
+class TestHolds(Backend, HoldsContract):
+    pass
+
+
+class TestPausedRuns(Backend, PausedRunsContract):
     pass

@@ -113,7 +113,8 @@ class Dispatch(Duty):
         return run.state
 
     async def runs_unblock(self) -> int:
-        return sum(self._state.unblock(job) for job in self._state.jobs.values() if job.runs)
+        jobs = {run.job.job_id: run.job for run in self._state.runs.values() if run.blocked}
+        return sum(self._state.unblock(job) for job in jobs.values())
 
     # ------------------------------------------------------------------------------------------- claims
 
