@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab_command import (
     DEFAULT_SHELL,
@@ -162,7 +163,13 @@ def _quirks(raw: str, *, marked: bool, last: bool) -> tuple[str, ...]:
 
 
 def _entry(file: _File, line: _Line) -> Entry:
-    return translated(line.number, line.text, lambda: _translate(file, line))
+    def translate() -> Translation:
+        try:
+            return _translate(file, line)
+        except Invalid as refusal:  # what the domain says of times and zones is what people should read
+            raise Untranslatable(refusal.detail) from None
+
+    return translated(line.number, line.text, translate)
 
 
 def _translate(file: _File, line: _Line) -> Translation:

@@ -9,14 +9,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tickwise.adapters.runner.kinds import ShellKind
+from tickwise.adapters.runner.kinds import ShellKind, builtin_kinds
 from tickwise.domain import cron
+from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab import read_crontab
 from tickwise.importers.crontab_export import write_crontab
 from tickwise.importers.report import Report
+from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.composing import Scene, compose
+from tickwise.roles.control.tasks import TaskCheck
 
 SAME, CHANGED, REFUSED = "same", "changed", "refused"
 
@@ -95,6 +100,21 @@ def test_all_odd_lines_in_one_file_keep_their_verdicts() -> None:
     text = "".join(f"{line}\n" for line, _ in ODD_LINES)
     report = read_crontab(text, source="odd", system=False, timezone="UTC")
     assert [verdict for _, verdict in ODD_LINES] == [entry.verdict.value for entry in report.entries]
+
+
+def test_whatever_is_not_refused_is_a_job_that_the_product_takes() -> None:
+    """Its body passes every check that `POST /jobs` makes."""
+    text = 'MAILTO=ops\nA="b c"\nSHELL=/bin/bash\nRANDOM_DELAY=5\nCRON_TZ=Asia/Tokyo\n# said\n'
+    text += "".join(f"{line}\n" for line, _ in ODD_LINES)
+    scene = Scene(now=1_800_000_000.0, tasks={}, offered=frozenset())
+    check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
+    for system in (False, True):
+        report = read_crontab(text.replace(" a", " daemon a") if system else text, source="/etc/crontab", system=system)
+        assert len(report.jobs) > 25
+        for job in report.jobs:
+            body = msgspec.json.decode(msgspec.json.encode(job), type=JobBody)
+            composed = compose(Principal("importer", "default", frozenset("*")), body, scene, check, bytes(10))
+            assert composed.job.key == job["key"]
 
 
 def _shared_data() -> Path:
