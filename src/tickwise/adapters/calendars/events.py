@@ -35,6 +35,7 @@ RULE_STEPS_MAX: Final = 2_000_000
 _NAME_MAX: Final = 200
 _FIRST_YEAR: Final = 1583
 _LAST_YEAR: Final = 9000
+_LENGTH_MAX_DAYS: Final = 36_600  # a hundred years
 _POINTER: Final = "/ics"
 
 _PROPERTY = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
@@ -303,12 +304,16 @@ def _length(said: icalendar.Component, start: _Moment, zone: ZoneInfo) -> _Lengt
         on_wall = on_wall or not length % _DAY
     else:
         length = _NOTHING
-    if length < _NOTHING:
-        raise Unreadable("it ends before it begins")
-    if length.days > 366 * (_LAST_YEAR + 1 - start.wall.year):
-        raise Unreadable("it lasts too long")
+    _check_length(length)
     # Where an event begins with a day, part of a day stands for all of it.
     return _Length(length if start.zone is not None else max(_DAY, -(-length // _DAY) * _DAY), on_wall)
+
+
+def _check_length(length: timedelta) -> None:
+    if length < _NOTHING:
+        raise Unreadable("it ends before it begins")
+    if length.days > _LENGTH_MAX_DAYS:
+        raise Unreadable(f"it lasts for more than {_LENGTH_MAX_DAYS} days")
 
 
 def _rule(said: Any, start: _Moment) -> Recurrence:
@@ -327,9 +332,12 @@ def _added(value: _Listed, length: _Length, zone: ZoneInfo) -> tuple[_Moment, _L
     begin, end = value.dt
     first = _moment(_Listed(begin, value.params), zone)
     if isinstance(end, timedelta):
-        return first, _Length(end, not end % _DAY)
-    last = _moment(_Listed(end, value.params), zone)
-    return first, _Length(timedelta(seconds=last.key() - first.key()), on_wall=False)
+        own = _Length(end, not end % _DAY)
+    else:
+        last = _moment(_Listed(end, value.params), zone)
+        own = _Length(timedelta(seconds=last.key() - first.key()), on_wall=False)
+    _check_length(own.time)
+    return first, own
 
 
 def _cleaned(text: str) -> str | None:
