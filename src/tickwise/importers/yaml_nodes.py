@@ -149,7 +149,9 @@ class Mapping:
             return None
         node = self._members[name]
         if not isinstance(node, yaml.ScalarNode):
-            raise Untranslatable(f"{self._below(name)} is no single value; write a text or a number there")
+            raise Untranslatable(
+                f"{self._below(name)} is no single value; write a text or a number (a template is rendered first)"
+            )
         return str(node.value)
 
     def whole_number(self, name: str) -> int | None:
