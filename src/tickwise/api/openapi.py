@@ -31,6 +31,7 @@ _EVERYWHERE: Final = (401, 403, 503)
 _PATH_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "job_id": {"type": "string", "format": "uuid"},
     "run_id": {"type": "string", "format": "uuid"},
+    "backfill_id": {"type": "string", "format": "uuid"},
 }
 
 

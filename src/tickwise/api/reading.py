@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from datetime import datetime
+from enum import Enum
 from typing import Any, Final, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -88,7 +89,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, fields: 
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as failure:
-        raise explained(str(failure), fields) from None
+        raise explained(str(failure), fields, decoder.type) from None
     except UnicodeDecodeError as failure:
         raise MalformedAt(f"the body is not UTF-8 text: {failure.reason}", None) from None
     except RecursionError:
@@ -110,8 +111,8 @@ def _malformed(said: str, body: bytes) -> MalformedAt:
     return MalformedAt(f"the body is no JSON: {reason} in line {line}, column {column}", position)
 
 
-def explained(said: str, fields: Iterable[str] = ()) -> Invalid:
-    """What msgspec found wrong, with a pointer to it."""
+def explained(said: str, fields: Iterable[str] = (), kind: object = None) -> Invalid:
+    """What msgspec found wrong, with a pointer to it. `kind` is the type that was wanted, if that is at hand."""
     unknown = _UNKNOWN.fullmatch(said)
     if unknown is not None:
         name, pointer = unknown[1], _pointer(unknown[2])
@@ -124,7 +125,38 @@ def explained(said: str, fields: Iterable[str] = ()) -> Invalid:
     elsewhere = _ELSEWHERE.fullmatch(said)
     if elsewhere is None:
         return Invalid(_sentence(said), pointer="")
-    return Invalid(_sentence(elsewhere[1]), pointer=_pointer(elsewhere[3]))
+    pointer = _pointer(elsewhere[3])
+    return Invalid(_sentence(elsewhere[1]) + _choices(elsewhere[1], kind, elsewhere[3]), pointer=pointer)
+
+
+def _choices(said: str, kind: object, path: str) -> str:
+    """The values that an enum takes, which msgspec does not tell."""
+    if not said.startswith("Invalid enum value"):
+        return ""
+    kinds: list[Any] = [kind]
+    for name, _index in _STEP.findall(path):
+        # An index, or a key that is not told, leads to what a list or a mapping holds: its arguments.
+        kinds = [inner for outer in kinds for inner in _members(outer, name)]
+    enums = [found for each in kinds for found in _parts(each) if isinstance(found, type) and issubclass(found, Enum)]
+    return f"; write one of {', '.join(str(choice.value) for choice in enums[0])}" if enums else ""
+
+
+def _members(kind: object, name: str) -> list[Any]:
+    """The types under a field of this name, or of the items of a list, of all structs and lists that `kind` may be."""
+    found: list[Any] = []
+    for part in _parts(kind):
+        if isinstance(part, type) and issubclass(part, msgspec.Struct):
+            found += [field.type for field in msgspec.structs.fields(part) if field.encode_name == name]
+        elif not name and get_origin(part) in (list, tuple, dict):
+            found += get_args(part)
+    return found
+
+
+def _parts(kind: object) -> list[Any]:
+    """What an annotation may be, through `Annotated` and unions."""
+    if get_origin(kind) in (list, tuple, dict) or not get_args(kind):
+        return [kind]
+    return [part for argument in get_args(kind) for part in _parts(argument)]
 
 
 def _sentence(said: str) -> str:
@@ -178,8 +210,8 @@ def decode_query(text: bytes, struct: type[T]) -> T:
     except ValueError:
         raise BadParameter("the query cannot be read; write it as name=value&name=value", parameter="") from None
     fields = msgspec.structs.fields(struct)  # type: ignore[arg-type]  # only structs come here
-    many = {field.name for field in fields if _takes(field.type, list)}
-    times = {field.name for field in fields if _takes(field.type, datetime)}
+    many = {field.encode_name for field in fields if _takes(field.type, list)}
+    times = {field.encode_name for field in fields if _takes(field.type, datetime)}
     found: dict[str, Any] = {}
     for name, value in pairs:
         if "\0" in name or "\0" in value:
@@ -196,7 +228,7 @@ def decode_query(text: bytes, struct: type[T]) -> T:
     try:
         return msgspec.convert(found, struct, strict=False)
     except msgspec.ValidationError as failure:
-        refusal = explained(str(failure), field_names(struct))  # type: ignore[arg-type]  # only structs come here
+        refusal = explained(str(failure), field_names(struct), struct)  # type: ignore[arg-type]  # only structs come here
         name = (refusal.pointer or "").removeprefix("/").split("/")[0]
         detail = refusal.detail.replace("there is no field", "there is no parameter")
         raise BadParameter(detail, parameter=name) from None

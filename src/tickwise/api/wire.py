@@ -9,12 +9,21 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
-from tickwise.domain.schedule import ScheduleType
+from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask
-from tickwise.roles.control import Change, LogChunk, Preview
-from tickwise.roles.definition import Limits, Retry, decode_definition
+from tickwise.roles.control import Change, LogChunk
+from tickwise.roles.definition import (
+    CalendarUse,
+    ClockChanges,
+    Definition,
+    Limits,
+    MisfirePolicy,
+    Retry,
+    decode_definition,
+)
 
 API: Final = "/api/v1"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,6 +63,18 @@ class JobView(msgspec.Struct, kw_only=True):
     interval_seconds: float | None
     anchor: datetime | None
     timezone: str
+    start_at: datetime | None
+    end_at: datetime | None
+    max_runs: int | None
+    dst: dict[str, Any]
+    jitter_seconds: float
+    window_seconds: float
+    misfire: dict[str, Any]
+    overlap: Overlap
+    calendars: list[dict[str, Any]]
+    fuse_per_minute: int
+    planned_at: datetime | None
+    """Since when its schedule counts: its creation, or the last change of it."""
     task: msgspec.Raw
     task_id: str | None = msgspec.field(name="taskId")
     task_version: int | None
@@ -69,6 +90,8 @@ class JobView(msgspec.Struct, kw_only=True):
     status: JobStatus
     pause_reason: str | None
     pause_until: datetime | None
+    paused_at: datetime | None
+    paused_by: str | None
     next_run_at: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -94,6 +117,17 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
         interval_seconds=said.interval_seconds,
         anchor=_time(said.anchor),
         timezone=said.timezone,
+        start_at=_time(said.start_at),
+        end_at=_time(said.end_at),
+        max_runs=said.max_runs,
+        dst=_whole(said.dst),
+        jitter_seconds=said.jitter_seconds,
+        window_seconds=said.window_seconds,
+        misfire=_whole(said.misfire),
+        overlap=said.overlap,
+        calendars=[_whole(use) for use in said.calendars],
+        fuse_per_minute=said.fuse_per_minute,
+        planned_at=_time(said.planned_at),
         task=said.task,
         task_id=said.task_id,
         task_version=said.task_version,
@@ -110,7 +144,9 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
         status=row.status,
         pause_reason=row.pause_reason,
         pause_until=_time(row.pause_until),
-        next_run_at=_time(row.next_run_at),
+        paused_at=_time(row.paused_at),
+        paused_by=row.paused_by,
+        next_run_at=_time(_next_run(row, said)),
         created_at=time_of(row.created_at),
         updated_at=time_of(row.updated_at),
         created_by=row.created_by,
@@ -119,7 +155,15 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
     )
 
 
-def _whole(struct: Limits | Retry) -> dict[str, Any]:
+def _next_run(row: JobRow, said: Definition) -> float | None:
+    """When it runs next. A pause with an end is a time to look again, and the schedule may name another."""
+    timer, next_run = row.timer, row.next_run_at
+    if timer is None or timer.hold is not Hold.PAUSED or next_run is None or next_run != timer.due:
+        return next_run
+    return first_fire(said.schedule(row.job_id), next_run)
+
+
+def _whole(struct: Limits | Retry | ClockChanges | MisfirePolicy | CalendarUse) -> dict[str, Any]:
     """With its defaults, which the stored form leaves out."""
     return msgspec.structs.asdict(struct)
 
@@ -131,6 +175,7 @@ class ChangeView(msgspec.Struct, kw_only=True):
     after: list[datetime]
     removed: list[datetime]
     added: list[datetime]
+    kept: list[datetime]
     warnings: Sequence[str]
 
 
@@ -141,6 +186,7 @@ def change_view(change: Change) -> ChangeView:
         after=[time_of(fire) for fire in change.after],
         removed=[time_of(fire) for fire in change.removed],
         added=[time_of(fire) for fire in change.added],
+        kept=[time_of(fire) for fire in change.kept],
         warnings=change.warnings,
     )
 
@@ -173,6 +219,8 @@ class RunView(msgspec.Struct, kw_only=True):
     log_url: str | None
     job_id: UUID
     trigger: str
+    nominal_time: datetime
+    """The time that the schedule named, or at which it was asked for."""
     due_time: datetime
     queued_time: datetime
     dispatched_time: datetime | None
@@ -181,7 +229,14 @@ class RunView(msgspec.Struct, kw_only=True):
     result: msgspec.Raw | None
     failures: int
     crashes: int
+    waiting: bool
+    """It waits for an earlier run of its job (overlap)."""
+    occurrences: int
+    """Of a SKIPPED one: how many occurrences it stands for."""
+    until: datetime | None
+    """With several: the nominal time of the last."""
     retry_of: UUID | None
+    backfill_id: UUID | None
 
 
 class RunDetailView(RunView, kw_only=True):
@@ -211,6 +266,7 @@ def _run_fields(row: RunRow) -> dict[str, Any]:
         "log_url": None if row.attempt == 0 else f"{API}/runs/{row.run_id}/logs",
         "job_id": row.job_id,
         "trigger": _TRIGGERS.get(row.trigger, str(row.trigger)),
+        "nominal_time": time_of(row.nominal_at),
         "due_time": time_of(row.due_at),
         "queued_time": time_of(row.queued_at),
         "dispatched_time": _time(row.dispatched_at),
@@ -219,7 +275,11 @@ def _run_fields(row: RunRow) -> dict[str, Any]:
         "result": None if row.result is None else msgspec.Raw(row.result.encode()),
         "failures": row.failures,
         "crashes": row.crashes,
-        "retry_of": row.origin,
+        "waiting": row.blocked,
+        "occurrences": row.occurrences,
+        "until": _time(row.until),
+        "retry_of": row.origin if row.trigger == Trigger.RETRY else None,
+        "backfill_id": row.origin if row.trigger == Trigger.BACKFILL else None,
     }
 
 
@@ -311,39 +371,6 @@ def task_view(row: StoredTask) -> TaskView:
         digest=row.digest,
         created_by=row.created_by,
         created_at=time_of(row.created_at),
-    )
-
-
-class FireView(msgspec.Struct, kw_only=True):
-    """One occurrence to come, on three clocks."""
-
-    time: datetime
-    local: datetime
-    viewer: datetime
-    clock_change: bool
-
-
-class PreviewView(msgspec.Struct, kw_only=True):
-    """What a schedule will do."""
-
-    explanation: str
-    timezone: str
-    viewer_timezone: str
-    warnings: tuple[str, ...]
-    fires: list[FireView]
-
-
-def preview_view(preview: Preview) -> PreviewView:
-    """A preview as it is answered."""
-    return PreviewView(
-        explanation=preview.explanation,
-        timezone=preview.schedule.timezone,
-        viewer_timezone=preview.viewer_timezone,
-        warnings=preview.warnings,
-        fires=[
-            FireView(time=time_of(fire.instant), local=fire.local, viewer=fire.viewer, clock_change=fire.clock_change)
-            for fire in preview.fires
-        ],
     )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
 from tickwise.domain.errors import Invalid
-from tickwise.domain.schedule import Schedule, ScheduleType
+from tickwise.domain.schedule import MisfireMode, ScheduleType
 from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.planning import said_schedule, schedule_of, words
+from tickwise.roles.control.planning import Timing, planned, timing
+from tickwise.roles.definition import CalendarUse, MisfirePolicy
 
+JOB = UUID(int=7)
 NOW = 1_800_000_000.25
 SECONDS = st.sampled_from([-1e9, -61.0, -60.0, -59.9, -1e-6, 0.0, 1e-6, 1.0, 3e9, 2.5e11])
 
@@ -24,12 +27,12 @@ def times() -> st.SearchStrategy[Any]:
     return st.one_of(st.just(UNSET), st.none(), moments, st.just(datetime(9999, 12, 31, tzinfo=UTC)))
 
 
-def outcome(make: Any) -> Schedule | tuple[str, str | None]:
+def outcome(make: Any) -> Timing | tuple[str, str | None]:
     try:
-        found: Schedule = make()
+        found: Timing = make()
     except Invalid as refusal:
         return refusal.detail, refusal.pointer
-    return found
+    return found._replace(usual=False)
 
 
 @given(
@@ -39,8 +42,12 @@ def outcome(make: Any) -> Schedule | tuple[str, str | None]:
     cron=st.sampled_from([UNSET, UNSET, None, "0 3 * * *", "nonsense"]),
     every=st.sampled_from([UNSET, UNSET, None, "1h"]),
     timezone=st.sampled_from([UNSET, None, "UTC", "Europe/Berlin", "Mars"]),
+    max_runs=st.sampled_from([UNSET, UNSET, None, 3]),
+    jitter_seconds=st.sampled_from([UNSET, UNSET, None, 0.0, 5.0]),
+    misfire=st.sampled_from([UNSET, UNSET, None, MisfirePolicy(mode=MisfireMode.SKIP)]),
+    calendars=st.sampled_from([UNSET, UNSET, None, [], [CalendarUse("a")]]),
 )
 def test_the_short_way_comes_to_the_same(kind: Any, **said: Any) -> None:
-    """The same schedule, or the same refusal at the same field, whatever is said of time."""
+    """The same plan, or the same refusal at the same field, whatever is said of time."""
     body = JobBody(name="a", schedule_type=kind, **said)
-    assert outcome(lambda: schedule_of(words(body), NOW)) == outcome(lambda: said_schedule(body, NOW))
+    assert outcome(lambda: planned(body, JOB, NOW)) == outcome(lambda: timing(body, JOB, NOW))

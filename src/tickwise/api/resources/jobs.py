@@ -1,4 +1,4 @@
-"""`/jobs`: create, list, change, cancel, pause, resume, run now, preview."""
+"""`/jobs`: create, list, change, cancel, pause, resume, run now."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ from tickwise.api.wire import (
     ChangeView,
     JobCreated,
     JobView,
-    PreviewView,
     ResultView,
     RunDemanded,
     RunView,
     StatusView,
     change_view,
     job_view,
-    preview_view,
     run_view,
 )
 from tickwise.domain.lifecycle import JobStatus
@@ -50,7 +48,6 @@ from tickwise.roles.control import (
     Change,
     JobBody,
     PauseBody,
-    PreviewBody,
     ResumeBody,
     RunNowBody,
     Submitted,
@@ -67,7 +64,6 @@ _VERSION = re.compile(rb'(?:W/)?"(\d{1,18})"')
 _pause: Final = msgspec.json.Decoder(PauseBody)
 _resume: Final = msgspec.json.Decoder(ResumeBody)
 _run_now: Final = msgspec.json.Decoder(RunNowBody)
-_preview: Final = msgspec.json.Decoder(PreviewBody)
 
 
 class _Told(msgspec.Struct):
@@ -106,13 +102,6 @@ class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a change is made."""
 
     dry_run: Annotated[bool, Meta(description="Answer the difference in the next 20 fires; change nothing.")] = False
-
-
-class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How far to look, and for whom."""
-
-    count: Annotated[int, Meta(ge=1, le=1_000)] = 20
-    viewer_timezone: Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType = UNSET
 
 
 # ------------------------------------------------------------------------------------------ create
@@ -326,21 +315,6 @@ async def job_run_now(call: Call) -> Answer:
     return answer(202, RunDemanded(run_id=done))
 
 
-async def job_preview(call: Call) -> Answer:
-    """The next fires of a job."""
-    query: PreviewQuery = call.query
-    preview = await call.control.preview_job(
-        call.principal, call.uuid("job_id", "job"), count=query.count, viewer_timezone=given(query.viewer_timezone)
-    )
-    return answer(200, preview_view(preview))
-
-
-async def schedule_preview(call: Call) -> Answer:
-    """The next fires of a schedule that is not saved."""
-    body = decode(_preview, call.body, field_names(PreviewBody))
-    return answer(200, preview_view(await call.control.preview(body)))
-
-
 JOBS: Final = (
     Endpoint(
         method="POST", path=f"{API}/jobs", scope="jobs:write", name="createJob", tag="jobs",
@@ -376,6 +350,8 @@ JOBS: Final = (
     Endpoint(
         method="PUT", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="changeJob", tag="jobs",
         summary="Change the fields that are sent; a new schedule replaces the old one as a whole and counts from now.",
+        description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
+        "skipped. A paused job stays paused.",
         handler=job_change, body=JobBody, answers=(JobView, ChangeView), query=ChangeQuery, refuses=(404, 409, 412),
         headers=("If-Match",),
     ),
@@ -407,18 +383,8 @@ JOBS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/resume", scope="jobs:write", name="resumeJob", tag="jobs",
-        summary="Let the schedule go on from now.",
+        summary="Let the schedule go on from now; what fell into the pause runs if asked, and is on record anyway.",
         handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409),
         headers_of=_etag_of,
-    ),
-    Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/preview", scope="jobs:read", name="previewJob", tag="schedules",
-        summary="The next fires of a job, in its zone and the viewer's.",
-        handler=job_preview, answers=(PreviewView,), query=PreviewQuery, refuses=(404,),
-    ),
-    Endpoint(
-        method="POST", path=f"{API}/jobs:preview", scope="jobs:read", name="previewSchedule", tag="schedules",
-        summary="The next fires of a schedule that is not saved.",
-        handler=schedule_preview, body=PreviewBody, answers=(PreviewView,),
     ),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from tickwise.api.wire import (
     run_view,
 )
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
 from tickwise.roles.control import RunRetryBody
 
@@ -42,10 +44,26 @@ States = Annotated[list[RunState], Meta(max_length=8, description="May be given 
 _retry: Final = msgspec.json.Decoder(RunRetryBody)
 
 
+class TriggerName(StrEnum):
+    """What asked for a run."""
+
+    SCHEDULE = "schedule"
+    RUN_NOW = "run_now"
+    RETRY = "retry"
+    MISSED = "missed"
+    """It fell into a pause and was asked for at resume."""
+    BACKFILL = "backfill"
+
+
+Triggers = Annotated[list[TriggerName], Meta(max_length=5, description="May be given several times.")]
+
+
 class RunsOfJobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A search among the runs of one job."""
 
     status: States = []
+    trigger: Triggers = []
+    origin: Annotated[UUID, Meta(description="The run that was retried, or the backfill.")] | UnsetType = UNSET
     due_after: Time | UnsetType = UNSET
     due_before: Time | UnsetType = UNSET
     limit: Limit = 50
@@ -75,6 +93,8 @@ async def runs_page(call: Call, job_id: UUID | None) -> Answer:
             namespace=call.principal.namespace,
             job_id=job_id,
             states=said.status,
+            triggers=[Trigger[name.name] for name in said.trigger],
+            origin=given(said.origin),
             due_after=given_instant(said.due_after),
             due_before=given_instant(said.due_before),
             before=cursor_id(said.cursor),

@@ -369,7 +369,8 @@ def show_preview(session: Session, found: dict[str, Any]) -> None:
 
 
 def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, str, str, str]:
-    at = datetime.fromisoformat(fire["time"]).timestamp()
-    local = datetime.fromisoformat(fire["local"])
-    remark = "the clock is changed on this day" if fire["clock_change"] else ""
+    at = datetime.fromisoformat(fire["utc"]).timestamp()
+    local = datetime.fromisoformat(fire["nominal"])
+    remark = fire["note"] or ("the clock is changed on this day" if fire["clock_change"] else "")
+    remark = f"skipped: {remark}" if fire["decision"] == "skip" else remark
     return moments.absolute(at, session.zone), moments.relative(at, seen_at), f"{local:%a %Y-%m-%d %H:%M:%S}", remark

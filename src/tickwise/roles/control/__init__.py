@@ -10,39 +10,51 @@ refused with a pointer to the field at fault.
 
 from __future__ import annotations
 
+from tickwise.roles.control.backfills import Backfill
 from tickwise.roles.control.bodies import (
     NOT_BUILT,
-    BackfillMode,
+    BackfillBody,
     JobBody,
+    MissedMode,
     PauseBody,
     PreviewBody,
     ResumeBody,
     RunNowBody,
     RunRetryBody,
+    SkipNextBody,
+    SnoozeBody,
     TaskBody,
 )
 from tickwise.roles.control.control import Control
+from tickwise.roles.control.fires import Moved
 from tickwise.roles.control.jobs import Change
 from tickwise.roles.control.logs import LogChunk
 from tickwise.roles.control.planning import instant
-from tickwise.roles.control.previews import Fire, Preview
+from tickwise.roles.control.previews import Fate, Fire, Look, Preview
 from tickwise.roles.control.secrets import ensure_keys, secret_digest
 from tickwise.roles.control.submits import Submitted, Verdict
 
 __all__ = [
     "NOT_BUILT",
-    "BackfillMode",
+    "Backfill",
+    "BackfillBody",
     "Change",
     "Control",
+    "Fate",
     "Fire",
     "JobBody",
     "LogChunk",
+    "Look",
+    "MissedMode",
+    "Moved",
     "PauseBody",
     "Preview",
     "PreviewBody",
     "ResumeBody",
     "RunNowBody",
     "RunRetryBody",
+    "SkipNextBody",
+    "SnoozeBody",
     "Submitted",
     "TaskBody",
     "Verdict",

@@ -15,11 +15,21 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.domain.schedule import INTERVAL_MAX_SECONDS, ScheduleType
-from tickwise.roles.definition import Limits, Retry
+from tickwise.domain.decision import Overlap
+from tickwise.domain.schedule import (
+    FUSE_MOST,
+    FUSE_PER_MINUTE,
+    INTERVAL_MAX_SECONDS,
+    RUNS_MOST,
+    SPREAD_MAX_SECONDS,
+    ScheduleType,
+)
+from tickwise.roles.definition import CalendarUse, ClockChanges, Limits, MisfirePolicy, Retry
 
 TEXT_MAX: Final = 200
 RETRIES_MAX: Final = 1_000
+OCCURRENCES_MAX: Final = 1_000
+"""The most runs that one request asks for."""
 TIMEOUT_SECONDS_MAX: Final = 366 * 86_400
 
 Name = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="What people call it.")]
@@ -29,7 +39,14 @@ Time = Annotated[datetime, Meta(tz=True, description="RFC 3339 with an offset, s
 Every = Annotated[
     str, Meta(min_length=2, max_length=50, description="A duration such as 90s, 5m, 1h30m: short for interval_seconds.")
 ]
-CronLine = Annotated[str, Meta(min_length=1, max_length=500, description="5 fields, 6 with seconds first, or @daily.")]
+CronLine = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        description="5 fields, 6 with seconds first, or @daily; `@every 90s` is taken as interval_seconds.",
+    ),
+]
 Seconds = Annotated[float, Meta(ge=1, le=INTERVAL_MAX_SECONDS, description="At least 1.")]
 Labels = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)], Annotated[str, Meta(max_length=TEXT_MAX)]],
@@ -46,6 +63,86 @@ Timezone = Annotated[
         max_length=100,
         description="IANA name, UTC if it is not sent. It belongs to the schedule: a change with a new schedule and no "
         "timezone resets it to UTC; a timezone alone keeps the schedule and moves it to that clock.",
+    ),
+]
+Anchor = Annotated[
+    datetime,
+    Meta(
+        tz=True,
+        description="Of an interval: it fires at the anchor plus any whole number of intervals. If it is not sent, "
+        "start_at; without that, the moment at which the schedule is stored.",
+    ),
+]
+StartAt = Annotated[
+    datetime,
+    Meta(
+        tz=True,
+        description="Of CRON and INTERVAL: no occurrence is before it. Like end_at, max_runs, dst and timezone it "
+        "belongs to the schedule: a new schedule without it has none; sent alone it changes the one that is there.",
+    ),
+]
+EndAt = Annotated[datetime, Meta(tz=True, description="Of CRON and INTERVAL: no occurrence is after it.")]
+MaxRuns = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=RUNS_MOST,
+        description="Of CRON and INTERVAL: after so many runs by schedule it is over. Skipped occurrences do not "
+        "count, nor do runs that people ask for; a new schedule counts from 0.",
+    ),
+]
+Jitter = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=SPREAD_MAX_SECONDS,
+        description="Each run is due up to so many seconds after its nominal time; for one occurrence always the same. "
+        "Like window_seconds, misfire, overlap, calendars and fuse_per_minute it is a policy: it stays until another "
+        "one is sent; null is the default.",
+    ),
+]
+Window = Annotated[
+    float,
+    Meta(ge=0, le=SPREAD_MAX_SECONDS, description="A flexible window: as jitter_seconds; only one of the two."),
+]
+DstRules = Annotated[
+    ClockChanges,
+    Meta(
+        description="Of CRON: what happens when the clock is changed. gap: run_after, skip or shift, for times that it "
+        "skips; overlap: first, second or both, for times that it shows twice. What is not given goes as in Debian's "
+        "cron: a line whose minute or hour begins with * keeps real time (skip, both), others run once (run_after, "
+        "first)."
+    ),
+]
+MisfireRule = Annotated[
+    MisfirePolicy,
+    Meta(
+        description="What becomes of occurrences that could not run within grace_seconds (60): mode skip, latest (the "
+        "latest of them runs) or all (the latest max_catchup of them, 10, one after the other). What does not run is "
+        "recorded as skipped."
+    ),
+]
+OverlapRule = Annotated[
+    Overlap,
+    Meta(
+        description="What becomes of a run by schedule whose time comes while an earlier one goes on: skip (the "
+        "default), queue_one, queue_all, cancel_running or allow."
+    ),
+]
+Calendars = Annotated[
+    list[CalendarUse],
+    Meta(
+        max_length=10,
+        description="It runs only inside calendars of mode include, and never inside those of mode exclude (the "
+        "default); otherwise: skip (the default) or defer, until all allow it.",
+    ),
+]
+Fuse = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=FUSE_MOST,
+        description=f"More runs by schedule than this within a minute pause the job; {FUSE_PER_MINUTE} if not sent.",
     ),
 ]
 Payload = Annotated[msgspec.Raw, Meta(description="The parameters: any JSON value.")]
@@ -67,8 +164,18 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     cron: CronLine | UnsetType | None = UNSET
     interval_seconds: Seconds | UnsetType | None = UNSET
     every: Every | UnsetType | None = UNSET
-    anchor: Time | UnsetType | None = UNSET
+    anchor: Anchor | UnsetType | None = UNSET
     timezone: Timezone | UnsetType | None = UNSET
+    start_at: StartAt | UnsetType | None = UNSET
+    end_at: EndAt | UnsetType | None = UNSET
+    max_runs: MaxRuns | UnsetType | None = UNSET
+    dst: DstRules | UnsetType | None = UNSET
+    jitter_seconds: Jitter | UnsetType | None = UNSET
+    window_seconds: Window | UnsetType | None = UNSET
+    misfire: MisfireRule | UnsetType | None = UNSET
+    overlap: OverlapRule | UnsetType | None = UNSET
+    calendars: Calendars | UnsetType | None = UNSET
+    fuse_per_minute: Fuse | UnsetType | None = UNSET
     task: Annotated[msgspec.Raw, Meta(description="What to run: kind and its parameters.")] | UnsetType = UNSET
     task_id: TaskId | UnsetType | None = msgspec.field(default=UNSET, name="taskId")
     payload: Payload | UnsetType = UNSET
@@ -85,8 +192,7 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
 
 NOT_BUILT: Final = frozenset(
     {
-        "start_at", "end_at", "max_runs", "jitter_seconds", "dst", "misfire", "overlap", "calendars", "on_unknown",
-        "concurrency", "rate", "then", "on_failure", "notify", "deadline_seconds", "on", "cpu_seconds",
+        "on_unknown", "concurrency", "rate", "then", "on_failure", "notify", "deadline_seconds", "on", "cpu_seconds",
         "memory_bytes", "processes",
     }
 )  # fmt: skip
@@ -100,7 +206,7 @@ class PauseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     until: Time | None = None
 
 
-class BackfillMode(StrEnum):
+class MissedMode(StrEnum):
     """What becomes of the occurrences that fell into a pause."""
 
     SKIP = "skip"
@@ -109,9 +215,67 @@ class BackfillMode(StrEnum):
 
 
 class ResumeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """How to go on."""
+    """How to go on. What fell into the pause and does not run is recorded as skipped."""
 
-    missed: BackfillMode = BackfillMode.SKIP
+    missed: MissedMode = MissedMode.SKIP
+    limit: (
+        Annotated[
+            int,
+            Meta(ge=1, le=OCCURRENCES_MAX, description="With run_all: only the latest so many of them run."),
+        ]
+        | None
+    ) = None
+
+
+Occurrence = Annotated[
+    datetime,
+    Meta(
+        tz=True,
+        description="The time by the schedule of the occurrence that is meant: refused if another one is the next by "
+        "now. With it, sending the same twice is sending it once.",
+    ),
+]
+
+
+class SkipNextBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Why the next occurrence is skipped."""
+
+    reason: Annotated[str, Meta(max_length=1_000)] | None = None
+    occurrence: Occurrence | None = None
+
+
+class SnoozeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """When the next occurrence runs instead."""
+
+    until: Annotated[datetime, Meta(tz=True, description="After the occurrence's own time, and within 366 days of it.")]
+    occurrence: Occurrence | None = None
+
+
+class BackfillBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Occurrences of the past to run now, the earliest first."""
+
+    start: Annotated[datetime, Meta(tz=True, description="From this instant on …")] = msgspec.field(name="from")
+    end: Annotated[datetime, Meta(tz=True, description="… up to and including this one, which has passed.")] = (
+        msgspec.field(name="to")
+    )
+    overlap: Annotated[
+        Overlap,
+        Meta(description="What becomes of each while an earlier one goes on; runs of a backfill see only each other."),
+    ] = Overlap.QUEUE_ALL
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=OCCURRENCES_MAX,
+                description="Only so many runs; go on from `last` of the answer. If it is not sent, a range with more "
+                f"than {OCCURRENCES_MAX} occurrences is refused.",
+            ),
+        ]
+        | None
+    ) = None
+    payload: Payload | UnsetType = UNSET
+    params: Payload | UnsetType = UNSET
 
 
 class RunNowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -144,15 +308,37 @@ class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     cron: CronLine | UnsetType | None = UNSET
     interval_seconds: Seconds | UnsetType | None = UNSET
     every: Every | UnsetType | None = UNSET
-    anchor: Time | UnsetType | None = UNSET
+    anchor: Anchor | UnsetType | None = UNSET
     timezone: Timezone | UnsetType | None = UNSET
+    start_at: StartAt | UnsetType | None = UNSET
+    end_at: EndAt | UnsetType | None = UNSET
+    max_runs: MaxRuns | UnsetType | None = UNSET
+    dst: DstRules | UnsetType | None = UNSET
+    jitter_seconds: Jitter | UnsetType | None = UNSET
+    window_seconds: Window | UnsetType | None = UNSET
+    misfire: MisfireRule | UnsetType | None = UNSET
+    overlap: OverlapRule | UnsetType | None = UNSET
+    calendars: Calendars | UnsetType | None = UNSET
+    fuse_per_minute: Fuse | UnsetType | None = UNSET
+    labels: Labels | UnsetType | None = UNSET
+    start: Annotated[datetime, Meta(tz=True, description="Fires after this instant; now if not sent.")] | None = (
+        msgspec.field(name="from", default=None)
+    )
     count: Annotated[int, Meta(ge=1, le=1_000)] = 20
     viewer_timezone: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
 
 
-SCHEDULE_FIELDS: Final = (
-    "schedule_type", "schedule_time", "at", "cron_expression", "cron", "interval_seconds", "every", "anchor",
+SCHEDULE_NAMED: Final = (
+    "schedule_type", "schedule_time", "at", "cron_expression", "cron", "interval_seconds", "every",
 )  # fmt: skip
+"""Who sends one of these in a change means a new schedule. It replaces the old one as a whole and counts from now;
+those of `SCHEDULE_DETAILS` that are not sent with it are at their defaults."""
+SCHEDULE_DETAILS: Final = ("anchor", "timezone", "start_at", "end_at", "max_runs", "dst")
+"""Sent without any of the above, they change the schedule that is there."""
+SCHEDULE_POLICIES: Final = (
+    "jitter_seconds", "window_seconds", "misfire", "overlap", "calendars", "fuse_per_minute",
+)  # fmt: skip
+"""What is done with the times of a schedule. They stay until others are sent, also under a new schedule."""
 
 
 def decode_object(text: bytes | msgspec.Raw) -> dict[str, Any] | None:

@@ -1,32 +1,31 @@
 """From a job body to a stored job: every field checked, every default made, every warning said.
 
-    JobBody ──┬─ words ──► schedule_of ──► Schedule ─┐
-              ├─ task | taskId | name ──► CheckedTask ┼──► Definition (one text) ──► NewJob
-              └─ payload, retry, limits, lane ────────┘
+    JobBody ──┬─ timing ──► Timing (Plan, first due) ──┐
+              ├─ task | taskId | name ──► CheckedTask ─┼──► Definition (one text) ──► NewJob
+              └─ payload, retry, limits, lane ─────────┘
 
-Pure, apart from what the `Scene` brings along: the time, the stored tasks that were named, the functions on offer.
+Pure, apart from what the `Scene` brings along: the time, the stored tasks and the calendars that were named, the
+functions on offer.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane, Principal, run_id, time_id
-from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.store import ExecutorRow, NewJob, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.core import clean_id, clean_text
-from tickwise.roles.control.planning import first_due, said_schedule
+from tickwise.roles.control.planning import Timing, is_decided, plan_fields, timing, zone_data
 from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_checked
-from tickwise.roles.definition import Definition, Limits, Retry, encode_definition
+from tickwise.roles.definition import CalendarUse, Definition, Limits, Retry, encode_definition
 
 OUTPUT_BYTES_MAX: Final = 1 << 30
 DELAY_SECONDS_MAX: Final = 366 * 86_400.0
@@ -45,6 +44,8 @@ class Scene(NamedTuple):
     tasks: Mapping[str, StoredTask]
     """The stored tasks that are named by `taskId`, as far as they exist."""
     offered: frozenset[str]
+    calendars: frozenset[str] = frozenset()
+    """The calendars that are named, as far as they exist."""
 
 
 class Composed(NamedTuple):
@@ -83,9 +84,12 @@ def resolve_task(body: JobBody, scene: Scene, check: TaskCheck) -> ResolvedTask 
     return None
 
 
+OWN_FUNCTION: Final = "no task was given, so the job runs the registered function of its own name, "
+
+
 def own_function(name: str, check: TaskCheck) -> ResolvedTask:
     """The registered function of the job's own name: what a job without a task runs."""
-    said = f"no task was given, so the job runs the registered function of its own name, {name!r}"
+    said = f"{OWN_FUNCTION}{name!r}"
     return ResolvedTask(check.function(name), None, warning=said)
 
 
@@ -211,21 +215,24 @@ def check_texts(body: JobBody) -> None:
             clean_text(value, pointer)
 
 
-def scheduled(schedule: Schedule) -> dict[str, Any]:
-    """The fields of the definition that say when."""
-    return {
-        "schedule_type": schedule.type,
-        "schedule_time": schedule.at,
-        "cron_expression": schedule.cron_expression,
-        "interval_seconds": schedule.interval_seconds,
-        "anchor": schedule.anchor,
-        "timezone": schedule.timezone,
-    }
+def check_calendars(uses: Sequence[CalendarUse], known: Collection[str]) -> None:
+    """Refuse a calendar that is not there: the job would run as if nobody had named it."""
+    for place, use in enumerate(uses):
+        if use.name not in known:
+            raise Invalid(
+                f"there is no calendar {use.name!r}; create it first",
+                pointer=f"/calendars/{place}/name",
+                code="calendar_unknown",
+            )
 
 
 def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise: bytes) -> Composed:
     """The job that the body means. Raises `Invalid`. `noise` is 10 random bytes for its id."""
-    schedule = said_schedule(body, scene.now)
+    job_id = body.job_id or time_id(int(scene.now * 1000), noise)
+    when = timing(body, job_id, scene.now)
+    plan = when.plan
+    if plan.calendars:
+        check_calendars(plan.calendars, scene.calendars)
     check_texts(body)
     resolved = resolve_task(body, scene, check)
     name = body.name or (resolved.name if resolved else None)
@@ -235,47 +242,59 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
     if resolved is None:
         resolved = own_function(name, check)
     task = resolved.task
-    lasting = schedules.warnings(schedule) if schedule.cron_expression else ()
+    lasting = when.warnings
     if resolved.warning:
         lasting = (*lasting, resolved.warning)
     passing = not_offered(task.function, scene.offered)
-    # Each field by its name: for the hottest route, merging dicts would cost as much as all the rest of this.
-    definition = Definition(
-        schedule_type=schedule.type,
-        task=task.text,
-        schedule_time=schedule.at,
-        cron_expression=schedule.cron_expression,
-        interval_seconds=schedule.interval_seconds,
-        anchor=schedule.anchor,
-        timezone=schedule.timezone,
-        task_id=resolved.task_id,
-        task_version=resolved.version,
-        warnings=lasting,
-        **policies(body),
-    )
-    recurs = schedule.recurs
-    job_id = body.job_id or time_id(int(scene.now * 1000), noise)
-    due = first_due(schedule, scene.now)
+    definition = _definition(body, when, resolved, lasting)
+    recurs = when.recurs
+    due = when.due
+    run = None if recurs or is_decided(plan) else run_id(job_id, scene.now if due is None else due)
     return Composed(
         NewJob(
             job_id=job_id,
             namespace=who.namespace,
             name=name,
-            schedule_type=schedule.type.value,
+            schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
             definition=encode_definition(definition),
             lane=lane(body, task, scene.offered),
             created_by=who.name,
             recurring=recurs,
-            run_id=None if recurs else run_id(job_id, scene.now if due is None else due),
+            run_id=run,
             due=due,
-            never=due is None and schedule.type is not ScheduleType.IMMEDIATE,
+            never=when.never,
             named=bool(body.job_id),
             key=body.key or None,
             digest=hashlib.sha256(_encode(body)).digest() if body.job_id else None,
             labels=body.labels or None,
             # Nobody else: the store then needs no look for what this job may clash with.
             owner=None if body.owner == who.name else body.owner or None,
+            calendars=tuple(use.name for use in plan.calendars) if plan.calendars else (),
+            zone_data=zone_data(plan) if recurs else None,
         ),
         (*lasting, passing) if passing else lasting,
+    )
+
+
+def _definition(body: JobBody, when: Timing, resolved: ResolvedTask, warnings: tuple[str, ...]) -> Definition:
+    plan = when.plan
+    if when.usual:
+        # Each field by its name: for the hottest route, merging dicts would cost as much as all the rest of this.
+        return Definition(
+            schedule_type=plan.schedule_type,
+            schedule_time=plan.schedule_time,
+            task=resolved.task.text,
+            task_id=resolved.task_id,
+            task_version=resolved.version,
+            warnings=warnings,
+            **policies(body),
+        )
+    return Definition(
+        **plan_fields(plan),
+        task=resolved.task.text,
+        task_id=resolved.task_id,
+        task_version=resolved.version,
+        warnings=warnings,
+        **policies(body),
     )

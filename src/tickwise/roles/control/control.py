@@ -11,13 +11,16 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
+from tickwise.roles.control.backfills import Backfills
 from tickwise.roles.control.core import Counters, Parts
+from tickwise.roles.control.fires import Fires
 from tickwise.roles.control.previews import Previews
+from tickwise.roles.control.runs import Runs
 from tickwise.roles.control.tasks import TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
 
 
-class Control(Previews, Tasks):
+class Control(Runs, Fires, Backfills, Previews, Tasks):
     """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
 
     name = "control"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
+from tickwise.domain.calendar import Rule, Rules
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import Blobs
@@ -14,8 +15,11 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import ExecutorRow, JobRow, NewJob, Receipt, RunRow, Store
+from tickwise.ports.store import ExecutorRow, JobRow, NewJob, Receipt, RuleKind, RuleRow, RunRow, Store
+from tickwise.roles.calendars import decode_calendar
+from tickwise.roles.definition import CalendarUse
 from tickwise.roles.gather import Gatherer, surely
+from tickwise.roles.rulebook import decode_window
 
 LIVING_FRESH_SECONDS: Final = 2.0
 """How old the list of living executors may be: a warning may lag, a submit must not wait for it."""
@@ -26,6 +30,10 @@ RING_WITHIN_SECONDS: Final = 60.0
 """Timers further away than this need no bell: every scheduler looks at least so often."""
 NEAR_MARGIN_SECONDS: Final = 0.5
 """So near to the store's horizon it is its clock that decides whether a job became a run or a timer."""
+
+FEW_CALENDARS: Final = 20
+"""So many names are looked up one by one; for more, all calendars of the namespace are listed."""
+PAGE: Final = 500
 
 T = TypeVar("T")
 
@@ -137,6 +145,40 @@ class Core:
             raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
         return row
 
+    async def _calendars_known(self, namespace: str, names: Collection[str]) -> frozenset[str]:
+        """Those of the names under which there is a calendar."""
+        if len(names) > FEW_CALENDARS:
+            return frozenset(names) & await self._calendar_names(namespace)
+        known = [name for name in names if "\0" not in name]
+        rows = [await self._store.rule_get(namespace, RuleKind.CALENDAR, name) for name in known]
+        return frozenset(row.name for row in rows if row is not None)
+
+    async def _calendar_names(self, namespace: str) -> set[str]:
+        return {row.name for row in await self._rules_of(namespace, RuleKind.CALENDAR)}
+
+    async def _rules_of(self, namespace: str, kind: RuleKind) -> list[RuleRow]:
+        """All of one namespace, page by page."""
+        found: list[RuleRow] = []
+        while True:
+            page = await self._store.rules_list(namespace, kind, found[-1].name if found else None, PAGE)
+            found += page
+            if len(page) < PAGE:
+                return found
+
+    async def _rules(
+        self, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
+    ) -> Rules | None:
+        """What may close the times of a job with these labels; None if nothing does."""
+        calendars: list[Rule] = []
+        for use in uses:
+            row = await self._store.rule_get(namespace, RuleKind.CALENDAR, use.name)
+            if row is not None:
+                calendars.append(Rule(use.name, decode_calendar(row.body).calendar, use.mode, use.otherwise))
+        rows = await self._rules_of(namespace, RuleKind.WINDOW)
+        windows = [decode_window(row.name, row.body).window for row in rows]
+        concerned = tuple(window for window in windows if window.concerns(labels or {}))
+        return Rules(tuple(calendars), concerned) if calendars or concerned else None
+
     async def _run(self, who: Principal, run_id: UUID) -> RunRow:
         row = await self._store.run_get(who.namespace, run_id)
         if row is None:
@@ -147,7 +189,8 @@ class Core:
 def ring_for(signals: Signals, jobs: Sequence[NewJob], now: float, near_seconds: float) -> None:
     """Wake whoever has to do with what was just stored: a run concerns executors, a timer schedulers.
 
-    A one-time job due within `near_seconds`, the store's horizon, became a run; every other one waits as a timer.
+    A one-time job that needs no decision and is due within `near_seconds`, the store's horizon, became a run; every
+    other one waits as a timer.
     """
     runs = timers = False
     run_until, timer_from = now + near_seconds + NEAR_MARGIN_SECONDS, now + near_seconds - NEAR_MARGIN_SECONDS
@@ -156,11 +199,12 @@ def ring_for(signals: Signals, jobs: Sequence[NewJob], now: float, near_seconds:
         due = job.due
         if job.never:
             continue
-        if not job.recurring and (due is None or due <= run_until):
+        if job.run_id is None:
+            timers = timers or due is None or due <= timer_until
+            continue
+        if due is None or due <= run_until:
             runs = True
-            if due is None or due <= timer_from:
-                continue
-        if due is not None and due <= timer_until:
+        if due is not None and timer_from < due <= timer_until:
             timers = True
     if runs:
         signals.send(Topic.RUNS)

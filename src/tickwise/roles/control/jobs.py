@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,11 +10,10 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tickwise.domain import schedule as schedules
 from tickwise.domain.errors import Busy, Conflict, Invalid, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal, Trigger, run_id
-from tickwise.domain.schedule import Schedule
+from tickwise.domain.schedule import Schedule, fires_between
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     JobAction,
@@ -24,40 +22,34 @@ from tickwise.ports.store import (
     JobQuery,
     JobRow,
     NewRun,
-    Replan,
+    Receipt,
     Replay,
     RunQuery,
     RunRow,
 )
-from tickwise.roles.control.bodies import (
-    SCHEDULE_FIELDS,
-    BackfillMode,
-    JobBody,
-    PauseBody,
-    ResumeBody,
-    RunNowBody,
-)
+from tickwise.roles.control.bodies import JobBody, MissedMode, PauseBody, ResumeBody, RunNowBody
 from tickwise.roles.control.composing import (
+    OWN_FUNCTION,
     ResolvedTask,
+    check_calendars,
     check_texts,
     lane,
     not_offered,
     payload_of,
     policies,
     resolve_task,
-    scheduled,
     unserved,
 )
 from tickwise.roles.control.core import ReceiptFor, clean_text
-from tickwise.roles.control.planning import instant, replan, saved_schedule, schedule_of, silence, upcoming, words
+from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, replanned, upcoming
+from tickwise.roles.control.replans import pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submits, Submitted
 from tickwise.roles.control.tasks import CheckedTask
 from tickwise.roles.definition import Definition, decode_definition, encode_definition
 
 COMPARED_FIRES: Final = 20
-MISSED_MAX: Final = 1_000
-"""The most runs that one resume makes up for."""
 RACES_MAX: Final = 5
+BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
 CHANGED_TOO_OFTEN: Final = "others keep changing this job; send the same again"
 
@@ -74,7 +66,9 @@ class Change:
     removed: Sequence[float] = ()
     """Those of `before` that the new schedule does not name, …"""
     added: Sequence[float] = ()
-    """… and those of `after` that the old one did not."""
+    """… those of `after` that the old one did not, …"""
+    kept: Sequence[float] = ()
+    """… and those of `before` that both name."""
     warnings: Sequence[str] = ()
     """What the change brings along and may not be meant."""
 
@@ -111,6 +105,8 @@ class Jobs(Submits):
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """What keeps a run waiting that nobody holds."""
+        if row.blocked:
+            return (BLOCKED,)
         job = await self._store.job_get(row.namespace, row.job_id)
         if job is None:
             return ()
@@ -191,36 +187,33 @@ class Jobs(Submits):
         old = decode_definition(row.definition)
         resolved = resolve_task(body, scene, self._check_task)
         task = resolved.task if resolved else _task(row, old)
-        schedule = _new_schedule(body, old, scene.now)
-        current = schedule or saved_schedule(old)
-        definition = msgspec.structs.replace(old, **_changes(body, old, resolved, schedule))
-        changed = JobChange(
+        before = plan_of(old)
+        changed = replanned(body, before, row.job_id, scene.now)
+        plan = before if changed is None else changed.timing.plan
+        if body.calendars:
+            check_calendars(plan.calendars, scene.calendars)
+        definition = msgspec.structs.replace(old, **_changes(body, old, resolved, changed))
+        change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,
             expected_version=row.version,
             name=clean_text(body.name or row.name, "/name"),
             key=row.key if body.key is UNSET else body.key,
-            schedule_type=current.type.value,
+            schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
             definition=encode_definition(definition),
             lane=lane(body, task, scene.offered, row.lane),
             labels=row.labels if body.labels is UNSET else body.labels or {},
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
-            replan=_replan_of(row, schedule, scene.now),
+            replan=replan_changed(row, before, changed, scene.now),
+            calendars=tuple(use.name for use in plan.calendars),
         )
-        before = _fires(row, saved_schedule(old), scene.now)
-        after = _fires_after(row, current, scene.now, replaced=schedule is not None)
+        difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:
-            row = await self._surely(lambda: self._store.job_change(changed))
+            row = await self._surely(lambda: self._store.job_change(change))
             self._ring_all()
-        return Change(
-            row=row,
-            before=before,
-            after=after,
-            removed=_unnamed(before, after, current),
-            added=_unnamed(after, before, saved_schedule(old)),
-            warnings=_zone_warning(body, old, schedule),
-        )
+        warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
+        return Change(row=row, warnings=warnings, **difference)
 
     # ------------------------------------------------------------------------------------------ standing
 
@@ -234,11 +227,25 @@ class Jobs(Submits):
         """No fire by schedule until it is resumed, or until the given time. Raises `Conflict` for a one-time job."""
         if body.reason is not None:
             clean_text(body.reason, "/reason")
-        return await self._moved(who, job_id, lambda row, now: _pause(row, body, now))
+        return await self._moved(
+            who, job_id, lambda row, now: pause(row, decode_definition(row.definition), body, who.name, now)
+        )
 
     async def resume(self, who: Principal, job_id: UUID, body: ResumeBody) -> JobRow:
-        """Fire by schedule again, from now on; `missed` says what becomes of what fell into the pause."""
-        return await self._moved(who, job_id, lambda row, now: _resume(row, body.missed, now))
+        """Fire by schedule again, from now on; `missed` says what becomes of what fell into the pause.
+
+        Raises `Conflict` for a one-time job, and if more was missed than one request runs."""
+        if body.limit is not None and body.missed is not MissedMode.RUN_ALL:
+            raise Invalid("limit belongs to run_all; leave it out, or send missed: run_all", pointer="/limit")
+        row = await self._job(who, job_id)
+        plan = decode_definition(row.definition)
+        # What was closed is not made up for. Rules may change at any time, so a moment between two looks is no harm.
+        rules = None
+        if body.missed is not MissedMode.SKIP and row.status is JobStatus.PAUSED:
+            rules = await self._rules(row.namespace, plan.calendars, row.labels)
+        return await self._moved(
+            who, job_id, lambda row, now: resume(row, decode_definition(row.definition), body, rules, now)
+        )
 
     async def run_now(
         self, who: Principal, job_id: UUID, body: RunNowBody, receipt_for: ReceiptFor[UUID] | None = None
@@ -256,19 +263,21 @@ class Jobs(Submits):
             trigger=Trigger.RUN_NOW,
             definition=definition,
         )
-        return await self._demand(row.namespace, job_id, run, receipt_for)
+        receipt = receipt_for(run.run_id) if receipt_for is not None else None
+        replay = await self._demand(row.namespace, job_id, (run,), receipt)
+        return run.run_id if replay is None else replay
 
     async def _demand(
-        self, namespace: str, job_id: UUID, run: NewRun, receipt_for: ReceiptFor[UUID] | None
-    ) -> UUID | Replay:
-        receipt = receipt_for(run.run_id) if receipt_for is not None else None
-        made = await self._surely(lambda: self._store.runs_add(namespace, job_id, run, receipt=receipt))
+        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], receipt: Receipt | None
+    ) -> Replay | None:
+        """Make runs that a person asked for; the earlier answer, if there is one under this receipt's key."""
+        made = await self._surely(lambda: self._store.runs_add(namespace, job_id, runs, receipt=receipt))
         if isinstance(made, Replay):
             return made
         if not made:
             raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
         self._signals.send(Topic.RUNS)
-        return run.run_id
+        return None
 
     async def _moved(self, who: Principal, job_id: UUID, plan: Callable[[JobRow, float], JobMove | None]) -> JobRow:
         """Carry out what `plan` makes of the job as it is; made anew if somebody changed the job meanwhile."""
@@ -291,16 +300,6 @@ class Jobs(Submits):
             self._signals.send(topic)
 
 
-def _unnamed(fires: Sequence[float], others: Sequence[float], other: schedules.Schedule) -> list[float]:
-    """Those of `fires` that the other schedule, whose next fires are `others`, does not name.
-
-    Both lists end somewhere, so the schedule is asked, not the list; one that fires no more names none.
-    """
-    if not others:
-        return list(fires)
-    return [at for at in fires if not schedules.fires_between(other, at - 1e-6, at, 1)]
-
-
 def _cancel(row: JobRow, if_version: int | None) -> JobMove:
     if if_version is not None and row.version != if_version:
         raise VersionConflict(
@@ -311,59 +310,9 @@ def _cancel(row: JobRow, if_version: int | None) -> JobMove:
         namespace=row.namespace,
         job_id=row.job_id,
         action=JobAction.CANCEL,
-        replan=silence(recurring=False),
+        replan=silence(),
         expected_version=if_version,
     )
-
-
-def _pause(row: JobRow, body: PauseBody, now: float) -> JobMove:
-    schedule = _recurring(row, "paused")
-    until = None if body.until is None else instant(body.until)
-    if until is not None and until <= now:
-        raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
-    due = None if until is None else schedules.next_fire(schedule, until - 1e-6)
-    return JobMove(
-        namespace=row.namespace,
-        job_id=row.job_id,
-        action=JobAction.PAUSE,
-        replan=silence(recurring=True, next_due=due),
-        expected_version=row.version,
-        reason=body.reason,
-        until=until,
-    )
-
-
-def _resume(row: JobRow, mode: BackfillMode, now: float) -> JobMove | None:
-    """None: it is not paused, so there is nothing to do."""
-    schedule = _recurring(row, "resumed")
-    if row.status is not JobStatus.PAUSED:
-        return None
-    since = now if row.paused_at is None else row.paused_at
-    missed = tuple(
-        NewRun(run_id=run_id(row.job_id, nominal, Trigger.MISSED), due=now, trigger=Trigger.MISSED)
-        for nominal in _missed(schedule, since, now, mode)
-    )
-    return JobMove(
-        namespace=row.namespace,
-        job_id=row.job_id,
-        action=JobAction.RESUME,
-        replan=replan(schedule, row.job_id, now, missed),
-        expected_version=row.version,
-    )
-
-
-def _recurring(row: JobRow, done: str) -> Schedule:
-    """Its schedule, if it has one that goes on. Raises `Conflict`."""
-    if row.status is JobStatus.CANCELLED:
-        raise Conflict(f"the job is cancelled, so it cannot be {done}", code="job_cancelled")
-    schedule = saved_schedule(decode_definition(row.definition))
-    if not schedule.recurs:
-        raise Conflict(
-            f"the job runs once ({row.schedule_type}), only recurring jobs are {done}; change its schedule_time, "
-            "or cancel it",
-            code="job_not_recurring",
-        )
-    return schedule
 
 
 def with_payload(definition: str, payload: msgspec.Raw) -> str:
@@ -381,90 +330,80 @@ def _task(row: JobRow, definition: Definition) -> CheckedTask:
     return CheckedTask(row.task_kind, definition.task, _function(row, definition))
 
 
-def _new_schedule(body: JobBody, old: Definition, now: float) -> Schedule | None:
-    """The schedule that the body asks for; None if it says nothing of time."""
-    if any(getattr(body, name) is not UNSET for name in SCHEDULE_FIELDS):
-        return schedule_of(words(body), now)
-    if body.timezone is UNSET:
-        return None
-    # The zone alone: the same times on another clock.
-    schedule = saved_schedule(old)
-    moved = dataclasses.replace(schedule, timezone=body.timezone or "UTC")
-    schedules.check(moved)
-    return moved if schedule.recurs else None
-
-
-def _zone_warning(body: JobBody, old: Definition, schedule: Schedule | None) -> tuple[str, ...]:
+def _zone_warning(body: JobBody, old: Definition, changed: Replanned | None) -> tuple[str, ...]:
     """A schedule is replaced as a whole, its zone included: who did not think of that reads it here."""
-    if schedule is None or schedule.cron_expression is None or body.timezone or old.timezone == schedule.timezone:
+    if changed is None or not changed.anew or changed.timing.plan.cron_expression is None or body.timezone:
+        return ()
+    zone = changed.timing.plan.timezone
+    if old.timezone == zone:
         return ()
     return (
-        f"the new schedule goes by {schedule.timezone}, the old one went by {old.timezone}: a new schedule replaces "
+        f"the new schedule goes by {zone}, the old one went by {old.timezone}: a new schedule replaces "
         f"the old one as a whole; send timezone with it to keep {old.timezone}",
     )
 
 
 def _changes(
-    body: JobBody, old: Definition, resolved: ResolvedTask | None, schedule: Schedule | None
+    body: JobBody, old: Definition, resolved: ResolvedTask | None, changed: Replanned | None
 ) -> dict[str, Any]:
     found = policies(body)
     if resolved is not None:
         found.update(task=resolved.task.text, task_id=resolved.task_id, task_version=resolved.version)
-    if schedule is not None:
-        found.update(scheduled(schedule))
-    elif body.timezone is not UNSET:
-        found["timezone"] = body.timezone or "UTC"
-    if schedule is not None or resolved is not None:
-        of_schedule = schedules.warnings(schedule or saved_schedule(old))
-        of_task = () if resolved is not None else _warnings_of_task(old)
-        found["warnings"] = (*of_schedule, *of_task)
+    if changed is not None:
+        found.update(plan_fields(changed.timing.plan))
+    if changed is not None or resolved is not None:
+        of_task = tuple(said for said in old.warnings if said.startswith(OWN_FUNCTION))
+        of_schedule = tuple(said for said in old.warnings if said not in of_task)
+        found["warnings"] = (
+            *(of_schedule if changed is None else changed.timing.warnings),
+            *(of_task if resolved is None else ()),
+        )
     return found
 
 
-def _warnings_of_task(old: Definition) -> tuple[str, ...]:
-    gone = set(schedules.warnings(saved_schedule(old)))
-    return tuple(warning for warning in old.warnings if warning not in gone)
+# ------------------------------------------------------------------------------------------ the difference
 
 
-def _replan_of(row: JobRow, schedule: Schedule | None, now: float) -> Replan | None:
-    if schedule is None:
-        return None
-    if row.status is not JobStatus.PAUSED:
-        return replan(schedule, row.job_id, now)
-    if not schedule.recurs:
-        raise Conflict("the job is paused; resume it before you make it run once", code="job_paused")
-    due = None if row.pause_until is None else schedules.next_fire(schedule, max(now, row.pause_until - 1e-6))
-    return silence(recurring=True, next_due=due)
+def _difference(row: JobRow, old: Schedule, changed: Replanned | None, now: float) -> dict[str, Sequence[float]]:
+    """The next fires before and after a change, and which of them go, come and stay."""
+    before = _fires(row, old, now)
+    if changed is None or not changed.times_changed or row.status is JobStatus.PAUSED:
+        return {"before": before, "after": before, "kept": before}
+    new = changed.timing.plan.schedule(row.job_id)
+    fired = 0 if changed.anew or row.timer is None else row.timer.fired
+    after = [new.at] if new.at is not None else _limited(new, upcoming(new, now, COMPARED_FIRES), fired)
+    removed = _unnamed(before, after, new)
+    gone = set(removed)
+    return {
+        "before": before,
+        "after": after,
+        "removed": removed,
+        "added": _unnamed(after, before, old),
+        "kept": [at for at in before if at not in gone],
+    }
 
 
 def _fires(row: JobRow, schedule: Schedule, now: float) -> list[float]:
     """The next fires of a job as it stands."""
-    if row.status in (JobStatus.CANCELLED, JobStatus.PAUSED) or (not schedule.recurs and row.next_run_at is None):
+    if row.status in (JobStatus.CANCELLED, JobStatus.PAUSED):
         return []
-    return [row.next_run_at or now] if not schedule.recurs else upcoming(schedule, now, COMPARED_FIRES)
+    if not schedule.recurs:
+        return [] if row.next_run_at is None else [row.next_run_at]
+    if row.timer is None:
+        return []
+    return _limited(schedule, upcoming(schedule, now, COMPARED_FIRES), row.timer.fired)
 
 
-def _fires_after(row: JobRow, schedule: Schedule, now: float, *, replaced: bool) -> list[float]:
-    if not replaced or row.status is JobStatus.PAUSED:
-        return _fires(row, schedule, now)
-    if schedule.at is not None:
-        return [schedule.at]
-    return upcoming(schedule, now, COMPARED_FIRES)
+def _limited(schedule: Schedule, fires: list[float], fired: int) -> list[float]:
+    """Those that are left before the schedule has made all its runs."""
+    return fires if schedule.max_runs is None else fires[: max(0, schedule.max_runs - fired)]
 
 
-def _missed(schedule: Schedule, since: float, now: float, mode: BackfillMode) -> Sequence[float]:
-    """The nominal times of a pause that are made up for."""
-    if mode is BackfillMode.SKIP:
-        return ()
-    if mode is BackfillMode.RUN_ALL:
-        fires = schedules.fires_between(schedule, since, now, MISSED_MAX + 1)
-        if len(fires) > MISSED_MAX:
-            raise Conflict(
-                f"more than {MISSED_MAX} occurrences were missed; resume with run_latest or skip", pointer="/missed"
-            )
-        return fires
-    first = schedules.next_fire(schedule, since)
-    if first is None or first > now:
-        return ()
-    # A decision for a timer that stood since then ends with the latest occurrence, however long the pause was.
-    return schedules.decide(schedule, first, now, now, limit=10_000).fires[-1:]
+def _unnamed(fires: Sequence[float], others: Sequence[float], other: Schedule) -> list[float]:
+    """Those of `fires` that the other schedule, whose next fires are `others`, does not name.
+
+    A list that was cut off says nothing of later times: then the schedule is asked.
+    """
+    if len(others) < COMPARED_FIRES:
+        return [at for at in fires if at not in others]
+    return [at for at in fires if at not in others and not fires_between(other, at - 1e-6, at, 1)]

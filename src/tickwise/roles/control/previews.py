@@ -1,21 +1,43 @@
-"""What a schedule will do: its next fires on two clocks, days of clock changes marked, and what it says in English."""
+"""What a schedule will do: its next fires on three clocks, what happens to each of them, and what it says in English.
+
+The same rules as a scheduler's decision: calendars skip or defer, jitter moves the start, the clock's changes are told.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
+from tickwise.domain.calendar import Closed, Otherwise, Rules
+from tickwise.domain.decision import spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal
-from tickwise.domain.schedule import Schedule
+from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.roles.control.bodies import PreviewBody
-from tickwise.roles.control.planning import saved_schedule, schedule_of, upcoming, words
-from tickwise.roles.control.runs import Runs
+from tickwise.roles.control.composing import check_calendars
+from tickwise.roles.control.jobs import Jobs
+from tickwise.roles.control.planning import instant, planned, upcoming, written
 from tickwise.roles.definition import decode_definition
+
+GAPS_MAX: Final = 10
+"""So many clock changes are told of at which occurrences are left out."""
+NO_JOB: Final = UUID(int=0)
+"""Stands for the job that an unsaved schedule has not got."""
+
+
+class Fate(StrEnum):
+    """What becomes of an occurrence, as far as it is known."""
+
+    FIRE = "fire"
+    SKIP = "skip"
+    DEFER = "defer"
 
 
 class Fire(NamedTuple):
@@ -28,6 +50,11 @@ class Fire(NamedTuple):
     """On the viewer's."""
     clock_change: bool
     """The job's clock is changed on this day."""
+    fate: Fate
+    due: float | None
+    """When its run is due; None if it is skipped."""
+    note: str | None
+    """What is special about it: a change of the clock, a calendar, a window."""
 
 
 class Preview(NamedTuple):
@@ -40,43 +67,114 @@ class Preview(NamedTuple):
     fires: tuple[Fire, ...]
 
 
-class Previews(Runs):
-    """`preview` of saved and unsaved schedules (SPEC B8)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """From when on, how far, and for whom."""
 
-    async def preview_job(
-        self, who: Principal, job_id: UUID, *, count: int, viewer_timezone: str | None = None
-    ) -> Preview:
-        """What a job's schedule says from now on, whether it is paused or not. Raises `NotFound`."""
+    after: float | None = None
+    """Fires strictly after this; None: now."""
+    count: int = 20
+    viewer_timezone: str | None = None
+
+
+class Previews(Jobs):
+    """`preview` of saved and unsaved schedules."""
+
+    async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
+        """What a job's schedule says, whether it is paused or not. Raises `NotFound`, `Invalid`."""
         row = await self._job(who, job_id)
         now = await self._time.now()
-        return _preview(saved_schedule(decode_definition(row.definition)), now, count, viewer_timezone)
+        plan = decode_definition(row.definition)
+        rules = await self._rules(row.namespace, plan.calendars, row.labels)
+        fired = 0 if row.timer is None else row.timer.fired
+        return _preview(_Shown(plan.schedule(job_id), rules, fired), look, now)
 
-    async def preview(self, body: PreviewBody) -> Preview:
+    async def preview(self, who: Principal, body: PreviewBody) -> Preview:
         """What a schedule would say if it were saved now. Raises `Invalid`."""
         now = await self._time.now()
-        return _preview(schedule_of(words(body), now), now, body.count, body.viewer_timezone)
+        timing = planned(body, NO_JOB, now)
+        uses = timing.plan.calendars
+        if uses:
+            check_calendars(uses, await self._calendars_known(who.namespace, {use.name for use in uses}))
+        rules = await self._rules(who.namespace, uses, body.labels or {})
+        look = Look(
+            after=None if body.start is None else instant(body.start),
+            count=body.count,
+            viewer_timezone=body.viewer_timezone,
+        )
+        found = _preview(_Shown(timing.plan.schedule(NO_JOB), rules, 0), look, now)
+        seedless = () if timing.plan.cron_expression is None else cron.parse(timing.plan.cron_expression).warnings()
+        return found._replace(warnings=tuple(dict.fromkeys((*timing.warnings, *seedless, *found.warnings))))
 
 
-def _preview(schedule: Schedule, now: float, count: int, viewer_timezone: str | None) -> Preview:
-    zone = zone_named(schedule.timezone)
+class _Shown(NamedTuple):
+    """A schedule with all that it goes by."""
+
+    schedule: Schedule
+    rules: Rules | None
+    fired: int
+
+
+def _preview(shown: _Shown, look: Look, now: float) -> Preview:
+    schedule = shown.schedule
     try:
-        viewer = zone_named(viewer_timezone or schedule.timezone)
+        viewer = zone_named(look.viewer_timezone or schedule.timezone)
     except Invalid as refusal:
         refusal.pointer = "/viewer_timezone"
         raise
+    after = now if look.after is None else look.after
+    fires: list[Fire] = []
+    running = 0
+    left = None if schedule.max_runs is None else max(0, schedule.max_runs - shown.fired)
+    for due in upcoming(schedule, after, look.count):
+        if left is not None and running >= left:
+            break
+        fire = _fire(shown, due, viewer)
+        running += fire.fate is not Fate.SKIP
+        fires.append(fire)
     return Preview(
         schedule,
         schedules.explain(schedule),
-        viewer_timezone or schedule.timezone,
-        schedules.warnings(schedule),
-        tuple(_fire(due, zone, viewer) for due in upcoming(schedule, now, count)),
+        look.viewer_timezone or schedule.timezone,
+        (*schedules.warnings(schedule), *_left_out(schedule, after, fires)),
+        tuple(fires),
     )
 
 
-def _fire(due: float, zone: ZoneInfo, viewer: ZoneInfo) -> Fire:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(due * 1_000_000))
+def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str, ...]:
+    """What the clock skips meanwhile, and the job wants skipped: no occurrence stands for it above."""
+    if not fires or schedule.type is not ScheduleType.CRON:
+        return ()
+    gaps = schedules.gap_skips(schedule, after, fires[-1].instant)
+    return tuple(f"{written(gap.instant)}: {gap.sentence()}" for gap in gaps[:GAPS_MAX])
+
+
+def _fire(shown: _Shown, nominal: float, viewer: ZoneInfo) -> Fire:
+    schedule = shown.schedule
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(nominal * 1_000_000))
+    zone = zone_named(schedule.timezone)
     local = moment.astimezone(zone)
     midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     # Wall-clock arithmetic: the next midnight on that clock, however long the day is.
     following = midnight + timedelta(days=1)
-    return Fire(due, local, moment.astimezone(viewer), midnight.utcoffset() != following.utcoffset())
+    notes = []
+    if schedule.type is ScheduleType.CRON:
+        line = cron.parse(schedule.cron_expression or "", schedule.seed)
+        notes.append(line.note_at(int(nominal), zone, schedule.dst))
+    verdict = None if shown.rules is None else shown.rules.verdict(nominal)
+    fate, opens = Fate.FIRE, nominal
+    if isinstance(verdict, Closed):
+        notes.append(verdict.sentence)
+        fate = Fate.SKIP
+        if verdict.otherwise is Otherwise.DEFER and verdict.opens is not None:
+            fate, opens = Fate.DEFER, verdict.opens
+            notes.append(f"deferred to {written(opens)}; what is deferred to one time becomes one run")
+    return Fire(
+        instant=nominal,
+        local=local,
+        viewer=moment.astimezone(viewer),
+        clock_change=midnight.utcoffset() != following.utcoffset(),
+        fate=fate,
+        due=None if fate is Fate.SKIP else opens + spread(schedule, nominal),
+        note="; ".join(note for note in notes if note) or None,
+    )

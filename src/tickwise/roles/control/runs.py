@@ -72,7 +72,9 @@ class Runs(Jobs):
             definition=definition,
             origin=run,
         )
-        return await self._demand(row.namespace, row.job_id, new, receipt_for)
+        receipt = receipt_for(new.run_id) if receipt_for is not None else None
+        replay = await self._demand(row.namespace, row.job_id, (new,), receipt)
+        return new.run_id if replay is None else replay
 
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
         """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""

@@ -139,7 +139,7 @@ class Submits(Core):
             jobs = {place: job for place, job in jobs.items() if place not in taken}
         raise Busy("others took the keys or ids of this batch while it was written; send it again")
 
-    async def _scene(self, who: Principal, bodies: Iterable[JobBody]) -> Scene:
+    async def _scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         tasks: dict[str, StoredTask] = {}
         for task_id in {body.task_id for body in bodies if body.task_id}:
             found = None
@@ -147,7 +147,9 @@ class Submits(Core):
                 found = await self._store.task_get(who.namespace, task_id)
             if found is not None:
                 tasks[task_id] = found
-        return Scene(await self._time.now(), tasks, await self._living.functions())
+        named = {use.name for body in bodies if body.calendars for use in body.calendars}
+        calendars = await self._calendars_known(who.namespace, named) if named else frozenset()
+        return Scene(await self._time.now(), tasks, await self._living.functions(), calendars)
 
     async def _repeated(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed is still the same create: compose it as it was then.
