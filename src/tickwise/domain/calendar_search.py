@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, NamedTuple, Protocol
@@ -32,6 +32,8 @@ _LAST: Final = float(LAST_INSTANT - 2 * CHANGE_REACH_SECONDS)
 _DAYS_BACK: Final = 2
 # Of a weekly window one date may be skipped by the clock; then that of the week after is the next.
 _DAYS_AHEAD: Final = 16
+# Windows that were worked out: fires follow on each other, so nearly all ask for the days of the one before.
+_DAYS_KEPT: Final = 64
 
 
 class Found(NamedTuple):
@@ -130,6 +132,7 @@ class _Week:
             for day in entry.days:
                 by_day[day].append(entry)
         self._by_day = [sorted(each, key=lambda entry: entry.from_second) for each in by_day]
+        self._kept: dict[int, tuple[Found, ...]] = {}
 
     def cover_at(self, instant: float) -> Found | None:
         best: Found | None = None
@@ -156,8 +159,16 @@ class _Week:
         second = math.floor(instant)
         return (second + stretch_at(self._zone, second).offset) // DAY_SECONDS
 
-    def _windows(self, day: int) -> Iterable[Found]:
+    def _windows(self, day: int) -> tuple[Found, ...]:
         """Those that begin on a date (days since the epoch) and are there at all."""
+        windows = self._kept.get(day)
+        if windows is None:
+            if len(self._kept) >= _DAYS_KEPT:
+                self._kept.clear()
+            windows = self._kept[day] = tuple(self._windows_of(day))
+        return windows
+
+    def _windows_of(self, day: int) -> Iterator[Found]:
         midnight = wall_start(day)
         for entry in self._by_day[(day + _EPOCH_WEEKDAY) % 7]:
             length = (entry.to_second - entry.from_second) % DAY_SECONDS or DAY_SECONDS
