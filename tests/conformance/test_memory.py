@@ -20,9 +20,11 @@ from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsCon
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
+from tickwise.testing.contracts.store_waiting import WaitingContract
 from tickwise.testing.contracts.store_walls import WallsContract
 
 
@@ -147,4 +149,12 @@ class TestHolds(Backend, HoldsContract):
 
 
 class TestPausedRuns(Backend, PausedRunsContract):
+    pass
+
+
+class TestOverlap(Backend, OverlapContract):
+    pass
+
+
+class TestWaiting(Backend, WaitingContract):
     pass

@@ -24,9 +24,11 @@ from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsCon
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
+from tickwise.testing.contracts.store_waiting import WaitingContract
 from tickwise.testing.contracts.store_walls import WallsContract
 
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
@@ -187,4 +189,12 @@ class TestHolds(Backend, HoldsContract):
 
 
 class TestPausedRuns(Backend, PausedRunsContract):
+    pass
+
+
+class TestOverlap(Backend, OverlapContract):
+    pass
+
+
+class TestWaiting(Backend, WaitingContract):
     pass

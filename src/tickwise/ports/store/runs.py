@@ -197,7 +197,8 @@ class Runs(Protocol):
     nominal time that the timer goes on from). Else it is claimed `guarded`, and `attempts_start` settles it: if no
     earlier run of the job is unfinished then, it starts; if not, its start is refused and the store does as the policy
     says. Earlier is what has the smaller (due, run id), and whatever was let start already (settled, or with ALLOW
-    and not merely QUEUED); runs of a backfill look only at their own kind, and others not at them.
+    and not merely QUEUED); runs of a backfill look only at their own kind, and others not at them. What is settled
+    stays so, through retries too, unless a free run is given another due time or kept by a new plan.
 
         SKIP            it ends SKIPPED, reason `overlap`
         QUEUE_ONE       it waits; if two or more are earlier (one goes on, one waits), it ends SKIPPED, reason `overlap`

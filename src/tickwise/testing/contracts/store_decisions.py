@@ -28,7 +28,7 @@ class DecisionsContract(StoreContract):
         await self.add(store, job)
         timers = [
             Pending(make.now + 1.000001, fired=3, minute=make.now + 0.000001, in_minute=2),
-            Pending(make.now + 2.0, make.now + 1.000003, Hold.CALENDAR, fired=2**40),
+            Pending(make.now + 2.0, make.now + 1.000003, Hold.CALENDAR, fired=2**31 - 1),
             Pending(make.now + 3.0, make.now + 1.5, Hold.MAINTENANCE),
             Pending(make.now + 4.0, make.now + 1.5, Hold.PAUSED),
         ]

@@ -221,6 +221,7 @@ class Definitions(Duty):
                 continue
             stays = microseconds(run.nominal) in kept
             if not run.held:
+                run.settled = False  # The new plan may put others before it.
                 if not stays:
                     state.forget(run)
             elif run.request is None or run.request.skipped is not Reason.REQUESTED:

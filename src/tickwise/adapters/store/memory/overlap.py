@@ -19,7 +19,8 @@ def settle(state: State, run: RunRecord) -> bool:
     if not earlier:
         run.settled = True
         return True
-    if run.overlap is Overlap.SKIP or (run.overlap is Overlap.QUEUE_ONE and len(earlier) > 1):
+    skips = run.overlap is Overlap.SKIP or (run.overlap is Overlap.QUEUE_ONE and len(earlier) > 1)
+    if skips and run.request is None:
         run.attempt -= 1
         state.end_skipped(run, Reason.OVERLAP, f"{_count(len(earlier))} of the job had not ended")
     else:
