@@ -98,6 +98,15 @@ def test_other_text_is_left_alone(text: str) -> None:
     assert found is None or wrap(found) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['export A="$(id -un)"\ncd || exit\nls', "export A=b\ncd /\nls", "cd || exit", "export A=$B\ncd || exit\nls", "ls"],
+)
+def test_a_script_that_only_begins_alike_is_not_unwrapped(text: str) -> None:
+    """Its variables are no plain values, or it runs elsewhere."""
+    assert unwrap(text) is None
+
+
 @given(
     st.text("\\% ax'\n", max_size=12).filter(lambda text: "\n" not in text),
     st.none() | st.text("\\%a \n", max_size=8).map(lambda text: text + "\n"),
