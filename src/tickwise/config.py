@@ -209,6 +209,13 @@ class Settings:
         least=0.005,
         most=60,
     )
+    fires_per_minute_most: int = _setting(
+        0,
+        "Most runs that the schedules of one namespace may make in a minute; 0 is no limit. Over it, the jobs that "
+        "fire most often are paused until the others fit. (Each job has a limit of its own, `fuse_per_minute`.)",
+        least=0,
+        most=1_000_000_000,
+    )
 
     # ------------------------------------------------------------------ what the API accepts
     group_commit_seconds: float = _setting(

@@ -108,6 +108,11 @@ class Pending(NamedTuple):
     in_minute: int = 0
     """Of a schedule that could blow its fuse: since when its runs are counted, and how many there were."""
 
+    @property
+    def first_open(self) -> float:
+        """The nominal time of the first occurrence that is not on record."""
+        return self.due if self.hold is None or self.since is None else self.since
+
 
 class Firing(NamedTuple):
     """One occurrence that runs."""
@@ -199,7 +204,7 @@ class _Deciding:
 
     def once(self) -> Decision:
         """The only occurrence of a schedule that does not recur."""
-        nominal, held = _first_open(self.timer), self.timer.hold is not None
+        nominal, held = self.timer.first_open, self.timer.hold is not None
         start = max(nominal, self.timer.due) if held else nominal
         if self.timer.hold is Hold.PAUSED and nominal < self.timer.due:
             self._skip(nominal, Reason.PAUSED, PAUSED_SENTENCE)
@@ -224,7 +229,7 @@ class _Deciding:
     def recurring(self, limit: int) -> Decision:
         """From where the timer stands to beyond `until`."""
         at: Pending | None = self.timer
-        self._bound_the_late(_first_open(self.timer))
+        self._bound_the_late(self.timer.first_open)
         for _ in range(max(limit, 1)):
             if at is None or at.due > self.until or self.park is not None or self._runs_left() <= 0:
                 break
@@ -259,7 +264,7 @@ class _Deciding:
         else:
             following = following._replace(fired=self.timer.fired + len(self.fires))
             if park is not None:
-                following = following._replace(due=NEVER, since=_first_open(following), hold=Hold.PAUSED)
+                following = following._replace(due=NEVER, since=following.first_open, hold=Hold.PAUSED)
             elif self._watched:
                 following = following._replace(minute=self._minute, in_minute=self._in_minute)
         self.skips.sort(key=lambda skip: skip.nominal)
@@ -284,7 +289,7 @@ class _Deciding:
         What was to be skipped when the hold began and is closed by no rule any more is held for deferred: a run too
         many, at a time that is allowed, does less harm than one too few.
         """
-        since, woken = _first_open(held), held.due
+        since, woken = held.first_open, held.due
         if since >= woken:
             return Pending(since)
         if held.hold is Hold.PAUSED:
@@ -472,10 +477,10 @@ class _Deciding:
         last = max([fire.nominal for fire in self.fires] + [skip.until for skip in self.skips], default=None)
         if last is None or self.schedule.timezone == "UTC":
             return
-        before = latest_fire(self.schedule, just_before(_first_open(self.timer)))
+        before = latest_fire(self.schedule, just_before(self.timer.first_open))
         floors = (before, self.schedule.planned_at, self.schedule.start_at)
         known = [floor for floor in floors if floor is not None]
-        for gap in gap_skips(self.schedule, max(known, default=_first_open(self.timer)), last):
+        for gap in gap_skips(self.schedule, max(known, default=self.timer.first_open), last):
             instant = float(gap.instant)
             self.skips.append(Skip(instant, instant, gap.count, Reason.DST, gap.sentence()))
 
@@ -487,11 +492,6 @@ class _Seen(NamedTuple):
     reason: Reason | None = None
     """Why it is skipped; None: it runs."""
     sentence: str = ""
-
-
-def _first_open(timer: Pending) -> float:
-    """The nominal time of the first occurrence that is not on record."""
-    return timer.due if timer.hold is None or timer.since is None else timer.since
 
 
 def _length(seconds: float) -> str:

@@ -257,6 +257,15 @@ def first_fire(schedule: Schedule, instant: float) -> float | None:
     return next_fire(schedule, just_before(instant))
 
 
+def moved(schedule: Schedule, instant: float) -> float:
+    """Where the occurrence went that was at `instant` by other data of its zone: to the nearest. (Clocks are moved by
+    an hour or so, so the nearest has the same wall time, or is as good.)"""
+    before, after = latest_fire(schedule, instant), first_fire(schedule, instant)
+    if after is None:
+        return instant if before is None else before
+    return after if before is None or after - instant <= instant - before else before
+
+
 def just_before(instant: float) -> float:
     """Instants are whole microseconds: nothing lies between one and what this answers. (From the year 2242 on a float
     is coarser than that.)"""

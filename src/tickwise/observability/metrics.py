@@ -9,7 +9,7 @@ Names follow Prometheus: a prefix, the unit last, `_total` for counters.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -38,6 +38,15 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._submitted = Counter("tickwise_jobs_submitted", "Jobs that were stored.", registry=registry)
         self._fired = Counter("tickwise_runs_fired", "Runs that schedulers made from timers.", registry=registry)
+        self._skipped = Counter(
+            "tickwise_occurrences_skipped",
+            "Occurrences that schedulers put on record as skipped, by why.",
+            ["reason"],
+            registry=registry,
+        )
+        self._parked = Counter(
+            "tickwise_jobs_parked", "Jobs that were paused because they made too many runs.", registry=registry
+        )
         self._started = Counter("tickwise_runs_started", "First attempts that began.", registry=registry)
         self._finished = Counter(
             "tickwise_runs_finished", "Runs that reached a final state, by that state.", ["state"], registry=registry
@@ -139,6 +148,15 @@ class Metrics:
     def fired(self, count: int) -> None:
         """Runs that a scheduler made."""
         self._fired.inc(count)
+
+    def skipped(self, occurrences: Mapping[str, int]) -> None:
+        """Occurrences that a scheduler put on record as skipped, by reason."""
+        for reason, count in occurrences.items():
+            self._skipped.labels(reason).inc(count)
+
+    def parked(self, count: int) -> None:
+        """Jobs that a scheduler paused, because they made too many runs."""
+        self._parked.inc(count)
 
     def healed(self, *, executors: int, freed: int, quarantined: int) -> None:
         """What the expiry of leases did."""

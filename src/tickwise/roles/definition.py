@@ -100,6 +100,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             misfire=Misfire(self.misfire.grace_seconds, self.misfire.mode, self.misfire.max_catchup),
             fuse_per_minute=self.fuse_per_minute,
             seed=job_id.bytes,
+            planned_at=self.planned_at,
         )
 
 

@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.domain.model import Claimed, Outcome, id_instant
+from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.retry import delay_seconds
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Runner, Verdict
@@ -651,7 +651,7 @@ def _assignment(held: Held) -> Assignment:
         claimed.namespace,
         claimed.attempt,
         claimed.due,
-        id_instant(claimed.run_id),
+        claimed.nominal,
         work.task,
         bytes(work.payload),
         work.timeout_seconds,

@@ -1,7 +1,8 @@
 """Due schedules become runs, and what got stuck is healed. Any number at once; none leads.
 
-    fire      one-time timers within the horizon become runs in one statement; recurring ones are decided here
-    heal      executors whose lease ran out are buried, what they held goes on
+    fire      one-time timers within the horizon become runs in one statement; what needs a decision is decided here
+    rezone    timers that were computed with other zone data are computed anew
+    heal      executors whose lease ran out are buried, what they held goes on; so does what waited for an ended run
     maintain  partitions are made ahead, and dropped when they are past their time
     forget    outputs older than their retention go, a whole day of runs at a time
 
@@ -10,32 +11,37 @@ Invariant: whatever this role does may be done twice, or by two schedulers at on
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
-from tickwise.domain.model import Trigger, run_id
+from tickwise.domain import zones
+from tickwise.domain.decision import Hold, Pending, decide
+from tickwise.domain.errors import Unavailable
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.domain.schedule import Schedule, decide
+from tickwise.domain.schedule import moved
 from tickwise.ports.blobs import LOGS, Blobs, log_day
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Fire, NewRun, Retention, Store, Timer
-from tickwise.roles.definition import decode_plan
+from tickwise.ports.store import Fire, FireRequest, Retention, Store, Timer
+from tickwise.roles.firing import Decided, NamespaceFuse, fire_of, read_plan
+from tickwise.roles.presence import Presence
+from tickwise.roles.rulebook import Rulebook
 from tickwise.roles.service import Loop, Service, Telemetry
 
 DECISION_LIMIT: Final = 100
 """Fires of one job decided at once: 100 fires of a one-second job are more than any horizon."""
 PARKED_SECONDS: Final = 60.0
 """A timer that cannot be decided (a defect of ours) is looked at again after this, so that it blocks no other."""
+LOOKS_PER_HORIZON: Final = 4
 FIRE_GAP_SECONDS: Final = 0.02
 """Between two looks for timers that did not fill."""
 MAINTAIN_SECONDS: Final = 600.0
 DAY_SECONDS: Final = 86_400.0
-CACHED_LENGTH: Final = 4096
-"""Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""
 
 logger = structlog.get_logger("tickwise.scheduler")
 
@@ -44,12 +50,16 @@ logger = structlog.get_logger("tickwise.scheduler")
 class SchedulerSettings:
     """What wiring hands over from the settings."""
 
+    name: str = "scheduler"
+    """Who it is, in records of what was away."""
     horizon_seconds: float = 2.0
     batch: int = 1000
     heal_seconds: float = 1.0
     lease_seconds: float = 10.0
     retention: Retention
     logs_seconds: float = 7 * DAY_SECONDS
+    fires_per_minute_most: int = 0
+    """Of a namespace, by schedule; 0: as many as it likes."""
 
 
 class Scheduler(Service):
@@ -74,6 +84,13 @@ class Scheduler(Service):
         self._clock = clock
         self._settings = settings
         self._telemetry = telemetry
+        self._rulebook = Rulebook(store)
+        self._presence = Presence(
+            store, clock, who=settings.name, look_seconds=settings.horizon_seconds / LOOKS_PER_HORIZON
+        )
+        self._fuse = NamespaceFuse(store, settings.fires_per_minute_most)
+        self._batches = asyncio.Lock()
+        """A client has one batch of timers at a time."""
         self._healed_at: float | None = None
         self._grace_until = 0.0
 
@@ -81,6 +98,7 @@ class Scheduler(Service):
         """Begin to fire, heal and maintain."""
         clock = self._clock
         self.spawn(
+            Loop("rezone", self._rezone, clock),
             Loop("fire", self._fire, clock, self._signals.listen(Topic.TIMERS)),
             Loop("heal", self._heal, clock),
             Loop("maintain", self._maintain, clock),
@@ -89,6 +107,7 @@ class Scheduler(Service):
 
     async def tick(self) -> None:
         """One round of each duty."""
+        await self._rezone()
         while await self._fire() == 0:
             pass
         await self._heal()
@@ -97,42 +116,125 @@ class Scheduler(Service):
 
     async def _fire(self) -> float:
         settings = self._settings
-        once = await self._store.timers_fire(settings.horizon_seconds, settings.batch)
-        async with self._store.fires(settings.horizon_seconds, settings.batch) as taken:
-            timers = taken.timers
-            made = await taken.commit([self._decide(timer, taken.now) for timer in timers]) if timers else 0
-        if once or made:
-            self._telemetry.fired(once + made)
-            self._signals.send(Topic.RUNS)
-        if once >= settings.batch or len(timers) >= settings.batch:
+        try:
+            await self._presence.look()
+            look = await self._look()
+        except Unavailable:
+            self._presence.looked_in_vain()
+            raise
+        if look.filled:
             return 0.0
         # So that a ring for each submit does not become a look for each submit.
         await self._clock.sleep(FIRE_GAP_SECONDS)
         # Four looks in a horizon: each timer is seen well before it is due, even if one look is late.
-        return settings.horizon_seconds / 4
+        return settings.horizon_seconds / LOOKS_PER_HORIZON
 
-    def _decide(self, timer: Timer, now: float) -> Fire:
+    async def fire_due(self) -> int:
+        """One look for timers within the horizon; how many it decided."""
+        return (await self._look()).timers
+
+    async def _look(self) -> _Look:
+        settings, book = self._settings, self._rulebook
+        if book.version is None:
+            await book.load()
+        # While a window may concern them, one-time jobs need a decision too, and are not fired in one statement.
+        once = book.has_windows() and book.near(await self._store.now(), settings.horizon_seconds)
+        fired = 0 if once else await self._store.timers_fire(settings.horizon_seconds, settings.batch)
+        made, timers = await self._decide_batch(once=once)
+        if fired or made:
+            self._telemetry.fired(fired + made)
+            self._signals.send(Topic.RUNS)
+        return _Look(fired + timers, filled=max(fired, timers) >= settings.batch)
+
+    async def _decide_batch(self, *, once: bool) -> tuple[int, int]:
+        """Decide what is near; how many runs came of how many timers."""
+        settings = self._settings
+        request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=settings.batch, once=once)
+        while True:
+            async with self._batches, self._store.fires(request) as taken:
+                if not taken.timers:
+                    return 0, 0
+                if taken.rules_version == self._rulebook.version:
+                    decided = [self._decide(timer, taken.now) for timer in taken.timers]
+                    await self._fuse.hold_down(decided, taken.now)
+                    made = await taken.commit([each.fire for each in decided])
+                    self._tell(decided)
+                    return made, len(decided)
+            # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
+            await self._rulebook.load()
+
+    def _decide(self, timer: Timer, now: float) -> Decided:
         try:
-            text = timer.definition
-            schedule = _schedule(text) if len(text) <= CACHED_LENGTH else decode_plan(text).schedule()
-            decision = decide(schedule, timer.due, now, now + self._settings.horizon_seconds, DECISION_LIMIT)
+            reading = read_plan(timer.definition, timer.job_id)
+            rules = self._rulebook.rules(timer.namespace, reading.plan.calendars, timer.labels)
+            decision = decide(
+                reading.schedule,
+                timer.pending,
+                now=now,
+                until=now + self._settings.horizon_seconds,
+                rules=rules,
+                limit=DECISION_LIMIT,
+            )
         except Exception:
-            logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=timer.due)
-            return Fire(timer.job_id, timer.due, now + PARKED_SECONDS, ())
-        if decision.coalesced:
-            logger.info("fires_coalesced", job_id=str(timer.job_id), count=decision.coalesced, since=timer.due)
-        runs = [NewRun(run_id(timer.job_id, due), due, Trigger.SCHEDULE) for due in decision.fires]
-        return Fire(timer.job_id, timer.due, decision.next_due, runs)
+            logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=timer.pending.due)
+            return Decided(timer, None, Fire(timer.job_id, timer.pending.due, _put_off(timer.pending, now), ()))
+        return Decided(timer, reading.schedule, fire_of(timer, reading, decision))
+
+    def _tell(self, decided: Sequence[Decided]) -> None:
+        """Say what did not run."""
+        skipped: Counter[str] = Counter()
+        parked = 0
+        for each in decided:
+            for skip in each.fire.skips:
+                skipped[skip.reason.value] += skip.occurrences
+            if each.fire.park is not None:
+                parked += 1
+                logger.warning(
+                    "job_parked",
+                    job_id=str(each.timer.job_id),
+                    namespace=each.timer.namespace,
+                    reason=each.fire.park,
+                )
+        if skipped:
+            self._telemetry.skipped(skipped)
+        if parked:
+            self._telemetry.parked(parked)
+
+    async def _rezone(self) -> float:
+        """Compute anew what was computed with other zone data than this process has now."""
+        before = zones.data_version()
+        zones.forget()
+        version = zones.data_version()
+        if version != before:
+            logger.warning("zone_data_changed", before=before, now=version)
+            self._rulebook.forget()
+        settings = self._settings
+        request = FireRequest(
+            horizon_seconds=settings.horizon_seconds, limit=settings.batch, other_zone_data_than=version
+        )
+        filled, moved = True, 0
+        while filled:
+            async with self._batches, self._store.fires(request) as taken:
+                fires = [_rezoned(timer, version) for timer in taken.timers]
+                moved += sum(fire.timer is not None and fire.timer.due != fire.due for fire in fires)
+                if fires:
+                    await taken.commit(fires)
+                filled = len(fires) >= settings.batch
+        if moved:
+            logger.warning("timers_rezoned", count=moved, zone_data=version)
+        return MAINTAIN_SECONDS
 
     async def _heal(self) -> float:
         """Bury the dead. After the store, or our link to it, was away, executors first get one lease to be heard."""
         clock, settings = self._clock, self._settings
         before = clock.monotonic()
         last = self._healed_at
-        await self._store.now()
+        await self._presence.ask()
         if last is not None and before - last > max(settings.lease_seconds / 2, 3 * settings.heal_seconds):
             self._grace_until = before + settings.lease_seconds
         self._healed_at = clock.monotonic()
+        if await self._store.runs_unblock():
+            self._signals.send(Topic.RUNS)
         if self._healed_at < self._grace_until:
             return settings.heal_seconds
         expired = await self._store.leases_expire(CRASHES_MAX)
@@ -168,7 +270,24 @@ class Scheduler(Service):
         return MAINTAIN_SECONDS
 
 
-@lru_cache(maxsize=50_000)
-def _schedule(definition: str) -> Schedule:
-    """The schedule inside a definition. Cached by its text: a job's definition is the same at every fire."""
-    return decode_plan(definition).schedule()
+class _Look(NamedTuple):
+    """One look for timers."""
+
+    timers: int
+    filled: bool
+    """There may be more."""
+
+
+def _put_off(pending: Pending, now: float) -> Pending:
+    """A timer that cannot be decided is looked at again later. It is held meanwhile, so that its time is not lost."""
+    return pending._replace(due=now + PARKED_SECONDS, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
+
+
+def _rezoned(timer: Timer, version: str) -> Fire:
+    """Where a timer stands by the zone data of now."""
+    pending = timer.pending
+    try:
+        pending = pending._replace(due=moved(read_plan(timer.definition, timer.job_id).schedule, pending.due))
+    except Exception:
+        logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=pending.due)
+    return Fire(timer.job_id, timer.pending.due, pending, (), zone_data=version)

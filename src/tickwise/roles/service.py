@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -47,6 +47,14 @@ class Telemetry(Protocol):
 
     def fired(self, count: int) -> None:
         """Runs that a scheduler made."""
+        ...
+
+    def skipped(self, occurrences: Mapping[str, int]) -> None:
+        """Occurrences that a scheduler put on record as skipped, by reason."""
+        ...
+
+    def parked(self, count: int) -> None:
+        """Jobs that a scheduler paused, because they made too many runs."""
         ...
 
     def healed(self, *, executors: int, freed: int, quarantined: int) -> None:

@@ -239,6 +239,7 @@ def make_scheduler(house: House) -> Service:
         clock=house.clock,
         telemetry=house.metrics,
         settings=SchedulerSettings(
+            name=f"{socket.gethostname()}:{os.getpid()}",
             horizon_seconds=settings.horizon_seconds,
             lease_seconds=settings.lease_seconds,
             retention=Retention(
@@ -246,6 +247,7 @@ def make_scheduler(house: House) -> Service:
                 failed_seconds=settings.retention_failed_days * DAY_SECONDS,
             ),
             logs_seconds=settings.retention_logs_days * DAY_SECONDS,
+            fires_per_minute_most=settings.fires_per_minute_most,
         ),
     )
 
