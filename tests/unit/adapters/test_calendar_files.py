@@ -79,6 +79,7 @@ def test_a_time_is_on_the_clock_of_its_zone_else_of_the_calendar() -> None:
         "DTSTART;TZID=W. Europe Standard Time:20261103T100000\nDURATION:PT30M",
         "DTSTART;TZID=/mozilla.org/20070129_1/America/Argentina/Salta:20261104T100000\nDURATION:PT30M",
         "DTSTART:20261105T100000\nDURATION:PT30M",
+        'DTSTART;TZID="/example.com/UTC":20261106T100000\nDURATION:PT30M',
     )
     assert (
         period("2026-11-01 10:00", "2026-11-01 11:00", "UTC"),
@@ -86,6 +87,7 @@ def test_a_time_is_on_the_clock_of_its_zone_else_of_the_calendar() -> None:
         period("2026-11-03 10:00", "2026-11-03 10:30", BERLIN),
         period("2026-11-04 10:00", "2026-11-04 10:30", "America/Argentina/Salta"),
         period("2026-11-05 10:00", "2026-11-05 10:30", BERLIN),
+        period("2026-11-06 10:00", "2026-11-06 10:30", "UTC"),
     ) == found.entries
 
 
@@ -223,6 +225,9 @@ END:VALARM"""
         (file("DTSTART:20260102T000000Z\nRDATE;VALUE=PERIOD:20260102T000000Z/20260101T000000Z"), "before it begins"),
         (file("DTSTART:20260102T000000Z\nDURATION:20260103T000000Z"), "DURATION must be such as PT1H"),
         (file("DTSTART;TZID=Moon/Base:20260101T000000"), "'Moon/Base' is not known; write TZID with an IANA name"),
+        (file("DTSTART;TZID=/example.com/Moon/Base:20260101T000000"), "Moon/Base' is not known"),
+        (file("DTSTART;TZID=localtime:20260101T000000"), "localtime' is"),
+        (file("DTSTART;TZID=Etc/../../etc/passwd:20260101T000000"), "is not known"),
         (file("DTSTART:20260101\nRRULE:FREQ=SECONDLY;COUNT=1000000000"), "write such a window as recurring"),
         (file("DTSTART:20260101\nRRULE:FREQ=DAILY;COUNT=99999999999999999999"), "RRULE: "),
         (file("DTSTART:20260101\nRRULE:COUNT=3"), "FREQ=DAILY, WEEKLY, MONTHLY or YEARLY"),

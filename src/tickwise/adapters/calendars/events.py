@@ -14,11 +14,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import icalendar
 
@@ -39,7 +40,7 @@ _LENGTH_MAX_DAYS: Final = 36_600  # a hundred years
 _POINTER: Final = "/ics"
 
 _PROPERTY = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
-_VENDORS_ZONE = re.compile(r';TZID="?/[^:;"]*?/((?:[A-Za-z_+-]+/){1,2}[A-Za-z0-9_+-]+)"?(?=[:;])', re.IGNORECASE)
+_VENDORS_ZONE = re.compile(r';TZID="?/([^:;"]*)"?(?=[:;])', re.IGNORECASE)
 _KEPT: Final = frozenset(
     {"UID", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID", "SUMMARY", "STATUS"}
 )
@@ -181,7 +182,22 @@ class _File:
             self._kept += 1
             if self._kept > LINES_MAX:
                 raise Invalid(f"the events have more than {LINES_MAX} lines; send fewer events", pointer=_POINTER)
-            self.events[-1].kept.append(_VENDORS_ZONE.sub(r";TZID=\1", line))
+            self.events[-1].kept.append(_VENDORS_ZONE.sub(_own_zone, line))
+
+
+def _own_zone(vendors: re.Match[str]) -> str:
+    """The parameter without the vendor that stands before the IANA name: `/mozilla.org/20050126_1/Europe/Berlin`."""
+    parts = vendors[1].split("/")
+    for begin in range(max(0, len(parts) - 3), len(parts)):
+        name = "/".join(parts[begin:])
+        if name in _zone_names():
+            return f";TZID={name}"
+    return vendors[0]
+
+
+@lru_cache(maxsize=1)
+def _zone_names() -> frozenset[str]:
+    return frozenset(available_timezones())
 
 
 def _unfolded(text: str) -> Iterator[tuple[int, str]]:
@@ -283,9 +299,12 @@ def _moment(value: Any, zone: ZoneInfo) -> _Moment:
     if own is None and "TZID" in value.params:
         name = str(value.params["TZID"])[:60]
         raise Unreadable(f"the zone {name!r} is not known; write TZID with an IANA name such as Europe/Berlin")
-    if own is not None and not isinstance(own, ZoneInfo):
-        raise Unreadable(f"the zone {str(own)[:60]!r} is not supported; write an IANA name such as Europe/Berlin")
-    return _Moment(said.replace(tzinfo=None, microsecond=0, fold=0), own or zone)
+    if own is not None:
+        try:
+            zone = zone_named(str(own))  # of a ZoneInfo its name
+        except Invalid as unknown:
+            raise Unreadable(unknown.detail) from None
+    return _Moment(said.replace(tzinfo=None, microsecond=0, fold=0), zone)
 
 
 def _length(said: icalendar.Component, start: _Moment, zone: ZoneInfo) -> _Length:
