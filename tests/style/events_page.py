@@ -25,10 +25,14 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work (`scheduler_away`), "
+    "for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because the run is somebody else's by now. The "
     "attempt is killed and reports nothing.",
     "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried alone, "
     "so that one bad job does not refuse its neighbours.",
+    "calendar_gone": "A job names a calendar that is not there. It closes nothing; make it again, or change the job.",
+    "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
     "unstarted: `count` runs.",
     "database_back": "The embedded PostgreSQL runs again.",
@@ -50,8 +54,8 @@ MEANINGS = {
     "executor_buried": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
     "what it still runs, reports nothing of it, and joins again under a new number.",
     "executor_joined": "An executor is there and claims runs.",
-    "fires_coalesced": "Occurrences were missed for longer than the grace; `count` of them have no run of their own, "
-    "the latest stands for them.",
+    "job_parked": "A job made more runs in a minute than its `fuse_per_minute`, or its namespace's "
+    "`fires_per_minute_most`, allows. It is paused until somebody resumes it.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken too "
     "many executors down and ended as FAILED, with the reason `poison`.",
     "loop_failed": "A step of a role failed with an error that nobody foresaw. It is repeated, ever more seldom. "
@@ -73,13 +77,16 @@ MEANINGS = {
     "schedule_undecidable": "What a job's schedule comes to could not be computed. Its timer is put off and tried "
     "again; other jobs fire.",
     "setting": "Something about the settings is probably not meant.",
-    "start_unrecorded": "The start of runs that were once lost with an executor could not be recorded. They do not "
-    "begin before it is.",
+    "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an earlier "
+    "run of their job, could not be recorded. They do not begin before it is.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",
     "store_awaited": "The store is not there yet at the start. It is waited for, for a while.",
+    "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",
+    "window_unreadable": "A maintenance window cannot be read by this version, and closes nothing.",
+    "zone_data_changed": "The machine has other zone data than before; what was computed with it is computed anew.",
 }
 
 

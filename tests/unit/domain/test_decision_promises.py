@@ -157,7 +157,7 @@ class Life:
             assert not isinstance(self.verdict(max(fire.due, self.now)), Closed), "it starts in a closed time"
             verdict = self.verdict(fire.nominal)
             assert not isinstance(verdict, Closed) or verdict.otherwise is Otherwise.DEFER, "it should be skipped"
-            if self.rules is None and timer.hold is None and fire.nominal >= self.now - misfire.grace_seconds:
+            if self.rules is None and timer.hold is None and fire.nominal >= self.now - min(misfire.grace_seconds, 900):
                 assert fire.due == fire.nominal + spread(schedule, fire.nominal)
         if decision.next is not None:
             assert decision.next != timer, "it does not move"
