@@ -77,8 +77,8 @@ MEANINGS = {
     "schedule_undecidable": "What a job's schedule comes to could not be computed. Its timer is put off and tried "
     "again; other jobs fire.",
     "setting": "Something about the settings is probably not meant.",
-    "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an earlier "
-    "run of their job, could not be recorded. They do not begin before it is.",
+    "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
+    "earlier run of their job, could not be recorded. They do not begin before it is.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",
