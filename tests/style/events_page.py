@@ -83,6 +83,7 @@ MEANINGS = {
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",
     "store_awaited": "The store is not there yet at the start. It is waited for, for a while.",
+    "timer_unmoved": "Where a job's next time is by new zone data could not be computed. It stays where it was.",
     "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",
     "window_unreadable": "A maintenance window cannot be read by this version, and closes nothing.",

@@ -176,7 +176,7 @@ class Scheduler(Service):
                 limit=DECISION_LIMIT,
             )
         except Exception:
-            _say_undecidable(timer)
+            logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=timer.pending.due)
             return Decided(timer, None, Fire(timer.job_id, timer.pending.due, _put_off(timer.pending, now), ()))
         return Decided(timer, reading.schedule, fire_of(timer, reading, decision))
 
@@ -278,11 +278,6 @@ class _Look(NamedTuple):
     """There may be more."""
 
 
-def _say_undecidable(timer: Timer) -> None:
-    """To be called where the error is caught."""
-    logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=timer.pending.due)
-
-
 def _put_off(pending: Pending, now: float) -> Pending:
     """A timer that cannot be decided is looked at again later. It is held meanwhile, so that its time is not lost."""
     return pending._replace(due=now + PARKED_SECONDS, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
@@ -294,5 +289,5 @@ def _rezoned(timer: Timer, version: str) -> Fire:
     try:
         pending = pending._replace(due=moved(read_plan(timer.definition, timer.job_id).schedule, pending.due))
     except Exception:
-        _say_undecidable(timer)
+        logger.exception("timer_unmoved", job_id=str(timer.job_id), due=timer.pending.due)
     return Fire(timer.job_id, timer.pending.due, pending, (), zone_data=version)
