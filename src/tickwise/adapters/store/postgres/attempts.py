@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,9 +12,10 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.claiming import NEAR_SECONDS, Claimer, Reach, Seen
-from tickwise.adapters.store.postgres.link import UniqueBroken
+from tickwise.adapters.store.postgres.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.overlap import OpenStart, settle, unblock
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.errors import Bug, Invalid, Unavailable
+from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.store import Began, ClaimRequest
@@ -113,7 +115,23 @@ class Attempts(Part):
         _check_instants(instants)
         async with self._links.line("finish").use(writes=True) as connection:
             rows = await connection.fetch(statement("start"), executor, ids, tokens, instants)
-        return [row[0] for row in rows]
+            refused = [run for run, job_id in rows if job_id is None]
+            jobs = {run: job_id for run, job_id in rows if job_id is not None}
+            if jobs:
+                started = await self._settle(connection, executor, starts, jobs)
+                refused += jobs.keys() - started
+        return refused
+
+    async def _settle(
+        self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], jobs: Mapping[UUID, UUID]
+    ) -> set[UUID]:
+        """Those of these runs, each with its job, that may start."""
+        first = {began.run_id: began for began in reversed(starts) if began.run_id in jobs}
+        try:
+            with translated(writes=True):
+                return await settle(connection, executor, [OpenStart(jobs[run], began) for run, began in first.items()])
+        except StoreUnavailable as error:
+            raise InDoubt("some starts were recorded, others were not: repeat them all") from error
 
     async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         """See the port."""
@@ -141,9 +159,16 @@ class Attempts(Part):
         kinds = {outcome.state for outcome in outcomes}
         if not kinds <= _OUTCOMES:
             raise Bug(f"{sorted(kinds - _OUTCOMES)} are no outcomes of an attempt")
+        woken: list[UUID] = []
         if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds:
             async with self._links.line("finish").use(writes=True) as connection:
-                return await _end(connection, executor, outcomes)
+                refused = await _end(connection, executor, outcomes, woken)
+                if woken:
+                    # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
+                    # ended, too: whoever began to wait while it ran is seen. If this fails, the sweep does it.
+                    with contextlib.suppress(Unavailable), translated(writes=True):
+                        await unblock(connection, woken)
+                return refused
         # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
         outcomes = [
             outcome._replace(state=_QUEUED) if outcome.state == _SKIPPED and outcome.reason == REVOKED else outcome
@@ -153,24 +178,29 @@ class Attempts(Part):
         skips = [outcome for outcome in outcomes if outcome.state == _SKIPPED]
         releases = [outcome for outcome in outcomes if outcome.state in _RELEASED]
         async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
-            refused = await _end(connection, executor, ends) if ends else []
-            refused += await _skip(connection, executor, skips) if skips else []
+            refused = await _end(connection, executor, ends, woken) if ends else []
+            refused += await _skip(connection, executor, skips, woken) if skips else []
             refused += await _release(connection, executor, releases) if releases else []
+            await unblock(connection, woken)
             return refused
 
 
-async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
-    """The final ones: the common case, one statement."""
+async def _end(
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: list[UUID]
+) -> list[UUID]:
+    """The final ones: the common case, one statement. Jobs in which a run waits for one are added to `woken`."""
     ids, tokens, states, started, ended, reasons, errors, results, _ = zip(*outcomes, strict=True)
     _check_instants(started, ended)
     if len(set(ids)) != len(ids):
         # One run twice would be two rows of history: the first report of each counts, as it would have alone.
         first = list({outcome.run_id: outcome for outcome in reversed(outcomes)}.values())
-        await _end(connection, executor, first)
+        await _end(connection, executor, first, woken)
         return await _unrecorded(connection, executor, outcomes)
-    count = await connection.fetchval(
+    count, jobs = await connection.fetchrow(
         statement("finish"), executor, ids, tokens, states, started, ended, reasons, errors, results
     )
+    if jobs:
+        woken += jobs
     if count == len(ids):
         return []
     return await _unrecorded(connection, executor, outcomes)
@@ -181,10 +211,13 @@ async def _unrecorded(connection: asyncpg.Connection, executor: int, outcomes: S
     return [row[0] for row in await connection.fetch(statement("finish_refused"), *arguments, executor)]
 
 
-async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+async def _skip(
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: list[UUID]
+) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "started", "ended", "reason", "error", "result")
     _check_instants(*columns[2:4])
-    taken = {row[0] for row in await connection.fetch(statement("skip"), executor, *columns)}
+    taken = dict(await connection.fetch(statement("skip"), executor, *columns))
+    woken += [job_id for job_id in taken.values() if job_id is not None]
     rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
     if not rest:
         return []

@@ -1,6 +1,6 @@
-"""Changes of jobs and what they do to timers and runs; runs that people ask for or want ended.
+"""Changes of jobs and what they do to timers and runs.
 
-Locks are taken in one order, job, timer, runs; a scheduler that holds the timer reads the job without a lock.
+Locks are taken in one order, job, timer, runs (by id); a scheduler that holds the timer reads the job without a lock.
 """
 
 from __future__ import annotations
@@ -11,25 +11,24 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.jobs import find_job
+from tickwise.adapters.store.postgres.jobs import find_job, pending
 from tickwise.adapters.store.postgres.link import UniqueBroken
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES, plan_lasts
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
+from tickwise.adapters.store.postgres.submits import make_runs, make_skips
+from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
-from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, Receipt, Replan, Replay
+from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
 
 PLANNED, PAUSED, CANCELLED = 0, 1, 2
 
-
-class _JobCancelled(Exception):
-    """Ends a transaction that must leave nothing, not even its receipt."""
+WAS_PAUSED = "the job was paused"
+"""Said of occurrences that a pause skips."""
 
 
 class Changes(Part):
-    """`job_change`, `job_move`, `runs_add` and `runs_cancel` of the port."""
+    """`job_change`, `job_move` and `occurrence_move` of the port."""
 
     async def job_change(self, change: JobChange) -> JobRow:
         """See the port."""
@@ -50,7 +49,8 @@ class Changes(Part):
     async def _change(self, connection: asyncpg.Connection, job: asyncpg.Record, change: JobChange, lane: int) -> None:
         plan = change.replan
         recurring = job["recurring"] if plan is None else plan.recurring
-        lasts = change.key is not None or change.schedule_type in LASTING_TYPES or plan_lasts(change.job_id, plan)
+        lasts = bool(change.key is not None or change.calendars or change.schedule_type in LASTING_TYPES)
+        lasts = lasts or plan_lasts(change.job_id, plan)
         # Before its key is written, since keys are unique among the lasting ones only.
         await connection.execute(statement("job_place"), change.job_id, recurring, lasts)
         await connection.execute(
@@ -64,10 +64,12 @@ class Changes(Part):
             lane,
             json.dumps(dict(change.labels)) if change.labels else None,
             change.owner,
+            sorted(change.calendars) or None,
         )
         if plan is None:
             # A scheduler that is just making a run of the old definition holds the timer: what follows sees that run.
             await connection.execute(statement("timer_touch"), change.job_id)
+            await connection.fetch(statement("job_runs_lock"), change.job_id)
         else:
             await self._replan(connection, job, plan)
         await connection.execute(statement("job_respecify"), change.job_id, lane, change.definition)
@@ -84,70 +86,95 @@ class Changes(Part):
             if cancelling:
                 await self._cancel(connection, job, move)
             elif move.action is JobAction.PAUSE:
-                await self._stand(connection, job, move, PAUSED)
-            elif job["standing"] == PAUSED:
-                await self._stand(connection, job, move, PLANNED)
+                await self._pause(connection, move)
+            elif job["paused"]:
+                await self._resume(connection, job, move)
             return await _shown(connection, move.namespace, move.job_id)
 
-    async def _stand(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove, standing: int) -> None:
-        paused = standing == PAUSED
-        reason, until = (move.reason, move.until) if paused else (None, None)
-        await connection.execute(statement("job_stand"), move.job_id, standing, reason, until)
+    async def _pause(self, connection: asyncpg.Connection, move: JobMove) -> None:
+        await connection.execute(statement("job_stand"), move.job_id, PAUSED, move.reason, move.until, move.by)
+        await connection.execute(statement("timer_hold"), move.job_id, move.until)
+        await connection.fetch(statement("job_runs_lock"), move.job_id)
+        await connection.execute(statement("plan_pause"), move.job_id, WAS_PAUSED)
+
+    async def _resume(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
+        await connection.execute(statement("job_stand"), move.job_id, PLANNED, None, None, None)
         lasts = plan_lasts(move.job_id, move.replan)
         await connection.execute(statement("job_place"), move.job_id, move.replan.recurring, lasts)
-        await self._replan(connection, job, move.replan)
+        await self._replan(connection, job, move.replan, counts_on=True)
 
     async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
         if job["standing"] == CANCELLED:
             return
-        await connection.execute(statement("job_stand"), move.job_id, CANCELLED, None, None)
+        await connection.execute(statement("job_stand"), move.job_id, CANCELLED, None, None, None)
         await connection.execute(statement("timer_drop"), move.job_id)
         await connection.fetch(statement("job_runs_lock"), move.job_id)
-        await connection.execute(statement("job_runs_cancel"), move.job_id, move.reason)
+        await connection.execute(statement("job_runs_cancel"), move.job_id, move.reason, None)
 
-    async def _replan(self, connection: asyncpg.Connection, job: asyncpg.Record, plan: Replan) -> None:
-        """The new plan in place of the old one, as `Replan` says."""
+    async def _replan(
+        self, connection: asyncpg.Connection, job: asyncpg.Record, plan: Replan, *, counts_on: bool = False
+    ) -> None:
+        """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one."""
         job_id: UUID = job["job_id"]
-        await connection.execute(statement("timer_drop"), job_id)
+        fired = await connection.fetchval(statement("timer_drop"), job_id)
         # A run that is claimed or given back meanwhile would be neither forgotten nor asked back.
         await connection.fetch(statement("job_runs_lock"), job_id)
         await connection.execute(statement("plan_drop"), job_id, list(plan.keep_dues))
         await make_runs(connection, [(job_id, run) for run in plan.missed])
-        if plan.next_due is None:
+        await make_skips(connection, job_id, plan.skips)
+        timer = plan.timer
+        if timer is None:
             return
-        if not plan.recurring and plan.run_id is not None and plan.next_due <= job["now"] + self._near_seconds:
-            await make_runs(connection, [(job_id, NewRun(plan.run_id, plan.next_due, Trigger.SCHEDULE))])
+        if counts_on and fired is not None:
+            timer = timer._replace(fired=fired, minute=None, in_minute=0)
+        run_id = plan.run_id if timer.hold is None else None
+        if run_id is not None and timer.due <= job["now"] + self._near_seconds:
+            await make_runs(connection, [(job_id, NewRun(run_id, timer.due, Trigger.SCHEDULE))])
         else:
-            run_id = None if plan.recurring else plan.run_id
-            await connection.execute(statement("timer_put"), job_id, plan.next_due, run_id)
+            await _put_timer(connection, job_id, timer, run_id, plan.zone_data)
 
-    async def runs_add(
-        self, namespace: str, job_id: UUID, run: NewRun, receipt: Receipt | None = None
-    ) -> bool | Replay:
+    async def occurrence_move(self, move: OccurrenceMove) -> None:
         """See the port."""
-        try:
-            async with self._links.pooled(writes=True) as connection, connection.transaction():
-                if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
-                    return replay
-                standing = await connection.fetchval(statement("job_share"), namespace, job_id)
-                if standing is None:
-                    raise NotFound(f"there is no job {job_id}")
-                if standing == CANCELLED:
-                    raise _JobCancelled
-                await make_runs(connection, [(job_id, run)], not_before_now=True)
-        except _JobCancelled:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await _locked(connection, move.namespace, move.job_id)
+            row = await connection.fetchrow(statement("timer_lock"), move.job_id)
+            stands = None if row is None else pending(row)
+            if stands != move.expected:
+                if stands == move.timer and await _is_made(connection, move):
+                    return
+                raise VersionConflict("the schedule has moved on; read the job again, then decide")
+            if move.timer is None:
+                await connection.execute(statement("timer_drop"), move.job_id)
+            else:
+                run_id = row["run_id"] if row is not None and move.timer.hold is None else None
+                await _put_timer(connection, move.job_id, move.timer, run_id, move.zone_data)
+            await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
+            await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
+
+
+async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
+    """Whether all that a move would make is there."""
+    for made in (move.run, move.skip):
+        if made is not None and await connection.fetchval(statement("run_state"), made.run_id, move.namespace) is None:
             return False
-        return True
+    return True
 
-    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
-        """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            state = await connection.fetchval(statement("run_cancel"), run_id, namespace, f"cancelled by {principal}")
-            if state is None:  # it ended before, or just now
-                state = await connection.fetchval(statement("run_state"), run_id, namespace)
-        if state is None:
-            raise NotFound(f"there is no run {run_id}")
-        return STATES[state]
+
+async def _put_timer(
+    connection: asyncpg.Connection, job_id: UUID, timer: Pending, run_id: UUID | None, zone_data: str | None
+) -> None:
+    await connection.execute(
+        statement("timer_put"),
+        job_id,
+        timer.due,
+        run_id,
+        timer.since,
+        timer.hold,
+        timer.fired,
+        timer.minute,
+        timer.in_minute,
+        zone_data,
+    )
 
 
 async def _locked(
@@ -175,5 +202,6 @@ def _says(job: asyncpg.Record, change: JobChange, lane: int) -> bool:
     return (
         job["lane"] == lane
         and json.loads(job["labels"]) == dict(change.labels)
+        and job["calendars"] == sorted(change.calendars)
         and all(job[name] == getattr(change, name) for name in names)
     )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.link import BEAT
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
 
+EXECUTORS_MOST: Final = 1_000
+
 
 class Executors(Part):
-    """`executor_*`, `executors_list`, `attempts_keep` and `leases_expire` of the port."""
+    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep` and `leases_expire` of the port."""
 
     async def executor_join(self, executor: NewExecutor) -> int:
         """See the port."""
@@ -66,6 +69,12 @@ class Executors(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("executors_list"))
+        return [ExecutorRow(**dict(row)) for row in rows]
+
+    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("executors_between"), since, until, EXECUTORS_MOST)
         return [ExecutorRow(**dict(row)) for row in rows]
 
     async def leases_expire(self, crashes_max: int) -> Expired:

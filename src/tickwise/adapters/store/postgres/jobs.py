@@ -11,6 +11,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane
 from tickwise.ports.store import JobQuery, JobRow
@@ -79,7 +80,22 @@ def job_row(row: asyncpg.Record) -> JobRow:
         paused_at=row["paused_at"],
         pause_reason=row["pause_reason"],
         pause_until=row["pause_until"],
+        paused_by=row["paused_by"],
         next_run_at=row["next_run_at"],
+        timer=None if row["timer_due"] is None else pending(row, "timer_"),
+    )
+
+
+def pending(row: asyncpg.Record, prefix: str = "") -> Pending:
+    """Where a schedule stands, from columns whose names begin with `prefix`."""
+    hold = row[f"{prefix}hold"]
+    return Pending(
+        due=row[f"{prefix}due"],
+        since=row[f"{prefix}since"],
+        hold=None if hold is None else Hold(hold),
+        fired=row[f"{prefix}fired"],
+        minute=row[f"{prefix}minute"],
+        in_minute=row[f"{prefix}in_minute"],
     )
 
 

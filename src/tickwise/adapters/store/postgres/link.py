@@ -48,6 +48,8 @@ HOT_SETTINGS: Final = {
     "enable_nestloop": "off",
     "enable_mergejoin": "off",
     "enable_sort": "off",
+    # A process that is stopped in the midst of a transaction must not keep others from what it holds.
+    "idle_in_transaction_session_timeout": "30s",
 }
 POOL_SETTINGS: Final = {"jit": "off"}
 
@@ -83,6 +85,7 @@ _REFUSED_FOR_NOW = (
     asyncpg.OperatorInterventionError,  # cancelled by an operator or a timeout
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,  # a standby: the address will point to the primary again
+    asyncpg.IdleInTransactionSessionTimeoutError,  # we stood still for so long that the server took back what we held
 )
 _SET_UP_WRONGLY = (
     asyncpg.InvalidAuthorizationSpecificationError,

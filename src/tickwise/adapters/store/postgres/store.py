@@ -6,6 +6,7 @@ import logging
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
+from tickwise.adapters.store.postgres.asked import Asked
 from tickwise.adapters.store.postgres.attempts import Attempts
 from tickwise.adapters.store.postgres.changes import Changes
 from tickwise.adapters.store.postgres.executors import Executors
@@ -13,6 +14,7 @@ from tickwise.adapters.store.postgres.identity import Keeping
 from tickwise.adapters.store.postgres.jobs import Jobs
 from tickwise.adapters.store.postgres.link import BEAT
 from tickwise.adapters.store.postgres.records import Records
+from tickwise.adapters.store.postgres.rules import Rules
 from tickwise.adapters.store.postgres.schema import WANTED, current
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import Submits
@@ -25,7 +27,7 @@ VERSION_LEAST: Final = 150_000
 log = logging.getLogger(__name__)
 
 
-class PostgresStore(Jobs, Submits, Changes, Timers, Attempts, Executors, Records, Upkeep, Keeping):
+class PostgresStore(Jobs, Submits, Changes, Timers, Asked, Attempts, Executors, Records, Rules, Upkeep, Keeping):
     """`ports.store.Store` and `ports.identity.Keys` on PostgreSQL.
 
     Call `open` first. Any number of processes may work on one database; each object is for one event loop.

@@ -11,9 +11,10 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.link import UniqueBroken
+from tickwise.adapters.store.postgres.overlap import OVERLAPS
 from tickwise.adapters.store.postgres.placing import is_lasting
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.ports.store import Added, NewJob, NewRun, Receipt, Replay
+from tickwise.ports.store import Added, NewJob, NewRun, NewSkip, Receipt, Replay
 
 NEVER: Final = float("inf")
 
@@ -101,6 +102,8 @@ class Submits(Part):
                 [job.digest if job.named else None for job in jobs],
                 [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
                 [job.owner for job in jobs],
+                [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
+                [job.zone_data for job in jobs],
             )
             created = {row[0] for row in rows}
             answers = await _answers(connection, jobs, created)
@@ -132,7 +135,14 @@ class Submits(Part):
 def _is_plain(jobs: Sequence[NewJob]) -> bool:
     """Whether no job of these can clash with another, or brings more than itself."""
     return not any(
-        job.named or job.key is not None or job.labels or job.owner is not None or job.missed for job in jobs
+        job.named
+        or job.key is not None
+        or job.labels
+        or job.owner is not None
+        or job.missed
+        or job.calendars
+        or job.zone_data is not None
+        for job in jobs
     )
 
 
@@ -165,8 +175,40 @@ async def make_runs(
 ) -> None:
     """Make runs of these jobs within the caller's transaction."""
     if runs:
-        columns = [list(column) for column in zip(*((job_id, *run) for job_id, run in runs), strict=True)]
-        await connection.execute(statement("runs_make"), *columns, not_before_now)
+        await connection.execute(statement("runs_make"), *run_columns(runs), not_before_now)
+
+
+def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[list[Any]]:
+    """One array for each column of new runs, that of their jobs first."""
+    return [
+        [job_id for job_id, _ in runs],
+        [run.run_id for _, run in runs],
+        [run.due for _, run in runs],
+        [run.trigger for _, run in runs],
+        [run.definition for _, run in runs],
+        [run.origin for _, run in runs],
+        [run.nominal for _, run in runs],
+        [OVERLAPS[run.overlap] for _, run in runs],
+    ]
+
+
+async def make_skips(connection: asyncpg.Connection, job_id: UUID, skips: Sequence[NewSkip]) -> None:
+    """Put occurrences of a job that do not run on record within the caller's transaction."""
+    if skips:
+        await connection.execute(statement("skips_make"), job_id, *skip_columns(skips))
+
+
+def skip_columns(skips: Sequence[NewSkip]) -> list[list[Any]]:
+    """One array for each column of skipped occurrences."""
+    return [
+        [skip.run_id for skip in skips],
+        [skip.nominal for skip in skips],
+        [skip.until for skip in skips],
+        [skip.occurrences for skip in skips],
+        [skip.reason for skip in skips],
+        [skip.error for skip in skips],
+        [skip.trigger for skip in skips],
+    ]
 
 
 async def take_receipt(connection: asyncpg.Connection, receipt: Receipt) -> Replay | None:

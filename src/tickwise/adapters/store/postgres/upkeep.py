@@ -83,7 +83,9 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     dropped += await _retire_jobs(steps, there, since)
     await steps.trim("jobs_trim", since)
     await steps.trim("attempts_trim", _first_id(failed_since))
-    await steps.run("executors_trim")
+    await steps.run("executors_trim", since)
+    await steps.run("incidents_trim", since)
+    await steps.run("fires_trim")
     return Maintained(made=made, dropped=dropped, receipts=await steps.trim("receipts_trim"))
 
 

@@ -2,5 +2,7 @@
 -- $1 executor, $2 those tokens. Returns the runs. Reads all of `runs`, which is small; an answer is rarely lost.
 UPDATE tickwise.runs
 SET holder = 0, token = 0, state = 1, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due)
-WHERE holder = $1 AND state = 2 AND token NOT IN (SELECT unnest($2::bigint[]))
+WHERE run_id = ANY(ARRAY(
+    SELECT run_id FROM tickwise.runs
+    WHERE holder = $1 AND state = 2 AND token NOT IN (SELECT unnest($2::bigint[])) ORDER BY run_id FOR UPDATE))
 RETURNING run_id

@@ -28,8 +28,8 @@ WHERE ctid = ANY(ARRAY(
       ORDER BY ready LIMIT $2 FOR UPDATE SKIP LOCKED) r
     LIMIT $2))
   AND holder = 0
-RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded, date_part('epoch', due),
-          date_part('epoch', ready), trigger,
+RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
+          date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
           -- Without a copy it is large. Without a job, which cannot be, it is handed over all the same, so that it ends on record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
           date_part('epoch', claimed), lane

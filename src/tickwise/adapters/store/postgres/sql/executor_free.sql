@@ -1,7 +1,7 @@
 -- Free at once what an executor that leaves in order still holds: no crash is counted, a begun attempt stays on record.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
-  SELECT run_id, token, holder, state, attempt, claimed, started FROM tickwise.runs WHERE holder = $1::bigint FOR UPDATE
+  SELECT run_id, token, holder, state, attempt, claimed, started FROM tickwise.runs WHERE holder = $1::bigint ORDER BY run_id FOR UPDATE
 ),
 a AS (
   INSERT INTO tickwise.attempts (claimed, started, ended, token, executor, run_id, attempt, state, reason)

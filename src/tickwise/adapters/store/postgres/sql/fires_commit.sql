@@ -1,30 +1,55 @@
--- What was decided for taken timers: they move on or go, and their runs are made, unless such a run lives or has ended.
--- $1 jobs, $2 due times as taken, $3 next due times (NULL: never again); $4 … one array per column of the runs.
+-- What was decided for taken timers: they move on or go, and their runs and skips are recorded, unless a run of that name lives or
+-- has ended. $1 jobs, $2 due times as taken, $3 next due times (NULL: never again), $4 … $9 what else stands there then; $10 … one
+-- array per column of the runs, the last: it is settled if no run of its job is unfinished; $19 … of the skips.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
-f AS MATERIALIZED (SELECT * FROM unnest($1::uuid[], $2::float8[], $3::float8[]) AS f(job_id, due, next_due)),
+f AS MATERIALIZED (
+  SELECT job_id, to_timestamp(taken) AS taken, to_timestamp(due) AS due, to_timestamp(since) AS since, hold, nullif(fired, 0) AS fired,
+         to_timestamp(minute) AS minute, nullif(in_minute, 0) AS in_minute, zone_data
+  FROM unnest($1::uuid[], $2::float8[], $3::float8[], $4::float8[], $5::text[], $6::bigint[], $7::float8[], $8::int[], $9::text[])
+    AS f(job_id, taken, due, since, hold, fired, minute, in_minute, zone_data)
+),
 held AS MATERIALIZED (
-  SELECT t.job_id, f.next_due
-  FROM (SELECT job_id, due FROM tickwise.timers WHERE job_id = ANY($1) AND run_id IS NULL OFFSET 0) t JOIN f USING (job_id)
-  WHERE t.due = to_timestamp(f.due)
+  SELECT f.* FROM (SELECT job_id, due FROM tickwise.timers WHERE job_id = ANY($1) OFFSET 0) t JOIN f USING (job_id)
+  WHERE t.due = f.taken
 ),
 moved AS (
-  UPDATE tickwise.timers t SET due = to_timestamp(held.next_due)
-  FROM held WHERE t.job_id = ANY($1) AND t.job_id = held.job_id AND held.next_due IS NOT NULL
+  UPDATE tickwise.timers t
+  SET due = held.due, since = held.since, hold = held.hold, fired = held.fired, minute = held.minute, in_minute = held.in_minute,
+      zone_data = held.zone_data, run_id = CASE WHEN held.hold IS NULL THEN t.run_id END
+  FROM held WHERE t.job_id = ANY($1) AND t.job_id = held.job_id AND held.due IS NOT NULL
 ),
 ended AS (
-  DELETE FROM tickwise.timers WHERE job_id = ANY(ARRAY(SELECT job_id FROM held WHERE next_due IS NULL))
+  DELETE FROM tickwise.timers WHERE job_id = ANY(ARRAY(SELECT job_id FROM held WHERE due IS NULL))
+),
+s AS (
+  INSERT INTO tickwise.history (due, until, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
+                                trigger, occurrences, namespace, reason, error)
+  SELECT to_timestamp(n.nominal), CASE WHEN n.occurrences > 1 THEN to_timestamp(n.until) END, (SELECT at FROM clock),
+         (SELECT at FROM clock), 0, 0, n.run_id, n.job_id, 8, 1, 0, 0, 0, n.trigger, nullif(n.occurrences, 1), j.namespace, n.reason,
+         n.error
+  FROM unnest($19::uuid[], $20::uuid[], $21::float8[], $22::float8[], $23::int[], $24::text[], $25::text[], $26::smallint[])
+         AS n(job_id, run_id, nominal, until, occurrences, reason, error, trigger)
+  JOIN held USING (job_id)
+  CROSS JOIN LATERAL (SELECT namespace FROM tickwise.jobs j WHERE j.job_id = n.job_id OFFSET 0) j
+  WHERE (SELECT true FROM tickwise.runs r WHERE r.run_id = n.run_id OFFSET 0) IS NULL
+  ON CONFLICT DO NOTHING
 ),
 r AS (
-  INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, trigger, own, namespace, spec, origin)
-  SELECT to_timestamp(n.due), greatest(tickwise.place(to_timestamp(n.due)), (SELECT at FROM clock)), (SELECT at FROM clock),
-         n.run_id,
-         n.job_id, j.lane, n.trigger, n.definition IS NOT NULL, j.namespace,
+  INSERT INTO tickwise.runs (due, nominal, ready, queued, run_id, job_id, lane, trigger, overlap, own, namespace, spec, origin)
+  SELECT to_timestamp(n.due), nullif(to_timestamp(n.nominal), to_timestamp(n.due)),
+         greatest(tickwise.place(to_timestamp(n.due)), (SELECT at FROM clock)), (SELECT at FROM clock), n.run_id, n.job_id, j.lane,
+         n.trigger,
+         CASE WHEN n.settles AND (SELECT true FROM tickwise.runs o
+                                  WHERE o.job_id = n.job_id AND (o.trigger = 5) = (n.trigger = 5) LIMIT 1) IS NULL
+              THEN -n.overlap ELSE n.overlap END,
+         n.definition IS NOT NULL, j.namespace,
          coalesce(n.definition, CASE WHEN octet_length(j.definition) <= 8192 THEN j.definition END), n.origin
-  FROM unnest($4::uuid[], $5::uuid[], $6::float8[], $7::smallint[], $8::text[], $9::uuid[])
-         AS n(job_id, run_id, due, trigger, definition, origin)
+  FROM unnest($10::uuid[], $11::uuid[], $12::float8[], $13::smallint[], $14::text[], $15::uuid[], $16::float8[], $17::smallint[],
+              $18::boolean[])
+         AS n(job_id, run_id, due, trigger, definition, origin, nominal, overlap, settles)
   JOIN held USING (job_id)
   CROSS JOIN LATERAL (
-    SELECT lane, namespace, definition FROM tickwise.jobs_lasting j WHERE j.job_id = n.job_id OFFSET 0) j
+    SELECT lane, namespace, definition FROM tickwise.jobs j WHERE j.job_id = n.job_id OFFSET 0) j
   WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = n.run_id OFFSET 0) IS NULL
   ON CONFLICT DO NOTHING
   RETURNING 1

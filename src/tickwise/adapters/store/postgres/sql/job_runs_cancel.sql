@@ -1,18 +1,25 @@
--- The end of all of a job's living runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them.
+-- The end of all of a job's living runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them, $3 only
+-- those of this origin (NULL: all). How many there were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 held AS (
   INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind, error)
-  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $2::text FROM tickwise.runs WHERE job_id = $1 AND holder <> 0
-  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', token = excluded.token, holder = excluded.holder, error = excluded.error
+  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $2::text
+  FROM tickwise.runs WHERE job_id = $1 AND holder <> 0 AND ($3::uuid IS NULL OR origin = $3)
+  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder,
+                                     error = excluded.error
+  RETURNING 1
 ),
 d AS (
-  DELETE FROM tickwise.runs WHERE job_id = $1 AND holder = 0
-  RETURNING due, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+  DELETE FROM tickwise.runs WHERE job_id = $1 AND holder = 0 AND ($3::uuid IS NULL OR origin = $3)
+  RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin
-)
-INSERT INTO tickwise.history (due, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
+),
+h AS (
+  INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                               trigger, namespace, reason, error, definition, origin)
-SELECT due, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
+SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
        'cancelled', $2, definition, origin
-FROM d
-ON CONFLICT DO NOTHING
+  FROM d
+  ON CONFLICT DO NOTHING
+)
+SELECT (SELECT count(*) FROM held) + (SELECT count(*) FROM d)

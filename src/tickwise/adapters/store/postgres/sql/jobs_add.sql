@@ -1,5 +1,5 @@
--- Store new jobs and, with each, its first run (due within the horizon) or its timer (later). The common path: ids are
--- new by construction, so nothing is looked up, and one that repeats fails the whole statement.
+-- Store new jobs and, with each, its first run (due within the horizon) or its timer (later, or to be decided). The common
+-- path: ids are new by construction, so nothing is looked up, and one that repeats fails the whole statement.
 -- $1 horizon in seconds, $2 … one array per column; due NULL: now, infinite: never.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 n AS MATERIALIZED (
@@ -16,9 +16,9 @@ j AS (
 t AS (
   INSERT INTO tickwise.timers (due, job_id, run_id)
   SELECT fires, job_id, run_id FROM n
-  WHERE (recurring OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
+  WHERE (run_id IS NULL OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
 )
 INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
 SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,
        CASE WHEN octet_length(definition) <= 8192 THEN definition END
-FROM n WHERE NOT recurring AND fires <= at + $1::float8 * interval '1 second'
+FROM n WHERE run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'

@@ -3,7 +3,7 @@
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
   SELECT run_id, token, holder, state, attempt, claimed, started, state = 3 AND crashes + 1 >= $2::int AS poison
-  FROM tickwise.runs WHERE holder = ANY($1::bigint[]) FOR UPDATE
+  FROM tickwise.runs WHERE holder = ANY($1::bigint[]) ORDER BY run_id FOR UPDATE
 ),
 a AS (
   INSERT INTO tickwise.attempts (claimed, started, ended, token, executor, run_id, attempt, state, reason)
@@ -13,13 +13,13 @@ a AS (
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE poison))
-  RETURNING due, queued, claimed, started, holder, token, run_id, job_id, state, attempt, failures, crashes, trigger,
+  RETURNING due, nominal, queued, claimed, started, holder, token, run_id, job_id, state, attempt, failures, crashes, trigger,
             namespace, CASE WHEN own THEN spec END AS definition, origin
 ),
 h AS (
-  INSERT INTO tickwise.history (due, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
+  INSERT INTO tickwise.history (due, nominal, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
                                 failures, crashes, trigger, namespace, reason, error, definition, origin)
-  SELECT due, queued, claimed, started, (SELECT at FROM clock), holder, token, run_id, job_id, 6, state, attempt, failures,
+  SELECT due, nominal, queued, claimed, started, (SELECT at FROM clock), holder, token, run_id, job_id, 6, state, attempt, failures,
          crashes + 1, trigger, namespace, 'poison',
          'its executor was lost while it ran, ' || crashes + 1 || ' times', definition, origin
   FROM d

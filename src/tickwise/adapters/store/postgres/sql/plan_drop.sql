@@ -1,16 +1,26 @@
--- A job's fires that are not due yet give way to a new plan, but for those that are in it too ($2 due times): free ones are
--- forgotten, held ones asked back. $1 job.
+-- A job's fires that are yet to come and have not begun give way to a new plan, but for those that are in it too ($2 nominal times):
+-- free ones are forgotten, held ones asked back. $1 job. One that stays is settled anew: the new plan may put others before it.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
-  SELECT run_id, state, holder, token, due = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k)) AS kept
-  FROM tickwise.runs WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2) AND due > (SELECT at FROM clock)
+  SELECT run_id, state, holder, token,
+         coalesce(nominal, due) = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k)) AS kept
+  FROM tickwise.runs r
+  WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2) AND coalesce(nominal, due) > (SELECT at FROM clock)
+    AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
 ),
 free AS (
   DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND NOT kept))
 ),
+opened AS (
+  UPDATE tickwise.runs SET overlap = -overlap
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND kept)) AND overlap < 0
+),
 wanted AS (
-  DELETE FROM tickwise.cancel_requests WHERE kind = 'revoke' AND run_id = ANY(ARRAY(SELECT run_id FROM o WHERE kept))
+  DELETE FROM tickwise.cancel_requests
+  WHERE kind = 'revoke' AND reason IS DISTINCT FROM 'requested' AND run_id = ANY(ARRAY(SELECT run_id FROM o WHERE kept))
 )
-INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind)
+INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
 SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke' FROM o WHERE state = 2 AND NOT kept
-ON CONFLICT DO NOTHING
+ON CONFLICT (run_id) DO UPDATE
+SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL
+WHERE c.token <> excluded.token OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'

@@ -5,17 +5,17 @@ o AS MATERIALIZED (SELECT run_id, state, holder, token FROM tickwise.runs WHERE 
 held AS (
   INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind, error)
   SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $3::text FROM o WHERE holder <> 0
-  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', token = excluded.token, holder = excluded.holder, error = excluded.error
+  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE holder = 0)
-  RETURNING due, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+  RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin
 ),
 h AS (
-  INSERT INTO tickwise.history (due, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
+  INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                                 trigger, namespace, reason, error, definition, origin)
-  SELECT due, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
+  SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
          'cancelled', $3, definition, origin
   FROM d
 )

@@ -1,19 +1,21 @@
--- Runs that came back free although somebody wants them gone: cancelled ones end now, revoked ones that never began are
--- forgotten. $1 runs, $2 those of them that had begun.
-WITH c AS MATERIALIZED (DELETE FROM tickwise.cancel_requests WHERE run_id = ANY($1::uuid[]) RETURNING run_id, kind, error),
+-- Runs that came back free although somebody wants them gone: cancelled ones end now; revoked ones that never began are put on
+-- record as skipped if there is a reason to give, else forgotten. $1 runs, $2 those of them that had begun.
+WITH c AS MATERIALIZED (
+  DELETE FROM tickwise.cancel_requests WHERE run_id = ANY($1::uuid[]) RETURNING run_id, kind, reason, error),
 d AS (
   DELETE FROM tickwise.runs
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM c)) AND holder = 0
     AND ((SELECT kind FROM c WHERE c.run_id = runs.run_id) = 'cancel' OR (state = 1 AND NOT run_id = ANY($2::uuid[])))
-  RETURNING due, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+  RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin
 ),
 h AS (
-  INSERT INTO tickwise.history (due, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
-                                trigger, namespace, reason, error, definition, origin)
-  SELECT d.due, d.queued, tickwise.now(), 0, 0, d.run_id, d.job_id, 7, d.state, d.attempt, d.failures, d.crashes,
-         d.trigger, d.namespace, 'cancelled', c.error, d.definition, d.origin
-  FROM d JOIN c USING (run_id) WHERE c.kind = 'cancel'
+  INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
+                                crashes, trigger, namespace, reason, error, definition, origin)
+  SELECT d.due, d.nominal, d.queued, tickwise.now(), 0, 0, d.run_id, d.job_id, CASE c.kind WHEN 'cancel' THEN 7 ELSE 8 END,
+         d.state, d.attempt, d.failures, d.crashes, d.trigger, d.namespace, coalesce(c.reason, 'cancelled'), c.error,
+         d.definition, d.origin
+  FROM d JOIN c USING (run_id) WHERE c.kind = 'cancel' OR c.reason IS NOT NULL
   ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM d

@@ -23,7 +23,7 @@ CREATE TABLE tickwise.lanes (
 );
 
 -- What a job is. Inserted once; a fire never touches it. `lasting` ones (recurring, far-future, keyed, named by the
--- client) stay in one table; the others lie in partitions by the time in their id and go by dropping those.
+-- client, with calendars) stay in one table; the others lie in partitions by the time in their id and go by dropping those.
 CREATE TABLE tickwise.jobs (
   created       timestamptz NOT NULL,
   updated       timestamptz NOT NULL,
@@ -45,7 +45,9 @@ CREATE TABLE tickwise.jobs (
   key           text,
   labels        jsonb,                  -- NULL: none, so that the index of labels costs the others nothing
   pause_reason  text,
+  paused_by     text,
   digest        bytea,
+  calendars     text[],                 -- the names of those that its schedule goes by; NULL: none
   PRIMARY KEY (job_id, lasting)
 ) PARTITION BY LIST (lasting);
 CREATE TABLE tickwise.jobs_lasting PARTITION OF tickwise.jobs FOR VALUES IN (true)
@@ -55,22 +57,32 @@ CREATE TABLE tickwise.jobs_rest PARTITION OF tickwise.jobs_passing DEFAULT
   WITH (autovacuum_vacuum_insert_threshold = 1000000, autovacuum_analyze_threshold = 1000000);
 CREATE UNIQUE INDEX jobs_key ON tickwise.jobs_lasting (namespace, key) WHERE key IS NOT NULL;
 CREATE INDEX jobs_standing ON tickwise.jobs (standing, job_id) WHERE standing <> 0;
+CREATE INDEX jobs_calendars ON tickwise.jobs_lasting USING gin (calendars) WHERE calendars IS NOT NULL;  -- "is it in use?"
 CREATE INDEX jobs_labels ON tickwise.jobs USING gin (labels jsonb_path_ops) WHERE labels IS NOT NULL;
 
--- When a job fires next: one narrow row per job that will fire again.
+-- When a job fires next: one narrow row per job that will fire again. With a `hold`, `due` is no fire but a time to look again.
 CREATE TABLE tickwise.timers (
-  due    timestamptz NOT NULL,
-  job_id uuid PRIMARY KEY,
-  run_id uuid                           -- the name of that fire; NULL: the job recurs, and a scheduler names it
+  due       timestamptz NOT NULL,       -- infinity: held back until somebody lets it go
+  job_id    uuid PRIMARY KEY,
+  run_id    uuid,                       -- the name of that fire; NULL: a scheduler decides what it comes to
+  since     timestamptz,                -- with a hold: the nominal time of the first occurrence that is not on record
+  minute    timestamptz,                -- since when runs are counted for the fuse,
+  in_minute int,                        -- and how many there were
+  fired     bigint,                     -- runs that the schedule has made; NULL: none
+  hold      text CHECK (hold IN ('paused', 'calendar', 'maintenance')),
+  zone_data text                        -- the version of the zone data that `due` was computed with
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 100000,
         autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000);
 CREATE INDEX timers_once ON tickwise.timers (due) WHERE run_id IS NOT NULL;
-CREATE INDEX timers_recurring ON tickwise.timers (due) WHERE run_id IS NULL;
+CREATE INDEX timers_decided ON tickwise.timers (due) WHERE run_id IS NULL;
+CREATE INDEX timers_zone_data ON tickwise.timers (zone_data, due) WHERE zone_data IS NOT NULL AND hold IS NULL;
+CREATE INDEX timers_held ON tickwise.timers (job_id) WHERE hold IN ('calendar', 'maintenance');
 
 -- What is to run now or soon: a small table that stays in cache. The claim is a HOT update: no column that it writes is
 -- indexed, none is NULL (the claimed row must fit where the free one was), and half of every page is kept free for it.
 CREATE TABLE tickwise.runs (
   due       timestamptz NOT NULL,       -- when it should start
+  nominal   timestamptz,                -- the time that the schedule named; NULL: due
   ready     timestamptz NOT NULL,       -- its place in the queue: never before it was written, since claims read forward
   queued    timestamptz NOT NULL,
   claimed   timestamptz NOT NULL DEFAULT '-infinity',
@@ -85,18 +97,24 @@ CREATE TABLE tickwise.runs (
   failures  smallint NOT NULL DEFAULT 0,
   crashes   smallint NOT NULL DEFAULT 0,
   trigger   smallint NOT NULL DEFAULT 1,
+  -- What becomes of it while an earlier run of its job is unfinished: 0 it does not matter, 1 skip, 2 queue_one, 3 queue_all,
+  -- 4 cancel_running; negative: that is settled, it may start.
+  overlap   smallint NOT NULL DEFAULT 0,
+  blocked   boolean NOT NULL DEFAULT false,  -- it waits for an earlier run; its `ready` is infinity
+  watched   boolean NOT NULL DEFAULT false,  -- a later run waits for its end
   guarded   boolean NOT NULL DEFAULT false,
   own       boolean NOT NULL DEFAULT false,  -- spec is the run's own, not the job's
   namespace text NOT NULL,
   spec      text,                       -- NULL: large, read it from the job
   origin    uuid,
   -- Plain comparisons: with IN this check took 2 us of the claim of a run.
-  CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4))
+  CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4) AND (NOT blocked OR state = 1))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200000,
         autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 2000000000,
         autovacuum_vacuum_cost_delay = 1, autovacuum_vacuum_cost_limit = 2000);
 CREATE INDEX runs_ready ON tickwise.runs (lane, ready);
 CREATE INDEX runs_job ON tickwise.runs (job_id);
+CREATE INDEX runs_blocked ON tickwise.runs (job_id, due, run_id) WHERE blocked;
 
 -- One value per claim. Without CACHE, or tokens would not grow with time.
 CREATE SEQUENCE tickwise.fence;
@@ -124,6 +142,10 @@ CREATE TABLE tickwise.executors (
   labels        text[] NOT NULL,
   functions     text[] NOT NULL
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+-- The gone are kept as long as runs are; whoever beats changes none of these.
+CREATE INDEX executors_living ON tickwise.executors (executor) WHERE gone IS NULL;
+CREATE INDEX executors_unsettled ON tickwise.executors (executor) WHERE gone IS NOT NULL AND NOT settled;
+CREATE INDEX executors_gone ON tickwise.executors (gone) WHERE gone IS NOT NULL;
 
 -- What holders are asked to stop. A row outlives its run by at most a heartbeat.
 CREATE TABLE tickwise.cancel_requests (
@@ -132,13 +154,16 @@ CREATE TABLE tickwise.cancel_requests (
   holder    bigint NOT NULL,
   run_id    uuid PRIMARY KEY,
   kind      text NOT NULL CHECK (kind IN ('cancel', 'revoke')),
+  reason    text CHECK (reason IS NULL OR kind = 'revoke'),  -- the run is then put on record as skipped; NULL: it is forgotten
   error     text                        -- what is said of the run if the store has to end it itself
 );
 CREATE INDEX cancel_requests_holder ON tickwise.cancel_requests (holder);
 
--- What happened. Insert-only, partitioned by the time inside the run id, so that an id alone finds its partition.
+-- What happened, and what did not: occurrences that were skipped. Insert-only, partitioned by the time inside the run id, so that an id alone finds its partition.
 CREATE TABLE tickwise.history (
   due        timestamptz NOT NULL,
+  nominal    timestamptz,                -- NULL: due
+  until      timestamptz,                -- of a skip that stands for several occurrences: the nominal time of the last
   queued     timestamptz NOT NULL,
   claimed    timestamptz,
   started    timestamptz,
@@ -153,6 +178,7 @@ CREATE TABLE tickwise.history (
   failures   smallint NOT NULL,
   crashes    smallint NOT NULL,
   trigger    smallint NOT NULL,
+  occurrences int,                       -- NULL: one
   namespace  text NOT NULL,
   reason     text,
   error      text,
@@ -206,6 +232,41 @@ CREATE TABLE tickwise.tasks (
   digest     text NOT NULL,
   created_by text NOT NULL,
   PRIMARY KEY (namespace, task_id, version)
+);
+
+-- Calendars and maintenance windows, and a number that grows with each change of any.
+CREATE TABLE tickwise.rules (
+  created    timestamptz NOT NULL,
+  updated    timestamptz NOT NULL,
+  version    int NOT NULL,
+  kind       text NOT NULL CHECK (kind IN ('calendar', 'window')),
+  namespace  text NOT NULL,
+  name       text NOT NULL,
+  created_by text NOT NULL,
+  body       text NOT NULL,             -- JSON, opaque here
+  PRIMARY KEY (namespace, kind, name)
+);
+CREATE TABLE tickwise.rules_version (
+  version bigint NOT NULL,
+  single  boolean PRIMARY KEY DEFAULT true CHECK (single)
+);
+INSERT INTO tickwise.rules_version (version) VALUES (1);
+
+-- How often the schedules of a namespace fired in a minute.
+CREATE TABLE tickwise.fires (
+  minute    timestamptz NOT NULL,
+  fires     bigint NOT NULL,
+  namespace text NOT NULL,
+  PRIMARY KEY (namespace, minute)
+) WITH (fillfactor = 50);
+
+-- Times in which something could not be reached.
+CREATE TABLE tickwise.incidents (
+  began timestamptz NOT NULL,
+  ended timestamptz NOT NULL,
+  kind  text NOT NULL,
+  who   text NOT NULL,
+  PRIMARY KEY (began, kind, who)
 );
 
 -- Who may do what. The secrets themselves are nowhere: `digest` is a SHA-256.

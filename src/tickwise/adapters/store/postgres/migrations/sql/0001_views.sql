@@ -5,13 +5,16 @@ CREATE VIEW tickwise.runs_shown AS
 SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due) AS due_at, date_part('epoch', queued) AS queued_at,
        date_part('epoch', nullif(claimed, '-infinity')) AS dispatched_at,
        date_part('epoch', nullif(started, '-infinity')) AS started_at, NULL::float8 AS ended_at,
-       date_part('epoch', greatest(ready, due)) AS ready_at, attempt, failures, crashes, nullif(holder, 0) AS executor, NULL::text AS reason,
-       NULL::text AS error, NULL::text AS result, origin, CASE WHEN own THEN spec END AS definition, due, token
+       CASE WHEN NOT blocked THEN date_part('epoch', greatest(ready, due)) END AS ready_at, attempt, failures, crashes,
+       nullif(holder, 0) AS executor, NULL::text AS reason, NULL::text AS error, NULL::text AS result, origin,
+       CASE WHEN own THEN spec END AS definition, date_part('epoch', coalesce(nominal, due)) AS nominal_at, blocked,
+       1 AS occurrences, NULL::float8 AS until, due, token
 FROM tickwise.runs
 UNION ALL
 SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due), date_part('epoch', queued),
        date_part('epoch', claimed), date_part('epoch', started), date_part('epoch', ended), NULL, attempt, failures, crashes,
-       nullif(executor, 0), reason, error, result, origin, definition, due, token
+       nullif(executor, 0), reason, error, result, origin, definition, date_part('epoch', coalesce(nominal, due)), false,
+       coalesce(occurrences, 1), date_part('epoch', until), due, token
 FROM tickwise.history;
 
 -- Jobs with what follows from their timers and runs. Only a pause (until it is over) and a cancellation are stored.
@@ -22,10 +25,15 @@ SELECT j.job_id, j.namespace, j.name, j.key, j.schedule_type, j.task_kind, j.lan
        CASE WHEN s.status = 'PAUSED' THEN date_part('epoch', j.paused) END AS paused_at,
        CASE WHEN s.status = 'PAUSED' THEN j.pause_reason END AS pause_reason,
        CASE WHEN s.status = 'PAUSED' THEN date_part('epoch', j.pause_until) END AS pause_until,
-       date_part('epoch', least(t.due, r.due)) AS next_run_at, j.labels AS labels_stored,
+       CASE WHEN s.status = 'PAUSED' THEN j.paused_by END AS paused_by,
+       date_part('epoch', least(nullif(t.due, 'infinity'), r.due)) AS next_run_at,  -- least() passes over NULL
+       date_part('epoch', t.due) AS timer_due, date_part('epoch', t.since) AS timer_since, t.hold AS timer_hold,
+       coalesce(t.fired, 0) AS timer_fired, date_part('epoch', t.minute) AS timer_minute,
+       coalesce(t.in_minute, 0) AS timer_in_minute, j.labels AS labels_stored,
        j.standing, j.lasting, j.recurring
 FROM tickwise.jobs j
-LEFT JOIN LATERAL (SELECT due FROM tickwise.timers t WHERE t.job_id = j.job_id OFFSET 0) t ON true
+LEFT JOIN LATERAL (
+  SELECT due, since, hold, fired, minute, in_minute FROM tickwise.timers t WHERE t.job_id = j.job_id OFFSET 0) t ON true
 CROSS JOIN LATERAL (
   SELECT count(*) > 0 AS some,
          min(due) FILTER (WHERE state = 1 OR state = 2 AND due > (SELECT tickwise.now())) AS due  -- held and past: it may have begun
@@ -33,7 +41,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (SELECT CASE
     WHEN j.standing = 2 THEN 'CANCELLED'
     WHEN j.standing = 1 AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now())) THEN 'PAUSED'
-    WHEN t.due IS NOT NULL OR r.some THEN 'SCHEDULED'
+    WHEN t.due < 'infinity' OR r.some THEN 'SCHEDULED'
     WHEN NOT j.recurring AND (SELECT h.state = 6 FROM tickwise.history h WHERE h.job_id = j.job_id
                               ORDER BY h.run_id DESC LIMIT 1) THEN 'FAILED'
     ELSE 'COMPLETED' END AS status OFFSET 0) s;

@@ -1,0 +1,92 @@
+"""Runs that people ask for, want ended, skipped or put off; and those that wait for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.overlap import unblock
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
+from tickwise.domain.errors import NotFound
+from tickwise.domain.lifecycle import STATES, RunState
+from tickwise.ports.store import NewRun, Receipt, Replay
+
+CANCELLED = 2
+"""The standing of a job."""
+
+
+class _JobCancelled(Exception):
+    """Ends a transaction that must leave nothing, not even its receipt."""
+
+
+class Asked(Part):
+    """`runs_add`, `run_skip`, `run_postpone`, `runs_cancel`, `runs_cancel_all` and `runs_unblock` of the port."""
+
+    async def runs_add(
+        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+    ) -> bool | Replay:
+        """See the port."""
+        try:
+            async with self._links.pooled(writes=True) as connection, connection.transaction():
+                if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
+                    return replay
+                standing = await connection.fetchval(statement("job_share"), namespace, job_id)
+                if standing is None:
+                    raise NotFound(f"there is no job {job_id}")
+                if standing == CANCELLED:
+                    raise _JobCancelled
+                await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
+        except _JobCancelled:
+            return False
+        return True
+
+    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            state = await connection.fetchval(statement("run_skip"), run_id, namespace, error)
+            return await _state(connection, namespace, run_id, state)
+
+    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            job_id = await connection.fetchval(statement("run_postpone"), run_id, namespace, due)
+            if job_id is None:
+                await _state(connection, namespace, run_id, None)
+                return False
+            await unblock(connection, [job_id])  # what waited for it may be before it now
+        return True
+
+    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            state = await connection.fetchval(statement("run_cancel"), run_id, namespace, f"cancelled by {principal}")
+            return await _state(connection, namespace, run_id, state)
+
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
+                return 0
+            await connection.fetch(statement("job_runs_lock"), job_id)
+            count: int = await connection.fetchval(
+                statement("job_runs_cancel"), job_id, f"cancelled by {principal}", origin
+            )
+        return count
+
+    async def runs_unblock(self) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            return await unblock(connection, [row[0] for row in await connection.fetch(statement("blocked_jobs"))])
+
+
+async def _state(connection: asyncpg.Connection, namespace: str, run_id: UUID, state: int | None) -> RunState:
+    """The state of a run that was just changed; None: it ended before, or just now. Raises `NotFound`."""
+    if state is None:
+        state = await connection.fetchval(statement("run_state"), run_id, namespace)
+    if state is None:
+        raise NotFound(f"there is no run {run_id}")
+    return STATES[state]

@@ -1,0 +1,112 @@
+"""Calendars and maintenance windows: few, read whole by every scheduler, changed one after the other.
+
+A change waits until no timer is being decided: what a scheduler holds back by the old rules is then written, and is
+found and woken. It waits briefly, because schedulers wait behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Conflict, NotFound, VersionConflict
+from tickwise.ports.store import RULES_MOST, RuleKind, RuleRow
+
+TRIES: Final = 4
+"""Half a second each: a batch of timers takes some milliseconds."""
+
+
+class Rules(Part):
+    """`rule_*` and `rules_*` of the port."""
+
+    async def rule_put(self, rule: RuleRow, expected_version: int | None = None) -> RuleRow:
+        """See the port."""
+        async with self._changing() as connection:
+            row = await connection.fetchrow(statement("rule_get"), rule.namespace, rule.kind, rule.name)
+            version = 0 if row is None else row["version"]
+            if row is not None and row["body"] == rule.body and expected_version in (None, version, version - 1):
+                return _rule(row)
+            if expected_version not in (None, version):
+                raise VersionConflict(f"the {rule.kind} {rule.name} is at version {version}, not {expected_version}")
+            if row is None and await connection.fetchval(statement("rules_count")) >= RULES_MOST:
+                raise Conflict(
+                    f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
+                    code="rules_exhausted",
+                )
+            stored = await connection.fetchrow(
+                statement("rule_put"), rule.namespace, rule.kind, rule.name, rule.body, rule.created_by
+            )
+            await connection.execute(statement("rules_changed"), rule.namespace)
+        return _rule(stored)
+
+    async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("rule_get"), namespace, kind, name)
+        return None if row is None else _rule(row)
+
+    async def rules_list(self, namespace: str, kind: RuleKind, after: str | None, limit: int) -> Sequence[RuleRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("rules_list"), namespace, kind, after, limit)
+        return [_rule(row) for row in rows]
+
+    async def rule_delete(self, namespace: str, kind: RuleKind, name: str) -> None:
+        """See the port."""
+        async with self._changing() as connection:
+            if await connection.fetchrow(statement("rule_get"), namespace, kind, name) is None:
+                raise NotFound(f"there is no {kind} {name}")
+            if kind is RuleKind.CALENDAR and await connection.fetchval(statement("calendar_used"), namespace, name):
+                raise Conflict(
+                    f"jobs go by the calendar {name}: take it out of their definitions, or cancel them",
+                    code="calendar_in_use",
+                )
+            await connection.execute(statement("rule_drop"), namespace, kind, name)
+            await connection.execute(statement("rules_changed"), namespace)
+
+    async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("rules_all"))
+        return rows[0]["all_version"], [_rule(row) for row in rows if row["name"] is not None]
+
+    @contextlib.asynccontextmanager
+    async def _changing(self) -> AsyncIterator[asyncpg.Connection]:
+        """A transaction that alone changes rules, while no timer is being decided."""
+        async with self._links.pooled(writes=True) as connection:
+            for left in reversed(range(TRIES)):
+                transaction = connection.transaction()
+                await transaction.start()
+                try:
+                    await connection.execute(statement("rules_lock"))
+                except asyncpg.LockNotAvailableError:
+                    await transaction.rollback()
+                    if not left:
+                        raise
+                else:
+                    break
+            try:
+                yield connection
+            except BaseException:
+                if not connection.is_closed():
+                    await transaction.rollback()
+                raise
+            await transaction.commit()
+
+
+def _rule(row: asyncpg.Record) -> RuleRow:
+    return RuleRow(
+        namespace=row["namespace"],
+        kind=RuleKind(row["kind"]),
+        name=row["name"],
+        body=row["body"],
+        version=row["version"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )

@@ -1,0 +1,2 @@
+-- Jobs in which a run waits for another one.
+SELECT DISTINCT job_id FROM tickwise.runs WHERE blocked

@@ -1,0 +1,26 @@
+-- A job's fires that are not due yet and have not begun are skipped: free ones at once, held ones when they come back.
+-- $1 job, $2 what is said of them.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+o AS MATERIALIZED (
+  SELECT run_id, state, holder, token FROM tickwise.runs r
+  WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2) AND due > (SELECT at FROM clock)
+    AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
+),
+held AS (
+  INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, reason, error)
+  SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke', 'paused', $2::text FROM o WHERE state = 2
+  ON CONFLICT (run_id) DO UPDATE
+  SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error
+  WHERE c.token <> excluded.token OR c.kind = 'revoke'
+),
+d AS (
+  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1))
+  RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+            CASE WHEN own THEN spec END AS definition, origin
+)
+INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
+                              trigger, namespace, reason, error, definition, origin)
+SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 8, state, attempt, failures, crashes, trigger, namespace,
+       'paused', $2, definition, origin
+FROM d
+ON CONFLICT DO NOTHING

@@ -1,0 +1,2 @@
+-- How many rules there are.
+SELECT count(*) FROM tickwise.rules

@@ -1,0 +1,100 @@
+-- Attempts whose overlap is open want to begin, one of each job at most: each starts, waits, or ends skipped, by what is
+-- unfinished before it. $1 executor, $2 runs, $3 tokens, $4 instants. Returns the runs that this executor still holds, what became
+-- of each ('start', 'wait', 'skip'), and whether it was asked back meanwhile (then it waits, for `settle_requests`).
+--
+-- Two that might both start lock each other's row, always in the order of their ids, and judge by what they find then. Found by
+-- ids alone: under a condition, a row that changed while it was waited for would drop out. One that waits (`blocked`) cannot start
+-- without coming through here again, so it is only looked at; what is marked there is skipped if it is locked, and the sweep of
+-- `runs_unblock` makes up for the mark.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[]) AS b(run_id, token, started)),
+near AS MATERIALIZED (
+  SELECT r.run_id
+  FROM b
+  CROSS JOIN LATERAL (SELECT job_id, run_id, due, overlap, trigger FROM tickwise.runs WHERE run_id = b.run_id OFFSET 0) x
+  CROSS JOIN LATERAL (
+    SELECT run_id FROM tickwise.runs r
+    WHERE r.job_id = x.job_id AND (r.trigger = 5) = (x.trigger = 5)
+      AND (r.state > 1 OR r.overlap < 0 OR (r.due, r.run_id) < (x.due, x.run_id) AND (NOT r.blocked OR x.overlap = 4))
+    OFFSET 0) r
+),
+l AS MATERIALIZED (
+  SELECT run_id, job_id, due, state, holder, token, overlap, trigger = 5 AS backfill, attempt
+  FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM near)) ORDER BY run_id FOR UPDATE
+),
+x AS MATERIALIZED (
+  SELECT l.run_id, l.job_id, l.due, l.overlap, l.backfill, b.started,
+         (SELECT true FROM tickwise.cancel_requests c
+          WHERE c.run_id = l.run_id AND c.holder = l.holder AND c.token = l.token OFFSET 0) IS NOT NULL AS asked
+  FROM l JOIN b ON b.run_id = l.run_id AND b.token = l.token
+  WHERE l.holder = $1 AND l.state = 2 AND l.overlap > 0
+),
+-- Before each: what has the smaller (due, id), and what was let start. `goes`: it is replaced, and nobody holds it.
+e AS MATERIALIZED (
+  SELECT x.run_id AS mine, l.run_id, l.state, l.holder, l.token, x.overlap = 4 AND l.holder = 0 AS goes,
+         (SELECT true FROM tickwise.attempts a WHERE a.run_id = l.run_id LIMIT 1) IS NOT NULL AS begun
+  FROM x JOIN l ON l.job_id = x.job_id AND l.backfill = x.backfill AND l.run_id <> x.run_id
+  WHERE (l.due, l.run_id) < (x.due, x.run_id) OR l.overlap < 0 OR l.overlap = 0 AND l.state > 1
+),
+w AS MATERIALIZED (
+  SELECT x.run_id AS mine, w.run_id, w.number
+  FROM x CROSS JOIN LATERAL (
+    SELECT r.run_id, row_number() OVER (ORDER BY r.due DESC, r.run_id DESC) AS number FROM tickwise.runs r
+    WHERE r.job_id = x.job_id AND r.blocked AND (r.trigger = 5) = x.backfill AND (r.due, r.run_id) < (x.due, x.run_id)
+    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 ELSE 1000 END) w
+  WHERE x.overlap <> 4
+),
+v AS MATERIALIZED (
+  SELECT run_id, asked, earlier,
+         CASE WHEN earlier = 0 THEN 'start' WHEN NOT asked AND (overlap = 1 OR overlap = 2 AND earlier > 1) THEN 'skip'
+              ELSE 'wait' END AS verdict
+  FROM (SELECT x.*, (SELECT count(*) FROM e WHERE e.mine = x.run_id AND NOT goes)
+                    + (SELECT count(*) FROM w WHERE w.mine = x.run_id) AS earlier FROM x) x
+),
+started AS (
+  UPDATE tickwise.runs r
+  SET state = 3, started = to_timestamp((SELECT b.started FROM b WHERE b.run_id = r.run_id)), overlap = -overlap,
+      watched = watched OR (SELECT true FROM tickwise.runs o WHERE o.job_id = r.job_id AND o.blocked LIMIT 1) IS NOT NULL
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'start'))
+),
+waiting AS (
+  UPDATE tickwise.runs
+  SET state = 1, holder = 0, token = 0, claimed = '-infinity', attempt = attempt - 1, blocked = true, ready = 'infinity'
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'wait'))
+),
+watched AS (
+  UPDATE tickwise.runs SET watched = true
+  WHERE run_id = ANY(ARRAY(
+    SELECT run_id FROM tickwise.runs
+    WHERE NOT watched AND run_id = ANY(ARRAY(
+      SELECT e.run_id FROM e JOIN v ON v.run_id = e.mine WHERE verdict = 'wait' AND NOT goes
+      UNION ALL SELECT w.run_id FROM w JOIN v ON v.run_id = w.mine WHERE verdict = 'wait' AND number = 1))
+    FOR UPDATE SKIP LOCKED))
+),
+asked AS (
+  INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
+  SELECT (SELECT at FROM clock), e.token, e.holder, e.run_id, 'cancel', 'a later run of the job took its place'
+  FROM e JOIN x ON x.run_id = e.mine WHERE x.overlap = 4 AND e.holder <> 0
+  ON CONFLICT (run_id) DO UPDATE
+  SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error
+  WHERE c.kind <> 'cancel' OR c.token <> excluded.token
+),
+d AS (
+  DELETE FROM tickwise.runs
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'skip' UNION ALL SELECT run_id FROM e WHERE goes))
+  RETURNING due, nominal, queued, holder, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+            CASE WHEN own THEN spec END AS definition, origin
+),
+h AS (
+  INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
+                                crashes, trigger, namespace, reason, error, definition, origin)
+  SELECT d.due, d.nominal, d.queued, (SELECT at FROM clock), 0, 0, d.run_id, d.job_id, CASE WHEN ends.begun THEN 7 ELSE 8 END,
+         d.state, d.attempt - CASE d.holder WHEN 0 THEN 0 ELSE 1 END, d.failures, d.crashes, d.trigger, d.namespace,
+         CASE WHEN ends.begun THEN 'cancelled' ELSE 'overlap' END, ends.error, d.definition, d.origin
+  FROM d JOIN (
+    SELECT run_id, false AS begun,
+           CASE earlier WHEN 1 THEN 'an earlier run' ELSE earlier || ' earlier runs' END || ' of the job had not ended' AS error
+    FROM v WHERE verdict = 'skip'
+    UNION ALL SELECT run_id, begun, 'a later run of the job took its place' FROM e WHERE goes) ends USING (run_id)
+)
+SELECT run_id, verdict, asked FROM v
