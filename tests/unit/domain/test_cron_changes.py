@@ -227,6 +227,21 @@ def test_counting_ten_years_does_not_walk_them() -> None:
         assert cases.counted(cron, begin, end, zone, dst) == seconds - silent
 
 
+@pytest.mark.parametrize("zone_name", [NEW_YORK, LORD_HOWE, "Europe/London", "Asia/Gaza", "Africa/Casablanca", "UTC"])
+def test_a_daily_line_fires_once_a_day_for_over_a_century(zone_name: str) -> None:
+    """Whatever the clock does, over every edge of our book-keeping: as many fires as days, none told twice."""
+    zone = ZoneInfo(zone_name)
+    begin, end = datetime(1970, 1, 2, 12, tzinfo=zone), datetime(2099, 12, 31, 12, tzinfo=zone)
+    days = (end.date() - begin.date()).days
+    for line in ("30 2 * * *", "0 2 * * *", "30 0 * * *", "15 3 * * *"):
+        for dst in (DEBIAN, Dst(GapRule.SHIFT, RepeatRule.SECOND)):
+            assert cases.counted(parse(line), begin, end, zone, dst) == days, (line, dst)
+        skips_told = parse(line).gap_skips(int(begin.timestamp()), int(end.timestamp()), zone, Dst(GapRule.SKIP))
+        fired = cases.counted(parse(line), begin, end, zone, Dst(GapRule.SKIP))
+        assert fired + sum(skip.count for skip in skips_told) == days, line
+        assert len({skip.instant for skip in skips_told}) == len(skips_told)
+
+
 # ------------------------------------------------------------------------------------------------------ in words
 
 

@@ -76,6 +76,15 @@ def test_a_zone_handed_out_before_keeps_its_rules(folder: Path) -> None:
     assert parse("0 6 * * *").next_after(after, zones.zone_named(BERLIN)) == datetime(2026, 7, 1, 5, tzinfo=UTC)
 
 
+def test_forgetting_keeps_nothing_of_the_old_zones(folder: Path) -> None:
+    """A process that forgets for years does not grow: the stretches go with their zones."""
+    write_zone(folder, "CET-1CEST,M3.5.0,M10.5.0/3")
+    fires("30 6 * * *", 2)
+    assert zones._stretches.cache_info().currsize > 0
+    zones.forget()
+    assert zones._stretches.cache_info().currsize == 0
+
+
 def test_the_version_is_that_of_the_folder_that_zones_come_from(folder: Path) -> None:
     """A complete folder answers for itself, in the first line of tzdata.zi."""
     write_zone(folder, "UTC0", "UTC")
