@@ -30,7 +30,7 @@ from zoneinfo import ZoneInfo
 from tickwise.domain import cron_changes
 from tickwise.domain.cron_changes import GapSkip
 from tickwise.domain.cron_english import explain
-from tickwise.domain.cron_fields import FieldMasks, every_seconds, read_field, split_line
+from tickwise.domain.cron_fields import MAX_LENGTH, FieldMasks, every_seconds, read_field, split_line
 from tickwise.domain.cron_walls import ALL_DAYS, ALL_WEEKDAYS, WallTimes
 from tickwise.domain.errors import CronInvalid
 from tickwise.domain.zones import (
@@ -194,7 +194,7 @@ def parse(text: str, seed: bytes | None = None) -> Cron:
     `seed` spreads the values of `H`: a job's id, so that each job gets its own and keeps it. Without one (a preview)
     the values are an example, and a warning says so.
     """
-    return _parse(text, (seed or b"") if _HASH.search(text) else None)
+    return _parse(text, (seed or b"") if _HASH.search(text, 0, MAX_LENGTH) else None)
 
 
 # An H that no letter touches: THU and @hourly have none. A false find (H in a refused line) costs nothing.

@@ -12,7 +12,7 @@ Instants and wall times are integers: seconds since 1970-01-01T00:00:00, of UTC 
 Invariant: the stretches of a zone cover every instant, and inside one `wall = instant + offset`.
 
 Governments change clocks, so the data has a version: `data_version` names the one that this process computes with.
-What was read is kept until `forget`.
+What was read is kept until `forget`. Looking at that data, as `zoneinfo` does, is the only I/O of the domain.
 """
 
 from __future__ import annotations
