@@ -26,6 +26,8 @@ from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
+from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
+from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_waiting import WaitingContract
@@ -197,4 +199,20 @@ class TestOverlap(Backend, OverlapContract):
 
 
 class TestWaiting(Backend, WaitingContract):
+    pass
+
+
+class TestOccurrenceMoves(Backend, OccurrenceMovesContract):
+    pass
+
+
+class TestRunRequests(Backend, RunRequestsContract):
+    pass
+
+
+class TestRules(Backend, RulesContract):
+    pass
+
+
+class TestUsedRules(Backend, UsedRulesContract):
     pass

@@ -1,0 +1,380 @@
+"""What people ask of single occurrences and runs: skip it, move it, make these, end those."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from tickwise.domain.decision import Overlap, Pending, Reason
+from tickwise.domain.errors import Conflict, NotFound, VersionConflict
+from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Trigger
+from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewJob
+from tickwise.testing.contracts.base import KeyedStore, StoreContract, instants, microseconds
+from tickwise.testing.factories import Factory, held, outcome
+
+HOUR = 3600.0
+
+
+class OccurrenceMovesContract(StoreContract):
+    """`occurrence_move`."""
+
+    async def recurring(self, store: KeyedStore, make: Factory) -> tuple[NewJob, Pending]:
+        """A job that fires next in an hour, and its timer."""
+        job = make.recurring(make.now + HOUR)
+        await self.add(store, job)
+        timer = (await self.job_row(store, job.job_id)).timer
+        assert timer is not None
+        return job, timer
+
+    async def test_the_next_occurrence_can_be_skipped(self, store: KeyedStore, make: Factory) -> None:
+        """It goes on record, and the timer goes to the one after it."""
+        job, stands = await self.recurring(store, make)
+        skip = make.skip(job.job_id, make.now + HOUR, reason=Reason.REQUESTED, error="skipped by ada")
+        following = Pending(make.now + 2 * HOUR, fired=3)
+        await store.occurrence_move(make.occurrence(job.job_id, stands, following, skip=skip))
+        row = await self.run_row(store, skip.run_id)
+        assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
+        assert instants((await self.job_row(store, job.job_id)).timer) == instants(following)
+
+    async def test_the_next_occurrence_can_be_put_off(self, store: KeyedStore, make: Factory) -> None:
+        """It keeps its name and its nominal time; the schedule goes on as it is."""
+        job, stands = await self.recurring(store, make)
+        run = make.scheduled(job.job_id, make.now + 90 * 60.0, nominal=make.now + HOUR, overlap=Overlap.QUEUE_ALL)
+        following = Pending(make.now + 2 * HOUR)
+        await store.occurrence_move(make.occurrence(job.job_id, stands, following, run=run))
+        row = await self.run_row(store, run.run_id)
+        assert (row.state, row.trigger) == (RunState.QUEUED, Trigger.SCHEDULE)
+        assert microseconds(row.nominal_at) == microseconds(make.now + HOUR)
+        assert microseconds(row.due_at) == microseconds(make.now + 90 * 60.0)
+        told = await self.job_row(store, job.job_id)
+        assert (microseconds(told.next_run_at), told.version) == (microseconds(row.due_at), 1)
+
+    async def test_the_last_occurrence_leaves_no_timer(self, store: KeyedStore, make: Factory) -> None:
+        """Skipped, there is nothing to come."""
+        job, stands = await self.recurring(store, make)
+        await store.occurrence_move(
+            make.occurrence(job.job_id, stands, None, skip=make.skip(job.job_id, make.now + HOUR))
+        )
+        row = await self.job_row(store, job.job_id)
+        assert (row.status, row.timer, row.next_run_at) == (JobStatus.COMPLETED, None, None)
+
+    async def test_the_fire_of_a_one_time_job_can_be_put_off(self, store: KeyedStore, make: Factory) -> None:
+        """It becomes a run, and its timer is gone."""
+        job = make.job(make.now + HOUR)
+        await self.add(store, job)
+        stands = (await self.job_row(store, job.job_id)).timer
+        assert stands is not None
+        run = make.scheduled(job.job_id, make.now + 2 * HOUR, nominal=make.now + HOUR)
+        await store.occurrence_move(make.occurrence(job.job_id, stands, None, run=run))
+        assert run.run_id == job.run_id
+        assert await self.run_state(store, run.run_id) is RunState.QUEUED
+        await self.shift(store, HOUR)
+        assert await store.timers_fire(10.0, 10) == 0
+
+    async def test_a_timer_that_moved_on_is_not_moved(self, store: KeyedStore, make: Factory) -> None:
+        """In any part: decided since, edited, paused. Nothing of the move is made."""
+        job, stands = await self.recurring(store, make)
+        skip = make.skip(job.job_id, make.now + HOUR)
+        others = [
+            stands._replace(due=stands.due + 0.000001),
+            stands._replace(fired=1),
+            held(stands.due),
+            held(stands.due, stands.due),
+        ]
+        for expected in others:
+            with pytest.raises(VersionConflict):
+                await store.occurrence_move(
+                    make.occurrence(job.job_id, expected, Pending(make.now + 9 * HOUR), skip=skip)
+                )
+        assert instants((await self.job_row(store, job.job_id)).timer) == instants(stands)
+        assert await self.run_state(store, skip.run_id) is None
+
+    async def test_a_job_without_a_timer_has_no_occurrence_to_move(self, store: KeyedStore, make: Factory) -> None:
+        """It is another timer than the one that was seen: none."""
+        job, stands = await self.recurring(store, make)
+        await store.job_change(make.change(await self.job_row(store, job.job_id), replan=make.plan()))
+        with pytest.raises(VersionConflict):
+            await store.occurrence_move(make.occurrence(job.job_id, stands, Pending(make.now + 2 * HOUR)))
+        assert (await self.job_row(store, job.job_id)).timer is None
+
+    async def test_a_move_in_doubt_may_be_repeated(self, store: KeyedStore, make: Factory) -> None:
+        """It is done, so it is answered as done; nothing is moved twice."""
+        job, stands = await self.recurring(store, make)
+        skip = make.skip(job.job_id, make.now + HOUR)
+        move = make.occurrence(job.job_id, stands, Pending(make.now + 2 * HOUR), skip=skip)
+        for _ in range(2):
+            await store.occurrence_move(move)
+        timer = (await self.job_row(store, job.job_id)).timer
+        assert instants(timer) == instants(Pending(make.now + 2 * HOUR))
+
+    async def test_of_many_who_move_one_occurrence_one_does(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """The others hear that it is another by now."""
+        job, stands = await self.recurring(store, make)
+        moves = [
+            make.occurrence(
+                job.job_id,
+                stands,
+                Pending(make.now + (2 + number) * HOUR),
+                run=make.scheduled(job.job_id, make.now + HOUR + number),
+            )
+            for number in range(6)
+        ]
+        answers = await asyncio.gather(
+            *(client.occurrence_move(move) for client, move in zip([store, other] * 3, moves, strict=True)),
+            return_exceptions=True,
+        )
+        assert sorted(isinstance(answer, VersionConflict) for answer in answers) == [False] + [True] * 5
+        made = [move for move, answer in zip(moves, answers, strict=True) if answer is None]
+        assert (await store.stats()).queued == 1
+        assert instants((await self.job_row(store, job.job_id)).timer) == instants(made[0].timer)
+
+    async def test_a_move_during_a_decision_is_made_once(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Whichever is first: the occurrence is skipped, or it was fired and the move is refused."""
+        job, stands = await self.recurring(store, make)
+        skip = make.skip(job.job_id, make.now + HOUR)
+        move = make.occurrence(job.job_id, stands, Pending(make.now + 2 * HOUR), skip=skip)
+        async with self.near(store, 2 * HOUR) as batch:
+            moving = asyncio.create_task(other.occurrence_move(move))
+            await asyncio.wait([moving], timeout=0.05)
+            made = await batch.commit([make.fire(job.job_id, stands.due, make.now + 3 * HOUR)])
+        [answer] = await asyncio.gather(moving, return_exceptions=True)
+        assert isinstance(answer, VersionConflict) == bool(made)
+        state = await self.run_state(store, skip.run_id)
+        assert state is (RunState.QUEUED if made else RunState.SKIPPED)
+
+    async def test_what_is_not_there_cannot_be_moved(self, store: KeyedStore, make: Factory) -> None:
+        """Nor what is another's; a cancelled job is a conflict."""
+        job, stands = await self.recurring(store, make)
+        for elsewhere in (
+            make.occurrence(make.identifier(), stands, None),
+            make.occurrence(job.job_id, stands, None, namespace="elsewhere"),
+        ):
+            with pytest.raises(NotFound):
+                await store.occurrence_move(elsewhere)
+        assert instants((await self.job_row(store, job.job_id)).timer) == instants(stands)
+        await store.job_move(make.move(job.job_id, JobAction.CANCEL))
+        with pytest.raises(Conflict):
+            await store.occurrence_move(make.occurrence(job.job_id, stands, None))
+
+
+class RunRequestsContract(StoreContract):
+    """`run_skip`, `run_postpone`, `runs_cancel_all`, and `runs_add` with many."""
+
+    async def made(self, store: KeyedStore, make: Factory, ahead: float = 60.0) -> tuple[UUID, UUID]:
+        """A recurring job and the run that its schedule made: free, and not yet due."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        run = make.scheduled(job.job_id, make.now + ahead)
+        async with self.near(store) as batch:
+            await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + HOUR, runs=[run])])
+        return job.job_id, run.run_id
+
+    # ------------------------------------------------------------------------------------------- skipping
+
+    async def test_a_free_run_is_skipped_at_once(self, store: KeyedStore, make: Factory) -> None:
+        """With what was said of it; due or not."""
+        for ahead in (60.0, -60.0):
+            _, run = await self.made(store, make, ahead)
+            assert await store.run_skip("default", run, "skipped by ada") is RunState.SKIPPED
+            row = await self.run_row(store, run)
+            assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
+            assert (row.attempt, row.executor, row.started_at) == (0, None, None)
+            assert list(await store.run_attempts(run)) == []
+        assert list(await self.claim_freed(store, await self.born(store), ahead_seconds=HOUR)) == []
+
+    @pytest.mark.parametrize("way", ["revoked", "given back", "left", "lost"])
+    async def test_a_held_run_is_skipped_when_it_comes_back(self, store: KeyedStore, make: Factory, way: str) -> None:
+        """Its holder is asked for it as for any other that is not wanted now."""
+        _, run = await self.made(store, make)
+        executor = await self.born(store)
+        [claimed] = await self.claim(store, executor, ahead_seconds=120.0)
+        assert await store.run_skip("default", run, "skipped by ada") is RunState.DISPATCHED
+        assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
+        if way == "left":
+            await store.executor_leave(executor)
+        elif way == "lost":
+            await self.bury(store, executor)
+        else:
+            state = RunState.SKIPPED if way == "revoked" else RunState.QUEUED
+            reason = "revoked" if way == "revoked" else None
+            assert await self.finish(store, executor, outcome(claimed, state, reason=reason)) == []
+        row = await self.run_row(store, run)
+        assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
+        assert list(await store.run_attempts(run)) == []
+
+    async def test_what_has_begun_is_not_skipped(self, store: KeyedStore, make: Factory) -> None:
+        """Now, or in an attempt before, or without anybody having heard of it yet."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        claimed = await self.held(store, executor, make.job())
+        await self.begin(store, executor, claimed)
+        assert await store.run_skip("default", claimed.run_id, "too late") is RunState.RUNNING
+        assert await self.cancels(store, executor) == []
+        await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=make.now + HOUR))
+        assert await store.run_skip("default", claimed.run_id, "too late") is RunState.RETRYING
+        quick = await self.held(store, executor, make.job())
+        await store.run_skip("default", quick.run_id, "too late")
+        assert await self.finish(store, executor, outcome(quick)) == []
+        assert await store.run_skip("default", quick.run_id, "too late") is RunState.SUCCESS
+        assert await self.run_state(store, quick.run_id) is RunState.SUCCESS
+
+    async def test_what_was_lost_after_its_start_is_not_skipped(self, store: KeyedStore, make: Factory) -> None:
+        """It waits to run again, and a person can cancel it."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        await self.begin(store, executor, claimed)
+        await self.bury(store, executor)
+        assert await store.run_skip("default", claimed.run_id, "too late") is RunState.QUEUED
+        [again] = await self.claim_freed(store, await self.born(store, "next"))
+        assert again.run_id == claimed.run_id
+
+    async def test_a_skip_outlives_a_new_plan_that_has_the_run(self, store: KeyedStore, make: Factory) -> None:
+        """An edit does not bring back what a person did not want."""
+        job_id, run = await self.made(store, make)
+        executor = await self.born(store)
+        [claimed] = await self.claim(store, executor, ahead_seconds=120.0)
+        await store.run_skip("default", run, "skipped by ada")
+        plan = make.plan(make.now + HOUR, keep_dues=[claimed.nominal])
+        await store.job_change(make.change(await self.job_row(store, job_id), replan=plan))
+        assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
+
+    async def test_skipping_twice_is_skipping_once(self, store: KeyedStore, make: Factory) -> None:
+        """The first word stays."""
+        _, run = await self.made(store, make)
+        for error in ("first", "second"):
+            assert await store.run_skip("default", run, error) is RunState.SKIPPED
+            assert (await self.run_row(store, run)).error == "first"
+
+    # ------------------------------------------------------------------------------------------- putting off
+
+    async def test_a_free_run_can_be_put_off(self, store: KeyedStore, make: Factory) -> None:
+        """It is claimable at its new time and keeps its nominal one; twice is once."""
+        _, run = await self.made(store, make, 1.0)
+        for _ in range(2):
+            assert await store.run_postpone("default", run, make.now + 20.000001) is True
+            row = await self.run_row(store, run)
+            assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 20.000001)
+            assert microseconds(row.nominal_at) == microseconds(make.now + 1.0)
+        executor = await self.born(store, lease_seconds=HOUR)
+        await self.shift(store, 15.0)
+        assert list(await self.claim(store, executor)) == []
+        await self.shift(store, 6.0)
+        [claimed] = await self.claim_freed(store, executor)
+        assert microseconds(claimed.due) == microseconds(make.now + 20.000001)
+        assert microseconds(claimed.nominal) == microseconds(make.now + 1.0)
+
+    async def test_what_is_no_longer_free_is_not_put_off(self, store: KeyedStore, make: Factory) -> None:
+        """Held, begun, retrying, ended."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        for begins in (False, True):
+            if begins:
+                await self.begin(store, executor, claimed)
+            assert await store.run_postpone("default", claimed.run_id, make.now + HOUR) is False
+        await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now))
+        assert await store.run_postpone("default", claimed.run_id, make.now + HOUR) is False
+        [again] = await self.claim_freed(store, executor)
+        await self.finish(store, executor, outcome(again))
+        assert await store.run_postpone("default", claimed.run_id, make.now + HOUR) is False
+        assert microseconds((await self.run_row(store, claimed.run_id)).due_at) == microseconds(claimed.due)
+
+    async def test_what_was_lost_after_its_start_is_not_put_off(self, store: KeyedStore, make: Factory) -> None:
+        """It has begun."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        await self.begin(store, executor, claimed)
+        await self.bury(store, executor)
+        assert await store.run_postpone("default", claimed.run_id, make.now + HOUR) is False
+
+    async def test_a_run_that_is_not_there_is_neither_skipped_nor_put_off(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Nor another's, living or ended."""
+        executor = await self.born(store)
+        ended = await self.held(store, executor, make.job())
+        await self.finish(store, executor, outcome(ended))
+        _, living = await self.made(store, make)
+        nothing = make.identifier()
+        for namespace, run in (("default", nothing), ("elsewhere", ended.run_id), ("elsewhere", living)):
+            with pytest.raises(NotFound):
+                await store.run_skip(namespace, run, "why")
+            with pytest.raises(NotFound):
+                await store.run_postpone(namespace, run, make.now + HOUR)
+        assert await self.run_state(store, living) is RunState.QUEUED
+
+    # ------------------------------------------------------------------------------------------- many at once
+
+    async def test_many_runs_are_made_at_once(self, store: KeyedStore, make: Factory) -> None:
+        """A backfill: in order, each with its nominal time and the id that they share, once."""
+        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.born(store)
+        await self.add(store, job)
+        runs = [
+            make.run(job.job_id, make.now - ago, trigger=Trigger.BACKFILL, nominal=make.now - ago, origin=origin)
+            for ago in (300.0, 200.0, 100.0)
+        ]
+        for _ in range(2):
+            assert await store.runs_add("default", job.job_id, runs) is True
+        assert (await store.stats()).queued == 3
+        claims = await self.claim_freed(store, executor)
+        assert {claimed.run_id for claimed in claims} == {run.run_id for run in runs}
+        for run in runs:
+            row = await self.run_row(store, run.run_id)
+            assert (row.trigger, row.origin) == (Trigger.BACKFILL, origin)
+            assert microseconds(row.nominal_at) == microseconds(run.nominal)
+            assert make.now - 0.001 <= row.due_at <= await store.now()
+
+    async def test_many_runs_of_a_cancelled_job_are_none(self, store: KeyedStore, make: Factory) -> None:
+        """All or nothing."""
+        job = make.recurring(make.now + HOUR)
+        await self.add(store, job)
+        await store.job_move(make.move(job.job_id, JobAction.CANCEL))
+        assert await store.runs_add("default", job.job_id, [make.run(job.job_id) for _ in range(3)]) is False
+        assert (await store.stats()).queued == 0
+
+    async def test_no_runs_are_no_request(self, store: KeyedStore, make: Factory) -> None:
+        """And no error."""
+        job = make.recurring(make.now + HOUR)
+        await self.add(store, job)
+        assert await store.runs_add("default", job.job_id, []) is True
+
+    async def test_all_runs_of_one_origin_are_cancelled_together(self, store: KeyedStore, make: Factory) -> None:
+        """Free ones at once, held ones by their holder; ended ones and others are left alone."""
+        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.born(store)
+        await self.add(store, job)
+        kinds = {"trigger": Trigger.BACKFILL, "origin": origin}
+        runs = [make.run(job.job_id, make.now + ahead, nominal=make.now + ahead, **kinds) for ahead in range(4)]
+        others = [make.run(job.job_id), make.run(job.job_id, trigger=Trigger.BACKFILL, origin=make.identifier())]
+        await store.runs_add("default", job.job_id, [*runs, *others])
+        await self.shift(store, 2.5)
+        claims = {claimed.run_id: claimed for claimed in await self.claim(store, executor)}
+        await self.finish(store, executor, outcome(claims[runs[0].run_id]))
+        await self.finish(store, executor, outcome(claims[runs[1].run_id], RunState.RETRYING, retry_at=make.now + HOUR))
+        assert await store.runs_cancel_all("default", job.job_id, origin, "grace") == 3
+        assert await self.cancels(store, executor) == [CancelRequest(runs[2].run_id, CancelKind.CANCEL)]
+        states = [await self.run_state(store, run.run_id) for run in runs]
+        assert states == [RunState.SUCCESS, RunState.CANCELLED, RunState.DISPATCHED, RunState.CANCELLED]
+        row = await self.run_row(store, runs[3].run_id)
+        assert (row.reason, row.error) == ("cancelled", "cancelled by grace")
+        assert [await self.run_state(store, run.run_id) for run in others] == [RunState.DISPATCHED] * 2
+        await self.finish(store, executor, outcome(claims[runs[2].run_id], RunState.CANCELLED, reason="cancelled"))
+        assert await store.runs_cancel_all("default", job.job_id, origin, "grace") == 0
+
+    async def test_runs_of_another_namespace_or_job_are_not_cancelled(self, store: KeyedStore, make: Factory) -> None:
+        """There are none of that origin."""
+        job, origin = make.recurring(make.now + HOUR), make.identifier()
+        await self.add(store, job, stranger := make.recurring(make.now + HOUR))
+        run = make.run(job.job_id, make.now, trigger=Trigger.BACKFILL, origin=origin)
+        await store.runs_add("default", job.job_id, [run])
+        for namespace, job_id in (
+            ("elsewhere", job.job_id),
+            ("default", stranger.job_id),
+            ("default", make.identifier()),
+        ):
+            assert await store.runs_cancel_all(namespace, job_id, origin, "eve") == 0
+        assert await self.run_state(store, run.run_id) is RunState.QUEUED
