@@ -64,11 +64,6 @@ class Cron(WallTimes):
     has_seconds: bool = field(compare=False)
     _reading_warnings: tuple[str, ...] = field(compare=False, repr=False)
 
-    @staticmethod
-    def parse(text: str, seed: bytes | None = None) -> Cron:
-        """Read a line. Raises `CronInvalid` for what cannot be read and for what could never fire."""
-        return parse(text, seed)
-
     def next_after(self, instant: datetime, zone: ZoneInfo, dst: Dst = DEBIAN) -> datetime | None:
         """The first fire strictly after `instant` (aware), in UTC. None: there is none before the year 10000."""
         found = self.next_second(_whole_seconds(instant), zone, dst)
