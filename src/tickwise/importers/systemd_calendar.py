@@ -252,9 +252,8 @@ def _items(text: str, part: _Part) -> list[tuple[int, int | None, int]]:
             raise _unreadable(
                 item, f"the {part.name} is written `*`, `{part.low + 1}`, `1..5`, `0/15`, or a list of these"
             )
-        first, last = int(match["first"]), int(match["last"]) if match["last"] else None
-        if part is _YEAR and first < 100:
-            first += 2000 if first < 70 else 1900
+        first = _whole(match["first"], part)
+        last = _whole(match["last"], part) if match["last"] else None
         if not part.low <= first <= part.high or (last is not None and not first <= last <= part.high):
             raise _unreadable(item, f"the {part.name} lies between {part.low} and {part.high}, and a range ascends")
         step = int(match["step"]) if match["step"] else int(last is not None)
@@ -262,6 +261,14 @@ def _items(text: str, part: _Part) -> list[tuple[int, int | None, int]]:
             raise _unreadable(item, "the step must lead to a further value, else write the value alone")
         found.append((first, last, step))
     return found
+
+
+def _whole(digits: str, part: _Part) -> int:
+    """The number; a year of two digits lies between 1970 and 2069."""
+    number = int(digits)
+    if part is _YEAR and number < 100:
+        return number + (2000 if number < 70 else 1900)
+    return number
 
 
 def _step_most(part: _Part, first: int, last: int | None) -> int:
