@@ -15,13 +15,14 @@ from tickwise.adapters.signals.postgres import PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import Added
+from tickwise.ports.store import Added, FireRequest
 from tickwise.testing.factories import Factory, executor
 
 KILL = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name LIKE 'tickwise%' AND datname = current_database()
 """
+DUE = FireRequest(horizon_seconds=1.0, limit=10)
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
@@ -104,15 +105,15 @@ async def test_a_scheduler_that_dies_while_it_decides_leaves_its_timers(
     make = Factory(await store.now(), seed="fires")
     job = make.recurring(make.now)
     await store.jobs_add([job])
-    async with store.fires(1.0, 10) as batch:
+    async with store.fires(DUE) as batch:
         assert [timer.job_id for timer in batch.timers] == [job.job_id]
         await operator.fetchval(KILL)
         with pytest.raises((InDoubt, StoreUnavailable)):
-            await batch.commit([make.fire(job.job_id, batch.timers[0].due, make.now + 60.0)])
+            await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + 60.0)])
 
     async def taken() -> list[object]:
         try:
-            async with store.fires(1.0, 10) as batch:
+            async with store.fires(DUE) as batch:
                 return [timer.job_id for timer in batch.timers]
         except StoreUnavailable:
             return []

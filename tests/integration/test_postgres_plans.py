@@ -37,7 +37,7 @@ WHERE schemaname = 'tickwise' AND tablename IN ('runs', 'timers') AND indexname 
 """
 
 EXPECTED = {
-    "claim": {"runs_ready", "executors_pkey"},
+    "claim": {"runs_ready", "executors_living"},
     "start": {"runs_pkey"},
     "finish": {"runs_pkey"},
     "finish_refused": {"history_rest_pkey"},
@@ -45,10 +45,17 @@ EXPECTED = {
     "release_refused": {"attempts_pkey", "runs_pkey"},
     "skip": {"runs_pkey"},
     "settle_requests": {"cancel_requests_pkey", "runs_pkey"},
-    "executor_beat": {"executors_pkey", "cancel_requests_holder"},
+    "executor_beat": {"executors_living", "cancel_requests_holder"},
     "timers_fire": {"timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
-    "fires_take": {"timers_recurring", "jobs_lasting_pkey"},
-    "fires_commit": {"timers_pkey", "jobs_lasting_pkey", "history_rest_pkey"},
+    "fires_take": {"timers_decided", "jobs_lasting_pkey", "jobs_rest_pkey"},
+    "fires_take_all": {"timers_decided", "timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
+    "fires_take_outdated": {"timers_zone_data", "jobs_lasting_pkey"},
+    "fires_commit": {"timers_pkey", "jobs_lasting_pkey", "history_rest_pkey", "runs_job", "runs_pkey"},
+    "fires_park": {"timers_pkey", "jobs_lasting_pkey"},
+    "starts_settle": {"runs_pkey", "runs_job", "runs_blocked", "attempts_pkey", "cancel_requests_pkey"},
+    "unblock": {"runs_blocked", "runs_job", "runs_pkey"},
+    "run_skip": {"runs_pkey"},
+    "run_postpone": {"runs_pkey"},
 }
 
 

@@ -24,8 +24,8 @@ l AS MATERIALIZED (
 ),
 x AS MATERIALIZED (
   SELECT l.run_id, l.job_id, l.due, l.overlap, l.backfill, b.started,
-         (SELECT true FROM tickwise.cancel_requests c
-          WHERE c.run_id = l.run_id AND c.holder = l.holder AND c.token = l.token OFFSET 0) IS NOT NULL AS asked
+         (SELECT c.holder = l.holder AND c.token = l.token FROM tickwise.cancel_requests c
+          WHERE c.run_id = l.run_id OFFSET 0) IS TRUE AS asked
   FROM l JOIN b ON b.run_id = l.run_id AND b.token = l.token
   WHERE l.holder = $1 AND l.state = 2 AND l.overlap > 0
 ),
