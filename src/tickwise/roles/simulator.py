@@ -13,7 +13,7 @@ Invariant: the same jobs between the same times give the same happenings, in the
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -22,8 +22,10 @@ from uuid import UUID
 from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.schedule import just_before
 from tickwise.ports.store import (
     Began,
+    CancelKind,
     ClaimRequest,
     Fire,
     FireBatch,
@@ -40,6 +42,7 @@ CLAIM_MOST: Final = 10_000
 ENDED_MOST: Final = 50_000
 """After so many runs the store forgets those that have ended: a year of many jobs would not fit in memory."""
 _SUCCESS: Final = CODES[RunState.SUCCESS]
+_CANCELLED: Final = CODES[RunState.CANCELLED]
 _QUEUE: Final = "default"
 
 
@@ -56,7 +59,7 @@ class Movable(Protocol):
 
 
 class Firing(Protocol):
-    """The part of the scheduler that a simulation drives."""
+    """The part of a scheduler that a simulation drives."""
 
     async def fire_due(self) -> int:
         """One look for timers within the horizon; how many it decided."""
@@ -143,13 +146,15 @@ class _WatchedBatch:
 class Simulator:
     """One simulation. `happenings` gives, step by step, what happened in it."""
 
-    def __init__(self, world: World, scheduler: Firing, watched: Watched) -> None:
+    def __init__(self, world: World, scheduler: Callable[[float], Firing], watched: Watched) -> None:
+        """`scheduler` gives the one that plans so many seconds ahead: a step, and no further than an outage."""
         self._store = world.store
         self._clock = world.clock
         self._world = world
         self._scheduler = scheduler
         self._watched = watched
         self._executor = 0
+        self._lease_seconds = world.span.end - world.span.begin + STEP_SECONDS
         self._labels: tuple[str, ...] = ()
         self._waiting: list[tuple[float, UUID, Claimed]] = []
         self._running: list[tuple[float, UUID, int, float]] = []
@@ -170,12 +175,14 @@ class Simulator:
                 labels=self._labels,
                 functions=(),
                 slots=1,
-                lease_seconds=world.span.end - world.span.begin + STEP_SECONDS,
+                lease_seconds=self._lease_seconds,
             )
         )
         for begin, end in _steps(world.span, world.outages):
             self._clock.move_to(begin)
-            while await self._scheduler.fire_due():
+            # What is due at the end belongs to the next step: an outage may begin with it.
+            scheduler = self._scheduler(just_before(end) - begin)
+            while await scheduler.fire_due():
                 pass
             await self._run_until(end)
             yield self._told()
@@ -236,12 +243,27 @@ class Simulator:
         heapq.heappush(self._running, (start + self._world.run_seconds, claimed.run_id, claimed.token, start))
 
     async def _settled(self, claimed: Claimed, at: float) -> None:
-        """Its start was refused: it was skipped, or it waits for the run before and will be claimed again."""
+        """Its start was refused: it was skipped, or it waits for the run before and will be claimed again. That one may
+        have been asked to stop: then it does."""
         row = await self._store.run_get(claimed.namespace, claimed.run_id)
         if row is not None and row.state is RunState.SKIPPED:
             self._found.append(Happening(at, claimed.job_id, claimed.nominal, claimed.due, row.reason))
         elif row is not None and row.blocked:
             self._blocked.add(claimed.run_id)
+            await self._obey(at)
+
+    async def _obey(self, at: float) -> None:
+        """End what the store wants stopped."""
+        beat = await self._store.executor_beat(self._executor, self._lease_seconds)
+        stopped = {request.run_id for request in beat.cancels if request.kind is CancelKind.CANCEL}
+        if not stopped:
+            return
+        for _, run_id, token, start in self._running:
+            if run_id in stopped:
+                self._ended.append(Outcome(run_id, token, _CANCELLED, start, at, "cancelled"))
+        self._running = [each for each in self._running if each[1] not in stopped]
+        heapq.heapify(self._running)
+        await self._report()
 
     async def _end_one(self) -> None:
         end, run_id, token, start = heapq.heappop(self._running)

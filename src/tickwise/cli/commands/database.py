@@ -26,9 +26,10 @@ _database = click.option(
 @click.pass_obj
 def upgrade(session: Session, database_url: str | None) -> None:
     """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
-    from tickwise import config, wiring
+    from tickwise import config
+    from tickwise.wiring import processes
 
-    revision = wiring.db_upgrade(config.load(session.environ, {"database_url": database_url}))
+    revision = processes.db_upgrade(config.load(session.environ, {"database_url": database_url}))
     if session.as_json:
         session.show_json({"revision": revision})
     else:
@@ -41,9 +42,10 @@ def upgrade(session: Session, database_url: str | None) -> None:
 @click.pass_obj
 def status(session: Session, database_url: str | None) -> None:
     """Show the schema's version, and the one that this program needs."""
-    from tickwise import config, wiring
+    from tickwise import config
+    from tickwise.wiring import processes
 
-    found, needed = wiring.db_status(config.load(session.environ, {"database_url": database_url}))
+    found, needed = processes.db_status(config.load(session.environ, {"database_url": database_url}))
     if session.as_json:
         session.show_json({"found": found, "needed": needed, "current": found == needed})
     elif found == needed:

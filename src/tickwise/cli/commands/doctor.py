@@ -26,15 +26,17 @@ def doctor(session: Session, database_url: str | None) -> int:
 
     The exit code is 1 if something is broken.
     """
-    from tickwise import config, wiring
+    from tickwise import config
+    from tickwise.wiring.doctor import Running
+    from tickwise.wiring.doctor import doctor as examine
 
     given = {"data_dir": session.data_dir, "database_url": database_url}
     settings = config.load(session.environ, given)
     local = running_up(settings.data_dir)
-    running = None if local is None else wiring.Running(local.url, local.pid, local.database_url)
+    running = None if local is None else Running(local.url, local.pid, local.database_url)
     findings: list[dict[str, Any]] = [
         {"name": found.name, "level": found.level, "detail": found.detail, "advice": found.advice}
-        for found in wiring.doctor(settings, running, database_given=database_url is not None)
+        for found in examine(settings, running, database_given=database_url is not None)
     ]
     if session.as_json:
         session.show_json(findings)

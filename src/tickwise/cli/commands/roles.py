@@ -23,10 +23,11 @@ def _health_option(command: Decorated) -> Decorated:
 
 
 def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
-    from tickwise import config, wiring
+    from tickwise import config
+    from tickwise.wiring import processes
 
     settings = config.load(session.environ, flags)
-    start: Callable[[config.Settings], int] = getattr(wiring, f"run_{role}")
+    start: Callable[[config.Settings], int] = getattr(processes, f"run_{role}")
     return start(settings)
 
 

@@ -61,9 +61,9 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
                 f"Tickwise runs on {settings.data_dir} already: {local.url}, process {local.pid}.", Exit.MISCONFIGURED,
                 advice="Use that one, stop it with `tickwise down`, or choose another --data-dir and --port.",
             )  # fmt: skip
-        from tickwise import wiring
+        from tickwise.wiring import processes
 
-        return wiring.run_up(settings)
+        return processes.run_up(settings)
     if local is not None:
         _tell(session, local, settings.data_dir, "Tickwise is up already.")
         return Exit.OK

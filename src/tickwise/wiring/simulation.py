@@ -1,0 +1,153 @@
+"""A simulation, put together: the product's scheduler on a clock that is moved, over a store in memory.
+
+Nothing of it leaves the process: no server, no port, no file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from typing import Any, Final, cast
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tickwise.adapters.clock import MovedClock
+from tickwise.adapters.signals.local import LocalSignals
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import Invalid
+from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
+from tickwise.domain.schedule import ScheduleType, just_before
+from tickwise.ports.blobs import Blobs
+from tickwise.ports.store import NewJob, Retention, RuleKind, RuleRow, Store
+from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.planning import plan_fields, timing, zone_data
+from tickwise.roles.definition import Definition, encode_definition
+from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.simulator import Happening, Simulator, Span, Watched, World, tidied
+
+JOBS_AT_ONCE: Final = 1_000
+NO_TASK: Final = msgspec.Raw(b'{"kind":"simulated"}')
+_BODY_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(JobBody))
+_KEEP_NOTHING: Final = Retention(runs_seconds=0.0, failed_seconds=0.0)
+_DEFAULT_LANE: Final = Lane(requires=("task:simulated",))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A job to simulate."""
+
+    name: str
+    job_id: UUID
+    body: JobBody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """What is to be simulated."""
+
+    subjects: Sequence[Subject]
+    begin: float
+    end: float
+    outages: Sequence[tuple[float, float]] = ()
+    run_seconds: float = 0.0
+    """How long each run takes."""
+    rules: Sequence[tuple[str, str, str]] = ()
+    """Calendars and windows: kind, name, stored text."""
+
+
+def subject_of(job: Mapping[str, Any], number: int) -> Subject:
+    """A job as a file or `GET /jobs/{id}` says it; what has nothing to do with time is left out. Raises `Invalid`."""
+    said = {name: value for name, value in job.items() if name in _BODY_FIELDS and name not in ("task", "payload")}
+    try:
+        body = msgspec.convert(said, JobBody, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise Invalid(f"job {number}: {wrong}", pointer=f"/{number}") from None
+    name = str(job.get("name") or f"job {number}")
+    job_id = body.job_id if isinstance(body.job_id, UUID) else _stable_id(str(job.get("key") or f"{number} {name}"))
+    return Subject(name, job_id, body)
+
+
+async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
+    """What happens, a step at a time, in the order of time. Raises `Invalid` for a job that could not be submitted."""
+    # What the scheduler would tell an operator of a real outage is no news here.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    clock = MovedClock(simulation.begin)
+    store = MemoryStore(clock, near_seconds=0.0)
+    await store.open()
+    for kind, name, text in simulation.rules:
+        await store.rule_put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=RuleKind(kind), name=name, body=text))
+    jobs = [_new_job(subject, simulation.begin) for subject in simulation.subjects]
+    for first in range(0, len(jobs), JOBS_AT_ONCE):
+        await store.jobs_add(jobs[first : first + JOBS_AT_ONCE])
+    watched = Watched(cast("Store", store))
+
+    @cache
+    def scheduler(horizon_seconds: float) -> Scheduler:
+        return Scheduler(
+            store=cast("Store", watched),
+            blobs=cast("Blobs", None),  # only what forgets old outputs looks there, and that is not driven
+            signals=LocalSignals(),
+            clock=clock,
+            settings=SchedulerSettings(horizon_seconds=horizon_seconds, retention=_KEEP_NOTHING),
+            telemetry=_Deaf(),
+        )
+
+    world = World(
+        store=cast("Store", store),
+        clock=clock,
+        span=Span(simulation.begin, simulation.end),
+        outages=tidied([Span(*outage) for outage in simulation.outages]),
+        run_seconds=simulation.run_seconds,
+    )
+    async for found in Simulator(world, scheduler, watched).happenings(_DEFAULT_LANE.requires):
+        yield found
+
+
+def _new_job(subject: Subject, now: float) -> NewJob:
+    body = subject.body
+    try:
+        # What is due at the very begin belongs to it; an interval counts from there.
+        when = timing(body, subject.job_id, now)
+        if when.plan.schedule_type is ScheduleType.CRON:
+            when = timing(body, subject.job_id, just_before(now))
+    except Invalid as refusal:
+        refusal.detail = f"{subject.name}: {refusal.detail}"
+        raise
+    return NewJob(
+        job_id=subject.job_id,
+        namespace=DEFAULT_NAMESPACE,
+        name=subject.name,
+        schedule_type=when.plan.schedule_type.value,
+        task_kind="simulated",
+        definition=encode_definition(Definition(**plan_fields(when.plan), task=NO_TASK)),
+        lane=_DEFAULT_LANE,
+        created_by="simulation",
+        recurring=when.recurs,
+        # Decided by the scheduler, whatever it is: windows concern one-time jobs too.
+        run_id=None,
+        due=when.due,
+        never=when.never,
+        labels=body.labels or None,
+        calendars=tuple(use.name for use in when.plan.calendars),
+        zone_data=zone_data(when.plan) if when.recurs else None,
+    )
+
+
+def _stable_id(text: str) -> UUID:
+    """The same id for the same job each time, so that `H` and jitter fall on the same places."""
+    return time_id(0, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).digest())
+
+
+class _Deaf:
+    """Telemetry that nobody reads."""
+
+    def __getattr__(self, _name: str) -> Any:
+        return self._ignore
+
+    def _ignore(self, *_counts: object, **_labels: object) -> None:
+        """Nothing is counted."""
