@@ -1,0 +1,259 @@
+"""`tickwise simulate`: what jobs would do between two dates, by the product's own scheduler. With files: no server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tickwise.cli import moments, sources
+from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.output import aligned
+from tickwise.cli.session import Session, server_options
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tickwise.roles.simulator import Happening
+    from tickwise.wiring.simulation import Simulation, Subject
+
+DAYS_SHOWN: Final = 62
+JOBS_SHOWN: Final = 20
+YEARS_MOST: Final = 100
+DAY_SECONDS: Final = 86_400.0
+
+
+@click.command()
+@server_options
+@click.option("--from", "begin", metavar="TIME", help="From this time on.  [now]")
+@click.option("--to", "end", metavar="TIME", help="To before this one.  [a day later]")
+@click.option(
+    "--outage", "outages", multiple=True, metavar="FROM..TO", help="Nothing is at work in this time. May be repeated."
+)
+@click.option("--job", "job_ids", multiple=True, metavar="JOB", help="Only this job of the server. May be repeated.")
+@click.option(
+    "--file", "files", multiple=True, metavar="FILE", help="Jobs of this file instead of the server's; - is stdin."
+)
+@click.option("--format", "system", type=click.Choice(sources.FORMATS), help="What the files are.  [by their names]")
+@click.option("--timezone", "zone", metavar="ZONE", help="The zone of times that name none.  [UTC]")
+@click.option(
+    "--run-time", metavar="DURATION", default="0s", show_default=True, help="How long each run takes, such as 90s."
+)
+@click.pass_obj
+def simulate(
+    session: Session, *, begin: str | None, end: str | None, outages: Sequence[str], job_ids: Sequence[str],
+    files: Sequence[str], system: str | None, zone: str | None, run_time: str,
+) -> int:  # fmt: skip
+    """Show what jobs would do between two dates: what runs, what is skipped and why, the busiest minute.
+
+    \b
+    tickwise simulate --file /etc/crontab --timezone Europe/Berlin --from 2027-03-27 --to 2027-03-30
+    tickwise simulate --from 2027-01-01 --to 2028-01-01 --outage 2027-05-01T00:00Z..2027-05-02T12:00Z
+    tickwise simulate --file jobs.json --json | grep '"skip"'
+
+    With --json: one object a line, {"job", "nominal", "decision": "fire" or "skip", "reason"?, "due"?, "count"?,
+    "until"?}.
+    """
+    if files and job_ids:
+        raise click.UsageError("--file and --job contradict each other; name one of them")
+    now = moments.now()
+    start = _instant(begin, zone, "--from", now)
+    stop = _instant(end, zone, "--to", start + DAY_SECONDS)
+    if not start < stop <= start + YEARS_MOST * 366 * DAY_SECONDS:
+        raise click.UsageError(f"--to must be after --from, and within {YEARS_MOST} years of it")
+    from tickwise.wiring.simulation import Simulation
+
+    subjects, rules = _from_files(session, files, system, zone) if files else _from_server(session, job_ids)
+    simulation = Simulation(
+        subjects=subjects,
+        begin=start,
+        end=stop,
+        outages=[_outage(text, zone) for text in outages],
+        run_seconds=_duration(run_time),
+        rules=rules,
+    )
+    names = _names(subjects)
+    if session.as_json:
+        asyncio.run(_write_lines(simulation, names))
+    else:
+        summary = Summary(names, start, stop)
+        asyncio.run(_sum_up(simulation, summary))
+        summary.tell()
+    return Exit.OK
+
+
+# ---------------------------------------------------------------------------------------------------- what is asked
+
+
+def _instant(text: str | None, zone: str | None, option: str, default: float) -> float:
+    if text is None:
+        return default
+    try:
+        return moments.moment(text, moments.zone_named(zone or "UTC"), moments.now()).timestamp()
+    except moments.Unreadable as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+def _outage(text: str, zone: str | None) -> tuple[float, float]:
+    begin, dots, end = text.partition("..")
+    if not dots:
+        raise click.BadParameter("write FROM..TO, such as 2027-05-01..2027-05-02", param_hint="--outage")
+    span = _instant(begin, zone, "--outage", 0.0), _instant(end, zone, "--outage", 0.0)
+    if span[0] >= span[1]:
+        raise click.BadParameter(f"{text}: its end is not after its begin", param_hint="--outage")
+    return span
+
+
+def _duration(text: str) -> float:
+    try:
+        return moments.duration_seconds(text)
+    except moments.Unreadable as error:
+        raise click.BadParameter(str(error), param_hint="--run-time") from None
+
+
+Rule = tuple[str, str, str]
+
+
+def _from_files(
+    session: Session, files: Sequence[str], system: str | None, zone: str | None
+) -> tuple[list[Subject], list[Rule]]:
+    """The jobs that the files come to. What an importer refuses is said, and left out."""
+    from tickwise.wiring.simulation import subject_of
+
+    found: list[Any] = []
+    for name in files:
+        kind = system or sources.format_of(name)
+        if kind == "jobs":
+            found += sources.jobs(sources.contents(name), name)
+            continue
+        for source, entry in sources.entries([name], kind, timezone=zone):
+            if entry.job is None:
+                session.note(f"{source}:{entry.line}: left out: {entry.reason}")
+            else:
+                found.append(entry.job)
+    return [subject_of(job, number) for number, job in enumerate(found, 1)], []
+
+
+def _from_server(session: Session, job_ids: Sequence[str]) -> tuple[list[Subject], list[Rule]]:
+    """The server's jobs that will fire again, with its calendars and windows."""
+    raise Failure("simulating the jobs of a server is not written yet", Exit.BUG)
+
+
+def _names(subjects: Sequence[Subject]) -> dict[UUID, str]:
+    """A name for each, told apart by the id where several share one."""
+    often = Counter(subject.name for subject in subjects)
+    return {
+        subject.job_id: subject.name if often[subject.name] == 1 else f"{subject.name} ({subject.job_id})"
+        for subject in subjects
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- what is told
+
+
+async def _write_lines(simulation: Simulation, names: dict[UUID, str]) -> None:
+    from tickwise.wiring.simulation import simulate as happenings
+
+    async for found in happenings(simulation):
+        click.echo("".join(_line(each, names[each.job_id]) for each in found), nl=False)
+
+
+def _line(each: Happening, name: str) -> str:
+    said: dict[str, Any] = {"job": name, "nominal": _utc(each.nominal)}
+    if each.reason is None:
+        said["decision"] = "fire"
+        if each.due != each.nominal:
+            said["due"] = _utc(each.due)
+    else:
+        said |= {"decision": "skip", "reason": each.reason}
+        if each.until is not None:
+            said |= {"count": each.occurrences, "until": _utc(each.until)}
+    return json.dumps(said, ensure_ascii=False) + "\n"
+
+
+async def _sum_up(simulation: Simulation, summary: Summary) -> None:
+    from tickwise.wiring.simulation import simulate as happenings
+
+    async for found in happenings(simulation):
+        summary.add(found)
+
+
+@dataclass
+class Summary:
+    """What is counted while a simulation goes on."""
+
+    names: dict[UUID, str]
+    begin: float
+    end: float
+    days: Counter[int] = field(default_factory=Counter)
+    minutes: Counter[int] = field(default_factory=Counter)
+    jobs: Counter[UUID] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    collisions: int = 0
+    _second: int = -1
+    _in_second: int = 0
+
+    def add(self, found: Sequence[Happening]) -> None:
+        """More of what happened, in the order of time."""
+        for each in found:
+            if each.reason is not None:
+                self.reasons[each.reason] += each.occurrences
+                continue
+            second = int(each.at)
+            self.days[second // 86_400] += 1
+            self.minutes[second // 60] += 1
+            self.jobs[each.job_id] += 1
+            if second != self._second:
+                self._second, self._in_second = second, 0
+            self._in_second += 1
+            self.collisions += self._in_second == 2
+        if len(self.minutes) > 100_000:
+            self.minutes = Counter(dict(self.minutes.most_common(1)))
+
+    def tell(self) -> None:
+        """All of it, for people."""
+        total, skipped = self.jobs.total(), self.reasons.total()
+        click.echo(
+            f"{len(self.names)} jobs from {_utc(self.begin)} to {_utc(self.end)}: {total} runs, {skipped} skipped"
+        )
+        if self.minutes:
+            minute, most = self.minutes.most_common(1)[0]
+            click.echo(f"busiest minute: {_utc(minute * 60)}, {most} starts")
+            click.echo(f"seconds in which more than one job starts: {self.collisions}")
+        for title, rows in (
+            ("skipped, by reason", [(reason, str(count)) for reason, count in self.reasons.most_common()]),
+            (f"runs a day{_by_month(self.days)[1]}", _by_month(self.days)[0]),
+            (
+                "runs a job" + (f", the {JOBS_SHOWN} with the most" if len(self.jobs) > JOBS_SHOWN else ""),
+                [(self.names[job], str(count)) for job, count in self.jobs.most_common(JOBS_SHOWN)],
+            ),
+        ):
+            if rows:
+                click.echo(f"\n{title}")
+                for line in aligned(rows):
+                    click.echo(f"  {line}")
+        silent = [name for job, name in self.names.items() if not self.jobs[job]]
+        if silent:
+            click.echo(f"\njobs that do not run in this time: {len(silent)}")
+            for name in silent[:JOBS_SHOWN]:
+                click.echo(f"  {name}")
+
+
+def _by_month(days: Counter[int]) -> tuple[list[tuple[str, str]], str]:
+    """A line a day; of a long time, a line a month."""
+    if len(days) <= DAYS_SHOWN:
+        return [(_utc(day * 86_400)[:10], str(count)) for day, count in sorted(days.items())], ""
+    months: Counter[str] = Counter()
+    for day, count in days.items():
+        months[_utc(day * 86_400)[:7]] += count
+    return [(month, str(count)) for month, count in sorted(months.items())], ", by month"
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="auto" if at % 1 else "seconds").replace("+00:00", "Z")
