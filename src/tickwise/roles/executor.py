@@ -507,7 +507,10 @@ class Executor(Service):
             if self._live.get(held.claimed.run_id) is not held:
                 continue
             if held.claimed.run_id in refused:
+                # Somebody else's by now, or it waits for an earlier run of its job, or is skipped for one: nothing is
+                # wrong, and nothing is left to report.
                 self._forget(held)
+                self._idle.set()
             elif held.cancelling:
                 self._end(held, CANCELLED, Ending(Verdict.CANCELLED, now, now, "cancelled"))
             else:

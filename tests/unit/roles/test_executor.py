@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.unit.roles.rig import Rig, drive
+from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import InDoubt, Misconfigured
+from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.store import ClaimRequest, JobAction
 from tickwise.roles.executor import RETRYING
+from tickwise.testing.factories import executor
 
 
 @pytest.fixture
@@ -198,12 +203,80 @@ async def test_no_more_is_taken_than_there_are_slots() -> None:
     assert 3 == len(rig.runner.launched)
 
 
+async def test_a_task_is_told_when_it_was_due_and_which_time_it_stands_for(rig: Rig) -> None:
+    """A run that was deferred or made up for is later than the time that its schedule named."""
+    job = await rig.submit()
+    nominal = rig.clock.now() - 3600
+    run = rig.make.scheduled(job.job_id, rig.clock.now(), nominal=nominal)
+    await rig.store.runs_add("default", job.job_id, [run])
+    await rig.tick()
+    told = rig.runner.running[run.run_id]
+    assert (nominal, run.due) == (told.nominal, told.due)
+
+
+async def test_a_start_that_overlaps_an_earlier_run_leaves_nothing_here() -> None:
+    """It is skipped in the record; its slot is free for others at once, and nobody is told of a failure."""
+    rig = Rig(slots=2)
+    await drive(rig.clock, rig.executor.prepare())
+    job = await rig.submit()
+    await rig.tick()
+    await rig.clock.advance(0.1)
+    second = rig.make.scheduled(job.job_id, rig.clock.now(), overlap=Overlap.SKIP)
+    await rig.store.runs_add("default", job.job_id, [second])
+    await rig.tick()
+    await rig.clock.settle()
+    row = await rig.store.run_get("default", second.run_id)
+    assert row is not None
+    assert (RunState.SKIPPED, "overlap") == (row.state, row.reason)
+    other = await rig.submit()
+    await rig.tick()
+    assert [job.run_id, other.run_id] == rig.runner.launched
+    assert 0 == len(rig.executor._outbox)
+
+
+async def test_a_start_that_has_to_wait_is_taken_again_when_the_earlier_run_has_ended(rig: Rig) -> None:
+    """The store keeps it until then."""
+    job = await rig.submit()
+    await rig.tick()
+    await rig.clock.advance(0.1)
+    second = rig.make.scheduled(job.job_id, rig.clock.now(), overlap=Overlap.QUEUE_ALL)
+    await rig.store.runs_add("default", job.job_id, [second])
+    await rig.tick()
+    await rig.clock.settle()
+    assert [job.run_id] == rig.runner.launched
+    assert job.run_id is not None
+    rig.runner.end(job.run_id)
+    for _ in range(3):
+        await rig.tick(after_seconds=1.0)
+    assert [job.run_id, second.run_id] == rig.runner.launched
+
+
+async def test_drain_does_not_wait_for_a_start_that_was_refused() -> None:
+    """Nothing is left of it, so nothing is under way."""
+    rig = Rig(drain_seconds=3600.0)
+    await drive(rig.clock, rig.executor.prepare())
+    job = await rig.submit()
+    elsewhere = await rig.store.executor_join(executor())
+    claim = ClaimRequest(executor=elsewhere, queues=["default"], labels=["task:scripted"], limit=1, ahead_seconds=0)
+    assert [job.run_id] == [claimed.run_id for claimed in await rig.store.attempts_claim(claim)]
+    await rig.clock.advance(0.1)
+    second = rig.make.scheduled(job.job_id, rig.clock.now(), overlap=Overlap.SKIP)
+    await rig.store.runs_add("default", job.job_id, [second])
+    rig.flaky.away = {"attempts_start"}
+    await rig.tick()
+    await rig.clock.settle()
+    draining = asyncio.ensure_future(rig.executor.drain())
+    await rig.clock.settle()
+    rig.flaky.away = set()
+    async with asyncio.timeout(60):  # of an hour
+        await drive(rig.clock, draining)
+    assert [] == rig.runner.launched
+
+
 async def test_drain_gives_back_what_has_not_begun(rig: Rig) -> None:
     """A stopping executor keeps nobody waiting."""
     held = await rig.submit(rig.clock.now() + 0.5)
     await rig.tick()
-    import asyncio
-
     draining = asyncio.ensure_future(rig.executor.drain())
     await rig.clock.settle()
     await drive(rig.clock, rig.executor._finish())
