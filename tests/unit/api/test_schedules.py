@@ -1,30 +1,37 @@
-"""What people say of schedules over HTTP, and what they ask of single occurrences: preview, skip, snooze, backfill."""
+"""What people say of schedules over HTTP: words and their limits, changes, resume, preview."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import date
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
+from tests.unit.api.rig import (
+    SHELL,
+    START,
+    WEEKENDS,
+    calendar,
+    create,
+    get,
+    pass_time,
+    plan_ahead,
+    post,
+    put,
+    settled,
+    stored,
+)
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.calendar import Calendar, Dates, Weekly, Window
-from tickwise.domain.calendar_entries import Entry
-from tickwise.domain.decision import NEVER, Hold, Pending, decide
-from tickwise.domain.model import Trigger, run_id
+from tickwise.domain.calendar import Calendar, Window
+from tickwise.domain.decision import NEVER, Hold, Pending
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import Began, ClaimRequest, Fire, FireRequest, JobRow, NewExecutor, NewRun, RuleKind, RuleRow
-from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar, written
-from tickwise.roles.definition import decode_definition
+from tickwise.ports.store import Fire, FireRequest, RuleKind, RuleRow
+from tickwise.roles.calendars import CalendarBody, StoredCalendar, written
 from tickwise.roles.rulebook import encode_window
-
-START = 1_800_000_000.0  # 2027-01-15T08:00:00Z, a Friday, where the virtual clock begins
-SHELL = {"kind": "shell", "command": "date"}
 
 
 @pytest_asyncio.fixture
@@ -32,68 +39,6 @@ async def here() -> AsyncIterator[World]:
     clock = VirtualClock(START)
     async with world(clock=clock) as made:
         yield made
-
-
-async def pass_time(here: World, seconds: float) -> None:
-    await cast(VirtualClock, here.clock).advance(seconds)
-
-
-async def create(here: World, **body: Any) -> str:
-    """A stored job's id."""
-    answer = await here.client.post(f"{API}/jobs", json={"name": "a", "task": SHELL, **body})
-    assert 201 == answer.status_code, answer.text
-    return str(answer.json()["job_id"])
-
-
-async def get(here: World, path: str) -> Any:
-    answer = await here.client.get(API + path)
-    assert 200 == answer.status_code, answer.text
-    return answer.json()
-
-
-async def put(here: World, job_id: str, **body: Any) -> Any:
-    answer = await here.client.put(f"{API}/jobs/{job_id}", json=body)
-    assert 200 == answer.status_code, answer.text
-    return answer.json()
-
-
-async def post(here: World, path: str, status: int = 200, /, **body: Any) -> Any:
-    answer = await here.client.post(API + path, json=body or None)
-    assert status == answer.status_code, answer.text
-    return answer.json()
-
-
-async def stored(here: World, job_id: str) -> JobRow:
-    row = await here.store.job_get("default", UUID(job_id))
-    assert row is not None
-    return row
-
-
-async def calendar(here: World, name: str, *entries: Entry) -> None:
-    """A stored calendar."""
-    found = Calendar("UTC", entries)
-    resolved = written(found)
-    said = CalendarBody(dates=resolved.dates, weekly=resolved.weekly, periods=resolved.periods)
-    body = encode_calendar(StoredCalendar(found, said))
-    await here.store.rule_put(RuleRow(namespace="default", kind=RuleKind.CALENDAR, name=name, body=body))
-
-
-WEEKENDS = Weekly(frozenset({5, 6}), 0, 86_400, "weekend")
-
-
-async def plan_ahead(here: World, seconds: float) -> None:
-    """What a scheduler does: every timer that is due within so many seconds is decided."""
-    async with here.store.fires(FireRequest(horizon_seconds=seconds, limit=100)) as batch:
-        fires = []
-        for timer in batch.timers:
-            schedule = decode_definition(timer.definition).schedule(timer.job_id)
-            decision = decide(schedule, timer.pending, now=batch.now, until=batch.now + seconds)
-            runs = [
-                NewRun(run_id(timer.job_id, fire.nominal), fire.due, Trigger.SCHEDULE, nominal=fire.nominal)
-                for fire in decision.fires
-            ]
-            fires.append(Fire(timer.job_id, timer.pending.due, decision.next, runs))
-        await batch.commit(fires)
 
 
 # ------------------------------------------------------------------------------------------ what is said
@@ -458,19 +403,6 @@ async def test_a_resume_with_a_limit_runs_the_latest_ones(here: World) -> None:
     assert (422, "/limit") == (refused.status_code, refused.json()["pointer"])
 
 
-async def settled(here: World, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The runs, after an executor took and tried to start all of them."""
-    executor = await here.store.executor_join(
-        NewExecutor(name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60)
-    )
-    claimed = await here.store.attempts_claim(
-        ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=0)
-    )
-    for held in claimed:
-        await here.store.attempts_start(executor, [Began(held.run_id, held.token, await here.store.now())])
-    return [await get(here, f"/runs/{run['run_id']}") for run in runs]
-
-
 async def test_a_resume_that_would_run_too_many_says_how_many(here: World) -> None:
     """409, and what to send instead; with a limit it is done."""
     job_id = await create(here, every="1s")
@@ -502,211 +434,6 @@ async def test_a_pause_for_good_is_told_apart_from_one_with_an_end(here: World) 
     job_id = await create(here, cron="0 * * * *")
     await post(here, f"/jobs/{job_id}/pause")
     assert Pending(NEVER, START + 3_600, Hold.PAUSED) == (await stored(here, job_id)).timer
-
-
-# ------------------------------------------------------------------------------------------ one occurrence
-
-
-async def test_the_next_occurrence_is_skipped_and_the_schedule_stays(here: World) -> None:
-    """With who and why on record; sent again it skips the one after."""
-    job_id = await create(here, cron="0 * * * *")
-    first = await post(here, f"/jobs/{job_id}/skipNext", reason="release")
-    assert ("2027-01-15T09:00:00Z", None, "SKIPPED") == (first["nominal_time"], first["due_time"], first["status"])
-    record = await get(here, f"/runs/{first['run_id']}")
-    assert ("SKIPPED", "requested", "skipped by admin: release") == (
-        record["status"], record["reason"], record["error_message"],
-    )  # fmt: skip
-    second = await here.client.post(f"{API}/jobs/{job_id}/skipNext")
-    assert "2027-01-15T10:00:00Z" == second.json()["nominal_time"]
-    job = await get(here, f"/jobs/{job_id}")
-    assert ("2027-01-15T11:00:00Z", 1) == (job["next_run_at"], job["version"])
-
-
-async def test_an_occurrence_that_is_named_is_skipped_once(here: World) -> None:
-    """409 if another one is the next by now, so that repeating a request does no harm."""
-    job_id = await create(here, cron="0 * * * *")
-    path = f"/jobs/{job_id}/skipNext"
-    await post(here, path, occurrence="2027-01-15T09:00:00Z")
-    again = await here.client.post(API + path, json={"occurrence": "2027-01-15T09:00:00Z"})
-    assert (409, "occurrence_not_next") == (again.status_code, again.json()["code"])
-    assert "2027-01-15T10:00:00Z" in again.json()["detail"]
-
-
-async def test_a_run_that_was_made_ahead_is_skipped(here: World) -> None:
-    """The next occurrence is a run already: a free one ends, a held one is asked back, a begun one goes on."""
-    job_id = await create(here, cron="0 * * * *")
-    await pass_time(here, 3_599)
-    await plan_ahead(here, 2.0)
-    first = await post(here, f"/jobs/{job_id}/skipNext")
-    assert ("2027-01-15T09:00:00Z", "SKIPPED") == (first["nominal_time"], first["status"])
-    assert "SKIPPED" == (await get(here, f"/runs/{first['run_id']}"))["status"]
-    await pass_time(here, 3_600)
-    await plan_ahead(here, 2.0)
-    executor = await here.store.executor_join(
-        NewExecutor(name="e", queues=["default"], labels=["task:shell"], functions=[], slots=9, lease_seconds=60)
-    )
-    claim = ClaimRequest(executor=executor, queues=["default"], labels=["task:shell"], limit=9, ahead_seconds=5)
-    assert 1 == len(await here.store.attempts_claim(claim))
-    held = await post(here, f"/jobs/{job_id}/skipNext", 202)
-    assert ("2027-01-15T10:00:00Z", "DISPATCHED") == (held["nominal_time"], held["status"])
-    snoozed = await here.client.post(f"{API}/jobs/{job_id}/snooze", json={"until": "2027-01-15T12:00:00Z"})
-    assert (409, "occurrence_begun") == (snoozed.status_code, snoozed.json()["code"])
-
-
-@pytest.mark.parametrize("made_ahead", [False, True])
-async def test_the_next_occurrence_runs_later(here: World, made_ahead: bool) -> None:
-    """It keeps its name and its nominal time, and the one after comes at its own time."""
-    job_id = await create(here, cron="0 * * * *")
-    if made_ahead:
-        await pass_time(here, 3_599)
-        await plan_ahead(here, 2.0)
-    found = await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T09:45:00Z")
-    assert str(run_id(UUID(job_id), START + 3_600)) == found["run_id"]
-    run = await get(here, f"/runs/{found['run_id']}")
-    assert ("QUEUED", "schedule", "2027-01-15T09:00:00Z", "2027-01-15T09:45:00Z") == (
-        run["status"], run["trigger"], run["nominal_time"], run["due_time"],
-    )  # fmt: skip
-    timer = (await stored(here, job_id)).timer
-    assert timer is not None
-    assert (START + 7_200, 1) == (timer.due, timer.fired)
-
-
-@pytest.mark.parametrize("until", ["2027-01-15T09:00:00Z", "2027-01-15T07:00:00Z", "2028-02-15T07:00:00Z"])
-async def test_a_snooze_is_bounded(here: World, until: str) -> None:
-    """After the occurrence's own time, and within 366 days."""
-    job_id = await create(here, cron="0 * * * *")
-    answer = await here.client.post(f"{API}/jobs/{job_id}/snooze", json={"until": until})
-    assert (422, "/until") == (answer.status_code, answer.json()["pointer"])
-
-
-async def test_a_snoozed_occurrence_counts_as_a_run(here: World) -> None:
-    """The last of max_runs ends the schedule."""
-    job_id = await create(here, cron="0 * * * *", max_runs=1)
-    await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T12:00:00Z")
-    assert (await stored(here, job_id)).timer is None
-    assert "2027-01-15T12:00:00Z" == (await get(here, f"/jobs/{job_id}"))["next_run_at"]
-
-
-@pytest.mark.parametrize(("action", "body"), [("skipNext", {}), ("snooze", {"until": "2027-01-20T00:00:00Z"})])
-async def test_there_must_be_an_occurrence_to_move(here: World, action: str, body: dict[str, Any]) -> None:
-    """409 with a code for each reason why there is none."""
-    await calendar(here, "off", Dates(date(2027, 1, 15), date(2027, 1, 15)))
-    once = await create(here, at="2027-01-15T09:00:00Z")
-    over = await create(here, cron="0 * * * *", end_at="2027-01-15T08:30:00Z")
-    paused = await create(here, cron="0 * * * *")
-    await post(here, f"/jobs/{paused}/pause")
-    closed = await create(here, cron="0 * * * *", calendars=[{"name": "off"}])
-    codes = []
-    for job_id in (once, over, paused, closed):
-        answer = await here.client.post(f"{API}/jobs/{job_id}/{action}", json=body)
-        assert 409 == answer.status_code, answer.text
-        codes.append(answer.json()["code"])
-    assert ["job_not_recurring", "no_occurrence", "job_paused", "occurrence_closed"] == codes
-
-
-async def test_what_is_held_back_is_moved_as_one(here: World) -> None:
-    """It would have become one run: skipped, it is one record with count and range; snoozed, it waits longer."""
-    job_ids = [await create(here, cron="0 * * * *") for _ in range(2)]
-    held = Pending(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
-    async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
-        await batch.commit([Fire(UUID(job_id), START + 3_600, held, ()) for job_id in job_ids])
-    skipped = await post(here, f"/jobs/{job_ids[0]}/skipNext")
-    record = await get(here, f"/runs/{skipped['run_id']}")
-    assert ("requested", 4, "2027-01-15T12:00:00Z") == (record["reason"], record["occurrences"], record["until"])
-    assert Pending(START + 5 * 3_600) == (await stored(here, job_ids[0])).timer
-    snoozed = await post(here, f"/jobs/{job_ids[1]}/snooze", until="2027-01-15T15:00:00Z")
-    assert ("2027-01-15T09:00:00Z", "2027-01-15T15:00:00Z") == (snoozed["nominal_time"], snoozed["due_time"])
-    assert held._replace(due=START + 7 * 3_600) == (await stored(here, job_ids[1])).timer
-
-
-# ------------------------------------------------------------------------------------------ backfill
-
-
-async def test_a_range_of_the_past_is_run_in_order(here: World) -> None:
-    """Each run keeps its nominal time, is due now, and waits for the one before it."""
-    job_id = await create(here, cron="0 0 * * *")
-    done = await post(
-        here, f"/jobs/{job_id}/backfill", 202, **{"from": "2027-01-01T00:00:00Z", "to": "2027-01-03T12:00:00Z"}
-    )
-    assert (3, "2027-01-01T00:00:00Z", "2027-01-03T00:00:00Z", 0, False) == (
-        done["count"], done["first"], done["last"], done["closed"], done["more"],
-    )  # fmt: skip
-    runs = await get(here, f"/jobs/{job_id}/runs?trigger=backfill&origin={done['backfill_id']}")
-    assert [
-        (f"2027-01-0{day}T00:00:00Z", "2027-01-15T08:00:00Z", "backfill", done["backfill_id"], None)
-        for day in (3, 2, 1)
-    ] == [(run["nominal_time"], run["due_time"], run["trigger"], run["backfill_id"], run["retry_of"]) for run in runs]
-    assert [True, True, False] == [run["waiting"] for run in await settled(here, runs)]
-    assert [] == await get(here, f"/jobs/{job_id}/runs?trigger=schedule")
-
-
-async def test_a_backfill_is_cancelled_by_its_id(here: World) -> None:
-    """All of its unfinished runs, and nothing else."""
-    job_id = await create(here, cron="0 0 * * *")
-    span = {"from": "2027-01-01T00:00:00Z", "to": "2027-01-03T12:00:00Z", "overlap": "allow", "payload": {"x": 1}}
-    first, second = [await post(here, f"/jobs/{job_id}/backfill", 202, **span) for _ in range(2)]
-    path = f"/jobs/{job_id}/backfills/{first['backfill_id']}/cancel"
-    assert [{"cancelled": 3}, {"cancelled": 0}] == [await post(here, path) for _ in range(2)]
-    states = {
-        made["backfill_id"]: {run["status"] for run in await get(here, f"/runs?origin={made['backfill_id']}")}
-        for made in (first, second)
-    }
-    assert {first["backfill_id"]: {"CANCELLED"}, second["backfill_id"]: {"QUEUED"}} == states
-
-
-async def test_a_backfill_under_a_key_is_done_once(here: World) -> None:
-    """The replay gives the first answer, with the same id."""
-    job_id = await create(here, cron="0 0 * * *")
-    body = {"from": "2027-01-01T00:00:00Z", "to": "2027-01-03T12:00:00Z"}
-    answers = [
-        await here.client.post(f"{API}/jobs/{job_id}/backfill", json=body, headers={"Idempotency-Key": "once"})
-        for _ in range(2)
-    ]
-    assert [202, 202] == [answer.status_code for answer in answers]
-    assert answers[0].json() == answers[1].json()
-    assert 3 == len(await get(here, f"/jobs/{job_id}/runs"))
-
-
-async def test_a_backfill_goes_by_the_calendars(here: World) -> None:
-    """What they close is not run, and counted; with a limit the answer says where to go on."""
-    await calendar(here, "off", WEEKENDS)
-    job_id = await create(here, cron="0 0 * * *", calendars=[{"name": "off"}])
-    span = {"from": "2027-01-01T00:00:00Z", "to": "2027-01-10T12:00:00Z"}  # a Friday to a Sunday
-    done = await post(here, f"/jobs/{job_id}/backfill", 202, **span)
-    assert (6, 4, False) == (done["count"], done["closed"], done["more"])
-    part = await post(here, f"/jobs/{job_id}/backfill", 202, **span, limit=2)
-    assert (2, 2, True, "2027-01-04T00:00:00Z") == (part["count"], part["closed"], part["more"], part["last"])
-    nothing = {"from": "2027-01-02T00:00:00Z", "to": "2027-01-03T12:00:00Z"}
-    refused = await here.client.post(f"{API}/jobs/{job_id}/backfill", json=nothing)
-    assert (409, "occurrence_closed") == (refused.status_code, refused.json()["code"])
-
-
-@pytest.mark.parametrize(
-    ("span", "pointer", "says"),
-    [
-        (("2027-01-02T00:00:00Z", "2027-01-01T00:00:00Z"), "/to", "before from"),
-        (("2027-01-02T00:00:00Z", "2027-01-15T08:00:01Z"), "/to", "in the future"),
-        (("2027-01-02T00:00:01Z", "2027-01-02T00:00:59Z"), "/from", "names no time"),
-        (("2026-01-02T00:00:00Z", "2027-01-02T00:00:00Z"), "/to", "525601 occurrences"),
-    ],
-)
-async def test_a_range_that_cannot_be_run_is_refused(
-    here: World, span: tuple[str, str], pointer: str, says: str
-) -> None:
-    """422, with what is wrong with it and what to do."""
-    job_id = await create(here, cron="* * * * *")
-    answer = await here.client.post(f"{API}/jobs/{job_id}/backfill", json=dict(zip(("from", "to"), span, strict=True)))
-    assert (422, pointer) == (answer.status_code, answer.json()["pointer"]), answer.text
-    assert says in answer.json()["detail"]
-
-
-async def test_payloads_of_a_backfill_are_bounded(here: World) -> None:
-    """A large one for each of a thousand runs is refused before anything is stored."""
-    job_id = await create(here, cron="* * * * *")
-    body = {"from": "2027-01-01T00:00:00Z", "to": "2027-01-01T10:00:00Z", "payload": "x" * 100_000}
-    answer = await here.client.post(f"{API}/jobs/{job_id}/backfill", json=body)
-    assert (422, "/payload") == (answer.status_code, answer.json()["pointer"])
-    assert [] == await get(here, f"/jobs/{job_id}/runs")
 
 
 # ------------------------------------------------------------------------------------------ preview
