@@ -302,7 +302,8 @@ _PIECES = st.lists(
     st.sampled_from(
         [
             "[Timer]\n", "[Service]\n", "OnCalendar=", "daily", "*-*-* ", "02:00", "\n", "\\\n", "ExecStart=",
-            "/bin/a ",            "%i", "%", "$A ", "${A}", "'", '"', "\\", "\\x", ";", " ; ", "Environment=", "A=1", "OnUnitActiveSec=",
+            "/bin/a ",
+            "%i", "%", "$A ", "${A}", "'", '"', "\\", "\\x", ";", " ; ", "Environment=", "A=1", "OnUnitActiveSec=",
             "5min", "#", "RandomizedDelaySec=", "9999999999999999", "Unit=a.service\n", "User=", "Restart=always\n",
             "\0", "[", "=", "\ud800",
         ]
