@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.ports.store import RuleRow
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store_answers import (
@@ -39,6 +40,10 @@ EMPTIES = """
     SELECT string_agg(format('DELETE FROM %s', oid::regclass), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
       AND relname NOT LIKE '%version%'"""
+
+RULES = """
+    INSERT INTO tickwise.rules (created, updated, version, namespace, kind, name, body, created_by)
+    VALUES (tickwise.now(), tickwise.now(), 1, $1, $2, $3, $4, $5)"""
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -211,7 +216,12 @@ class TestRunRequests(Backend, RunRequestsContract):
 
 
 class TestRules(Backend, RulesContract):
-    pass
+    async def crowd(self, store: KeyedStore, rules: Sequence[RuleRow]) -> None:
+        """In one statement: ten thousand commits would be a minute."""
+        connection = await asyncpg.connect(self.url)
+        rows = [(rule.namespace, rule.kind.value, rule.name, rule.body, rule.created_by) for rule in rules]
+        await connection.executemany(RULES, rows)
+        await connection.close()
 
 
 class TestUsedRules(Backend, UsedRulesContract):
