@@ -1,17 +1,19 @@
-"""Files that hold schedules, of whatever system, as one report.
+"""Files that hold schedules, of whatever system, as entries of a report.
 
     crontab · systemd (.timer, .service) · k8s (YAML) · celery (.py, .json) · jobs (JSON, as the API takes them)
 
 The system is told by `--format`, or by the file's name. Reading does no more than that: nothing is executed.
+Invariant: of all entries that are returned together, no two have a job with the same key.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tickwise.cli.failures import Exit, Failure
 
@@ -21,16 +23,26 @@ if TYPE_CHECKING:
 SYSTEMS: Final = ("crontab", "systemd", "k8s", "celery")
 FORMATS: Final = (*SYSTEMS, "jobs")
 FILE_BYTES_MOST: Final = 32 * 1024 * 1024
+STDIN: Final = "-"
 _BY_SUFFIX: Final = {
     ".yaml": "k8s", ".yml": "k8s", ".timer": "systemd", ".service": "systemd", ".py": "celery", ".json": "jobs",
     ".ndjson": "jobs",
 }  # fmt: skip
+_NAMES_UNIT = re.compile(rb"^[ \t]*Unit[ \t]*=[ \t]*([\w:.\\@-]{1,255}\.service)[ \t]*$", re.MULTILINE)
+"""In a timer: what it starts, where that has another name."""
+
+
+class Found(NamedTuple):
+    """An entry, and the file that it stands in."""
+
+    file: str
+    entry: Entry
 
 
 def contents(name: str) -> bytes:
     """The bytes of a file; `-` is standard input."""
     try:
-        data = sys.stdin.buffer.read(FILE_BYTES_MOST + 1) if name == "-" else _read(Path(name))
+        data = sys.stdin.buffer.read(FILE_BYTES_MOST + 1) if name == STDIN else _read(Path(name))
     except OSError as failure:
         raise Failure(f"{name} cannot be read: {failure.strerror or failure}", Exit.USAGE) from None
     if len(data) > FILE_BYTES_MOST:
@@ -48,42 +60,116 @@ def format_of(name: str) -> str:
     return _BY_SUFFIX.get(Path(name).suffix.lower(), "crontab")
 
 
-def entries(files: Sequence[str], system: str, *, timezone: str | None = None) -> list[tuple[str, Entry]]:
-    """What importers find in files of one system: each entry with the file that it stands in."""
+def entries(
+    files: Sequence[str],
+    system: str,
+    *,
+    timezone: str | None = None,
+    user: str | None = None,
+    names_users: bool | None = None,
+    source: str | None = None,
+) -> list[Found]:
+    """What importers find in files of one system.
+
+    `timezone` is for times that name none. Of crontabs: `user` is whom executors run as; `names_users` tells those of
+    the system from those of a user (None: found out); `source` stands for the file's place in keys.
+    Raises `Failure` for what cannot be read; `Invalid` for a timezone that is none.
+    """
+    names = list(dict.fromkeys(files))
     if system == "systemd":
-        from tickwise.importers.systemd import read_systemd
+        return _systemd(names, timezone)
+    found: list[Found] = []
+    for name in names:
+        data = contents(name)
+        place = source or ("stdin" if name == STDIN else str(Path(name).absolute()))
+        if system == "crontab":
+            from tickwise.importers.crontab import read_crontab
 
-        units = {Path(name).name: contents(name) for name in _units(files)}
-        return [(", ".join(files), entry) for entry in read_systemd(units, timezone=timezone).entries]
-    found: list[tuple[str, Entry]] = []
-    for name in files:
-        source = "stdin" if name == "-" else Path(name).name
-        found += [(name, entry) for entry in _entries(contents(name), system, source, timezone)]
-    return found
+            report = read_crontab(data, source=place, system=names_users, timezone=timezone, user=user)
+        elif system == "k8s":
+            from tickwise.importers.kubernetes import read_kubernetes
 
+            report = read_kubernetes(data, source=Path(place).name, timezone=timezone)
+        else:
+            from tickwise.importers.celery import read_celery
 
-def _entries(data: bytes, system: str, source: str, timezone: str | None) -> Sequence[Entry]:
-    if system == "crontab":
-        from tickwise.importers.crontab import read_crontab
-
-        return read_crontab(data, source=source, timezone=timezone).entries
-    if system == "k8s":
-        from tickwise.importers.kubernetes import read_kubernetes
-
-        return read_kubernetes(data, source=source, timezone=timezone).entries
-    from tickwise.importers.celery import read_celery
-
-    return read_celery(data, source=source, timezone=timezone).entries
+            report = read_celery(data, source=Path(place).name, timezone=timezone)
+        found += [Found(name, entry) for entry in report.entries]
+    return list(_each_key_once(found))
 
 
-def _units(files: Sequence[str]) -> list[str]:
-    """A timer is of no use without the service beside it: that is read too."""
-    wanted = dict.fromkeys(files)
-    for name in files:
-        service = Path(name).with_suffix(".service")
-        if Path(name).suffix == ".timer" and service.is_file():
-            wanted[str(service)] = None
-    return list(wanted)
+def _each_key_once(found: Sequence[Found]) -> Iterator[Found]:
+    """Importers look at one file each; what has the name of an entry in another one is refused here."""
+    from tickwise.importers.report import refused, shown
+
+    holders: dict[str, Found] = {}
+    for each in found:
+        if each.entry.job is None or (holder := holders.setdefault(each.entry.job["key"], each)) is each:
+            yield each
+        else:
+            reason = (
+                f"it has the name of the entry in line {holder.entry.line} of {shown(holder.file)}; leave out or "
+                "rename one of them"
+            )
+            yield Found(each.file, refused(each.entry.line, each.entry.text, reason=reason))
+
+
+# ---------------------------------------------------------------------------------------------------- systemd
+
+
+def _systemd(files: Sequence[str], timezone: str | None) -> list[Found]:
+    from tickwise.importers.systemd import read_systemd
+
+    units: dict[str, bytes] = {}
+    for path in (found for name in files for found in _given(name)):
+        units[path] = contents(path)
+    for path in [path for path in units if path.endswith(".timer")]:
+        for beside in _beside(Path(path), units[path]):
+            if str(beside) not in units:
+                units[str(beside)] = contents(str(beside))
+    paths = {Path(path).name: path for path in units}
+    found = read_systemd(units, timezone=timezone).entries
+    # An entry's text begins with the name of its timer.
+    return [Found(paths.get(entry.text.partition(": ")[0], ", ".join(files)), entry) for entry in found]
+
+
+def _given(name: str) -> Iterator[str]:
+    """A file, or the units of a folder."""
+    path = Path(name)
+    if name != STDIN and path.is_dir():
+        found = sorted(each for suffix in ("timer", "service") for each in path.glob(f"*.{suffix}") if each.is_file())
+        if not found:
+            raise Failure(f"{name} is a folder without a .timer; name the folder of the units, or files", Exit.USAGE)
+        yield from map(str, found)
+        yield from (str(each) for unit in found for each in _drop_ins(unit))
+    elif path.suffix not in {".timer", ".service", ".conf"}:
+        raise Failure(
+            f"{name}: units of systemd are told by their names; name a file such as backup.timer, or a folder with "
+            "them",
+            Exit.USAGE,
+        )
+    else:
+        yield str(path)
+
+
+def _beside(timer: Path, text: bytes) -> Iterator[Path]:
+    """A timer is of no use without its service: that is read too, with the drop-ins of both."""
+    stem = timer.name.removesuffix(".timer")
+    named = [match[1].decode() for match in _NAMES_UNIT.finditer(text)]
+    units = [timer.name, f"{stem}.service", *named]
+    templates = [re.sub(r"@.*(\.\w+)$", r"@\1", unit) for unit in units if "@" in unit]
+    for unit in dict.fromkeys((*units, *templates)):
+        path = timer.with_name(unit)
+        if path.is_file():
+            yield path
+        yield from _drop_ins(path)
+
+
+def _drop_ins(unit: Path) -> list[Path]:
+    return sorted(path for path in unit.with_name(f"{unit.name}.d").glob("*.conf") if path.is_file())
+
+
+# ---------------------------------------------------------------------------------------------------- our own
 
 
 def jobs(data: bytes, name: str) -> list[Mapping[str, Any]]:

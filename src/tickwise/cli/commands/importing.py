@@ -1,0 +1,284 @@
+"""`tickwise import` and `tickwise export`: schedules of other systems brought in, and jobs written as a crontab.
+
+The report of an import needs no server, and imports nothing but the importers, so that it comes at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tickwise.cli import moments, output, sources
+from tickwise.cli.failures import Exit
+from tickwise.cli.session import Decorated, Session, server_options
+
+if TYPE_CHECKING:
+    from tickwise.cli.intake import Stored
+    from tickwise.cli.sources import Found
+
+LINES_SHOWN: Final = 4
+"""Of an entry that has many, such as a whole CronJob."""
+_STYLES: Final = {"same": "green", "changed": "yellow", "refused": "bold red"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """What is done with the entries."""
+
+    dry_run: bool
+    apply: bool
+    strict: bool
+
+
+@click.group("import")
+def import_() -> None:
+    """Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat.
+
+    Each entry is reported as `same`, `changed` (with what changes in meaning) or `refused` (with why, and what to
+    write instead). Only --apply stores anything: all entries that are not refused, in one transaction. Importing twice
+    is importing once.
+    """
+
+
+def _import_options(command: Decorated) -> Decorated:
+    """What the imports of all systems share."""
+    options: list[Callable[[Decorated], Decorated]] = [
+        click.argument("files", nargs=-1, required=True, metavar="FILE…"),
+        click.option("--dry-run", is_flag=True, help="Only report; store nothing."),
+        click.option("--apply", is_flag=True, help="Store the jobs on the server, all or none."),
+        click.option("--strict", is_flag=True, help="Exit with 4 if an entry is refused or differs from its job."),
+        click.option(
+            "--timezone", "zone", metavar="ZONE", help="The zone of times that name none: that of the old machine."
+        ),
+    ]
+    command = server_options(command)
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@import_.command("crontab")
+@click.option("--user", metavar="NAME", help="Whom executors run as: entries of this user are the same.")
+@click.option(
+    "--system/--no-system", "names_users", default=None,
+    help="Whether entries name a user before the command, as in /etc/crontab.  [found out]",
+)  # fmt: skip
+@click.option(
+    "--source", metavar="NAME", help="What the file is called in keys: tells machines apart.  [its whole path]"
+)
+@_import_options
+@click.pass_obj
+def import_crontab(
+    session: Session, /, *, files: tuple[str, ...], zone: str | None, user: str | None, names_users: bool | None,
+    source: str | None, **mode: bool,
+) -> int:  # fmt: skip
+    """Import crontabs, of users or of the system (`-`: stdin).
+
+    \b
+    tickwise import crontab /etc/crontab /etc/cron.d/* --timezone Europe/Berlin
+    crontab -l | tickwise import crontab - --apply
+    """
+    if source is not None and len(files) > 1:
+        raise click.UsageError("--source names one file; import the others by themselves.")
+    _check_zone(zone)
+    found = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
+    return _imported(session, found, Mode(**mode), several=len(files) > 1)
+
+
+@import_.command("systemd")
+@_import_options
+@click.pass_obj
+def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: bool) -> int:
+    """Import timers of systemd: FILEs ending in .timer, or folders with them.
+
+    The service of a timer, and the drop-ins of both, are read from beside it.
+
+    \b
+    tickwise import systemd /etc/systemd/system/backup.timer
+    """
+    return _of_system(session, "systemd", files, zone, Mode(**mode))
+
+
+@import_.command("k8s")
+@_import_options
+@click.pass_obj
+def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: bool) -> int:
+    """Import Kubernetes CronJobs from YAML (`-`: stdin).
+
+    \b
+    kubectl get cronjobs -A -o yaml | tickwise import k8s -
+    """
+    return _of_system(session, "k8s", files, zone, Mode(**mode))
+
+
+@import_.command("celery")
+@_import_options
+@click.pass_obj
+def import_celery(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: bool) -> int:
+    """Import a Celery beat schedule from a Python module, which is read and not run, or from JSON (`-`: stdin).
+
+    \b
+    tickwise import celery shop/celeryconfig.py
+    """
+    return _of_system(session, "celery", files, zone, Mode(**mode))
+
+
+def _of_system(session: Session, system: str, files: tuple[str, ...], zone: str | None, mode: Mode) -> int:
+    _check_zone(zone)
+    return _imported(session, sources.entries(files, system, timezone=zone), mode, several=len(files) > 1)
+
+
+def _check_zone(zone: str | None) -> None:
+    if zone is not None:
+        try:
+            moments.zone_named(zone)
+        except moments.Unreadable as error:
+            raise click.UsageError(f"--timezone: {error}") from None
+
+
+def _imported(session: Session, found: Sequence[Found], mode: Mode, *, several: bool) -> int:
+    """Report the entries, and store them if that was asked for."""
+    if mode.dry_run and mode.apply:
+        raise click.UsageError("--dry-run and --apply contradict each other; give one of them.")
+    places = [place for place, each in enumerate(found) if each.entry.job is not None]
+    stored: dict[int, Stored] = {}
+    if mode.apply and places:
+        from tickwise.cli.intake import store
+
+        bodies = [each.entry.job for each in found if each.entry.job is not None]
+        stored = dict(zip(places, store(session.client, bodies), strict=True))
+    if session.as_json:
+        session.show_json({"entries": [_as_json(each, stored.get(place), several) for place, each in enumerate(found)]})
+    else:
+        for place, each in enumerate(found):
+            for line in _lines(session, each, stored.get(place), several):
+                click.echo(line)
+        click.echo(_summary(found))
+    _say_what_is_done(session, mode, places, stored)
+    is_whole = len(places) == len(found) and not any(each.fields for each in stored.values())
+    return Exit.REFUSED if mode.strict and not is_whole else Exit.OK
+
+
+def _as_json(each: Found, stored: Stored | None, several: bool) -> dict[str, Any]:
+    told = each.entry.as_json()
+    if several:
+        told["file"] = output.safe(each.file)
+    if stored is not None:
+        told |= {"outcome": stored.outcome.value, "job_id": stored.job_id}
+        told |= {name: list(said) for name, said in _asides(stored) if said}
+    return told
+
+
+def _asides(stored: Stored) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ("differs_in", stored.fields), ("warnings", stored.warnings)
+
+
+def _lines(session: Session, each: Found, stored: Stored | None, several: bool) -> Iterator[str]:
+    """An entry for people: where it stands and what it says, its verdict, and what follows from it."""
+    entry = each.entry
+    colour = session.colour(sys.stdout)
+    place = f"{output.safe(each.file)}:{entry.line}" if several else f"line {entry.line}"
+    yield f"{output.styled(entry.verdict.value.ljust(7), _STYLES[entry.verdict.value], colour)}  {place}"
+    said = entry.text.splitlines() or [""]
+    yield from (f"    {output.safe(line.expandtabs(4))}" for line in said[:LINES_SHOWN])
+    if len(said) > LINES_SHOWN:
+        yield f"    … and {len(said) - LINES_SHOWN} more lines"
+    yield from (f"  - {output.safe(change)}" for change in entry.changes)
+    if entry.reason is not None:
+        yield f"  - {output.safe(entry.reason)}"
+    if stored is not None:
+        yield from _stored_lines(stored)
+
+
+def _stored_lines(stored: Stored) -> Iterator[str]:
+    from tickwise.cli.intake import Outcome
+
+    if stored.outcome is Outcome.CREATED:
+        yield f"  = job {stored.job_id} is stored"
+    elif stored.outcome is Outcome.PRESENT:
+        yield f"  = job {stored.job_id} was imported before"
+    else:
+        yield (
+            f"  ! job {stored.job_id} was imported before and says something else now ({', '.join(stored.fields)}); it "
+            "is left as it is. Change it with `tickwise jobs edit`, or cancel it and import again"
+        )
+    yield from (f"  ! {output.safe(warning)}" for warning in stored.warnings)
+
+
+def _summary(found: Sequence[Found]) -> str:
+    counts = Counter(each.entry.verdict.value for each in found)
+    entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
+    return f"{entries}: {counts['same']} same, {counts['changed']} changed, {counts['refused']} refused"
+
+
+def _say_what_is_done(session: Session, mode: Mode, places: Sequence[int], stored: dict[int, Stored]) -> None:
+    if mode.apply:
+        counts = Counter(each.outcome.value for each in stored.values())
+        said = [f"{counts['created']} of {len(places)} jobs are stored"]
+        said += [f"{counts['present']} were imported before"] if counts["present"] else []
+        said += [f"{counts['different']} were changed since and are left as they are"] if counts["different"] else []
+        session.note(", ".join(said) + ".")
+    elif not mode.dry_run:
+        advice = "The same command with --apply stores the jobs." if places else "There is nothing to store."
+        session.note(f"Nothing is stored. {advice}")
+
+
+# ---------------------------------------------------------------------------------------------------- export
+
+
+@click.group()
+def export() -> None:
+    """Write jobs as a crontab."""
+
+
+@export.command("crontab")
+@click.argument("jobs", nargs=-1, metavar="[JOB…]")
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Jobs with this label; repeat it for more."
+)
+@server_options
+@click.pass_obj
+def export_crontab(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    """Write jobs of the server as a crontab: those that are named, else all that are not over.
+
+    What a crontab cannot say stands in it as comments.
+
+    \b
+    tickwise export crontab --label team=billing > billing.cron
+    """
+    if jobs and labels:
+        raise click.UsageError("name JOBs or give --label, not both.")
+    from tickwise.importers.crontab_export import write_crontab
+
+    found = _named(session, jobs) if jobs else _lasting(session, labels)
+    text = write_crontab(found)
+    if session.as_json:
+        session.show_json({"jobs": len(found), "crontab": text})
+    else:
+        click.echo(text, nl=False)
+
+
+def _named(session: Session, references: Sequence[str]) -> list[dict[str, Any]]:
+    from tickwise.cli.references import job_id
+
+    identifiers = dict.fromkeys(job_id(session, reference) for reference in references)
+    return [session.client.job_get(identifier) for identifier in identifiers]
+
+
+def _lasting(session: Session, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Jobs that will still run, oldest first."""
+    for label in labels:
+        if "=" not in label:
+            raise click.UsageError(f"--label {label!r}: write NAME=VALUE")
+    found: list[dict[str, Any]] = []
+    for status in ("SCHEDULED", "PAUSED"):
+        for page in session.client.pages("/jobs", {"status": status, "label": list(labels) or None, "limit": 500}):
+            found += page
+    if not found:
+        session.note("There are no such jobs; `tickwise jobs list` shows what there is.")
+    return sorted(found, key=lambda job: (job["created_at"], job["job_id"]))

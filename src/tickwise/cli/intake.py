@@ -1,0 +1,154 @@
+"""Stores what importers found: all of it or nothing, and each entry once, however often it is imported.
+
+    bodies ──► POST /jobs:batch?atomic=true ──┬─ stored ──────────► CREATED
+                   ▲                          └─ keys are taken ──► GET /jobs/by-key/… ──┬─ says the same ──► PRESENT
+                   └────────────────────────────── those that are left                   └─ else ───────────► DIFFERENT
+
+The key of an entry stays the same when its file is read again; so a job that has the key is that of an import before.
+Whoever changed it since, here or in the file, meant something by it: it is left alone, and told of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from tickwise.cli.failures import Exit, Failure
+from tickwise.sdk.client import Client, ProblemError
+
+JOBS_MOST: Final = 10_000
+"""As many as the server takes in one transaction."""
+BYTES_MOST: Final = 32 << 20
+"""And as much."""
+ROUNDS_MOST: Final = 5
+"""Others may take or leave keys between two of our requests."""
+REFUSALS_SHOWN: Final = 20
+
+
+class Outcome(StrEnum):
+    """What became of an entry."""
+
+    CREATED = "created"
+    PRESENT = "present"
+    """A job with its key was there, and says the same."""
+    DIFFERENT = "different"
+    """A job with its key was there, and says something else. It is left as it is."""
+
+
+class Stored(NamedTuple):
+    """The job of an entry."""
+
+    outcome: Outcome
+    job_id: str
+    fields: tuple[str, ...] = ()
+    """In which the job that was there differs."""
+    warnings: tuple[str, ...] = ()
+
+
+def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
+    """What became of each body, in order. Raises `Failure` if they are too many, or the server refuses one of them:
+    then nothing is stored."""
+    _check_size(bodies)
+    outcomes: dict[int, Stored] = {}
+    for _ in range(ROUNDS_MOST):
+        waiting = [place for place in range(len(bodies)) if place not in outcomes]
+        if not waiting:
+            break
+        try:
+            answer = client.jobs_create([dict(bodies[place]) for place in waiting], atomic=True)
+        except ProblemError as refusal:
+            for place in _taken(refusal, waiting, bodies):
+                stored = _of_before(client, bodies[place])
+                if stored is not None:
+                    outcomes[place] = stored
+            continue
+        for place, result in zip(waiting, answer["results"], strict=True):
+            warnings = tuple(result.get("warnings") or ())
+            outcomes[place] = Stored(Outcome.CREATED, str(result["job_id"]), warnings=warnings)
+    if len(outcomes) < len(bodies):
+        raise Failure(
+            "nothing is stored: somebody else keeps taking and leaving the keys of these jobs.", Exit.REFUSED,
+            advice="Is another import at work? Wait for its end, then repeat this one.",
+        )  # fmt: skip
+    return [outcomes[place] for place in range(len(bodies))]
+
+
+def _check_size(bodies: Sequence[Mapping[str, Any]]) -> None:
+    advice = "Nothing is sent. Split the files; each import is one transaction."
+    if len(bodies) > JOBS_MOST:
+        raise Failure(f"these are {len(bodies)} jobs; at most {JOBS_MOST} are imported at once.", Exit.REFUSED,
+                      advice=advice)  # fmt: skip
+    size = len(json.dumps(bodies, ensure_ascii=False).encode()) if bodies else 0
+    if size > BYTES_MOST:
+        raise Failure(f"these jobs have {size >> 20} MB; at most {BYTES_MOST >> 20} MB are imported at once.",
+                      Exit.REFUSED, advice=advice)  # fmt: skip
+
+
+def _taken(refusal: ProblemError, waiting: Sequence[int], bodies: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The places whose keys other jobs have. Raises `Failure` if anything else is wrong; the refusal, if it is not
+    about single jobs."""
+    results = refusal.problem.get("results")
+    if not isinstance(results, list) or len(results) != len(waiting):
+        raise refusal
+    problems = {
+        place: result["problem"] for place, result in zip(waiting, results, strict=True) if result.get("problem")
+    }
+    others = {place: problem for place, problem in problems.items() if problem.get("code") != "key_taken"}
+    if others or not problems:
+        lines = [
+            f"  {bodies[place].get('name')}: {problem.get('detail')}"
+            + (f" (at {problem['pointer']})" if problem.get("pointer") else "")
+            for place, problem in list(others.items())[:REFUSALS_SHOWN]
+        ]
+        more = [f"  … and {len(others) - REFUSALS_SHOWN} more"] if len(others) > REFUSALS_SHOWN else []
+        raise Failure(
+            f"the server refuses {len(others)} of {len(bodies)} jobs, so none is stored.", Exit.REFUSED,
+            advice="\n".join((*lines, *more)),
+        )  # fmt: skip
+    return list(problems)
+
+
+def _of_before(client: Client, body: Mapping[str, Any]) -> Stored | None:
+    """The job that has the key; None if it is gone by now."""
+    try:
+        job = client.job_by_key(str(body["key"]))
+    except ProblemError as refusal:
+        if refusal.status == 404:
+            return None
+        raise
+    fields = differences(body, job)
+    return Stored(Outcome.DIFFERENT if fields else Outcome.PRESENT, str(job["job_id"]), fields)
+
+
+def differences(body: Mapping[str, Any], job: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields of a body that a job of the server says otherwise. What the body leaves out is not looked at."""
+    return tuple(name for name, value in body.items() if not _says(job.get(name), value))
+
+
+def _says(stored: Any, wanted: Any) -> bool:
+    """Whether a value of the server, which fills in defaults, says what was wanted."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(stored, Mapping):
+            return not wanted
+        return all(_says(stored.get(name), value) for name, value in wanted.items())
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(stored, list)
+            and len(stored) == len(wanted)
+            and all(_says(one, other) for one, other in zip(stored, wanted, strict=True))
+        )
+    if isinstance(wanted, str) and isinstance(stored, str) and stored != wanted:
+        return (at := _instant(wanted)) is not None and at == _instant(stored)
+    return bool(stored == wanted)
+
+
+def _instant(text: str) -> datetime | None:
+    """The instant of a time with an offset."""
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return read if read.tzinfo is not None else None
