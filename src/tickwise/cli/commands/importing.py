@@ -18,7 +18,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.session import Decorated, Session, server_options
 
 if TYPE_CHECKING:
-    from tickwise.cli.intake import Stored
+    from tickwise.cli.import_jobs import Stored
     from tickwise.cli.sources import Found
 
 LINES_SHOWN: Final = 4
@@ -148,7 +148,7 @@ def _imported(session: Session, found: Sequence[Found], mode: Mode, *, several: 
     places = [place for place, each in enumerate(found) if each.entry.job is not None]
     stored: dict[int, Stored] = {}
     if mode.apply and places:
-        from tickwise.cli.intake import store
+        from tickwise.cli.import_jobs import store
 
         bodies = [each.entry.job for each in found if each.entry.job is not None]
         stored = dict(zip(places, store(session.client, bodies), strict=True))
@@ -196,7 +196,7 @@ def _lines(session: Session, each: Found, stored: Stored | None, several: bool) 
 
 
 def _stored_lines(stored: Stored) -> Iterator[str]:
-    from tickwise.cli.intake import Outcome
+    from tickwise.cli.import_jobs import Outcome
 
     if stored.outcome is Outcome.CREATED:
         yield f"  = job {stored.job_id} is stored"
