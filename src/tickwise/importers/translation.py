@@ -20,7 +20,7 @@ from tickwise.domain.zones import zone_named
 from tickwise.importers.report import Entry, imported, refused, shown
 
 SOURCE_CHARACTERS_MOST: Final = 4 << 20
-"""About 1,500 CronJobs as a cluster prints them, which take about eight seconds to read."""
+"""About 2,000 CronJobs as a cluster prints them, which take about two seconds to read."""
 ENTRIES_MOST: Final = 2_000
 COMMAND_CHARACTERS_MOST: Final = 100_000
 """What a shell task takes: Linux refuses a single argument above 128 kB."""

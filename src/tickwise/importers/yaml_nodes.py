@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import yaml
+from yaml.composer import Composer
+from yaml.resolver import Resolver
 
 from tickwise.importers.translation import Untranslatable
 
@@ -37,17 +39,27 @@ class Document(NamedTuple):
     """Why there is no tree."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Composes trees; refuses those that are too deep before Python does."""
+_EVENTS: Final[type[yaml.SafeLoader | yaml.CSafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Who parses. libyaml is in every wheel and five times faster, but its composer recurses in C without a bound: only its
+events are taken."""
 
-    depth = 0
+
+class _Composer(Composer, Resolver):
+    """Composes trees of the events; refuses those that are too deep before Python does."""
+
+    def __init__(self, text: str) -> None:
+        Composer.__init__(self)
+        Resolver.__init__(self)
+        events = _EVENTS(text)
+        self.check_event, self.get_event, self.peek_event = events.check_event, events.get_event, events.peek_event
+        self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        self.depth += 1
-        if self.depth > NESTING_MOST:
+        self._depth += 1
+        if self._depth > NESTING_MOST:
             raise Untranslatable(f"it is nested in more than {NESTING_MOST} levels; flatten it")
         node: yaml.Node | None = super().compose_node(parent, index)
-        self.depth -= 1
+        self._depth -= 1
         return node
 
 
@@ -64,8 +76,11 @@ def documents(text: str) -> Iterator[Document]:
 def _document(text: str, first_line: int) -> Iterator[Document]:
     try:
         # `compose` would refuse a second document, which `...` or a directive may begin within this part.
-        for root in yaml.compose_all(text, Loader=_Loader):
-            yield Document(first_line + root.start_mark.line, root)
+        composer = _Composer(text)
+        while composer.check_node():
+            root = composer.get_node()
+            if root is not None:
+                yield Document(first_line + root.start_mark.line, root)
     except Untranslatable as failure:
         yield Document(first_line, None, failure)
     except yaml.MarkedYAMLError as failure:
