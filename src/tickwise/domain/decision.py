@@ -30,8 +30,7 @@ from tickwise.domain.schedule import (
     count_between,
     first_fire,
     gap_skips,
-    just_after,
-    just_before,
+    last_before,
     latest_fire,
     most_per_minute,
     next_fire,
@@ -275,7 +274,8 @@ class _Deciding:
         return None if following is None else Pending(following)
 
     def _from(self, instant: float) -> Pending | None:
-        return self._after(just_before(instant))
+        following = first_fire(self.schedule, instant)
+        return None if following is None else Pending(following)
 
     def _runs_left(self) -> float:
         most = self.schedule.max_runs
@@ -333,11 +333,10 @@ class _Deciding:
 
     def _bound_the_late(self, first: float) -> None:
         """A long grace does not make downtime costly: no more than `LATE_MOST` run late one by one."""
-        schedule, end = self.schedule, just_after(self.now)
         if self.now - max(self._fresh, first) <= LATE_MOST:
             return  # nothing fires more often than once a second
         for _ in range(8):
-            count = count_between(schedule, max(self._fresh, first), end)
+            count = count_between(self.schedule, max(self._fresh, first), self.now)
             if count <= LATE_MOST:
                 return
             start = max(self._fresh, first)
@@ -353,11 +352,13 @@ class _Deciding:
         else:
             # What is in time is later than all that was missed, so it is the latest.
             most = 1 if mode is MisfireMode.LATEST and in_time is None else 0
-        end = just_after(newest) if in_time is None else in_time
+        following = next_fire(schedule, newest) if in_time is None else in_time
+        # Nothing fires twice within a second, so where nothing follows this holds the newest and no other.
+        end = newest + 1.0 if following is None else following
         held = self._catch_up(first, end, int(min(most, self._runs_left())))
         if held is not None:
             return held
-        return self._after(newest) if in_time is None else Pending(in_time)
+        return None if following is None else Pending(following)
 
     def _catch_up(self, first: float, end: float, most: int) -> Pending | None:
         """Of the missed, from `first` to before `end`, the latest `most` that may run do; a Pending: the last of all
@@ -418,7 +419,7 @@ class _Deciding:
         """The occurrence before `instant`, from `first` on, which counts as one."""
         if instant <= first:
             return None
-        found = latest_fire(self.schedule, just_before(instant))
+        found = last_before(self.schedule, instant)
         return first if found is None else max(first, found)
 
     def _fire(self, nominal: float, *, not_before: float = -math.inf) -> None:
@@ -467,8 +468,8 @@ class _Deciding:
         """One record for what lies from `start`, which counts as an occurrence, to before `end`."""
         if start >= end:
             return
-        last = latest_fire(self.schedule, just_before(end))
-        count = 1 + count_between(self.schedule, just_after(start), end)
+        last, following = last_before(self.schedule, end), next_fire(self.schedule, start)
+        count = 1 if following is None else 1 + count_between(self.schedule, following, end)
         self.skips.append(Skip(start, start if last is None else max(start, last), count, reason, sentence))
 
     def _record_clock_skips(self) -> None:
@@ -477,7 +478,7 @@ class _Deciding:
         last = max([fire.nominal for fire in self.fires] + [skip.until for skip in self.skips], default=None)
         if last is None or self.schedule.timezone == "UTC":
             return
-        before = latest_fire(self.schedule, just_before(self.timer.first_open))
+        before = last_before(self.schedule, self.timer.first_open)
         floors = (before, self.schedule.planned_at, self.schedule.start_at)
         known = [floor for floor in floors if floor is not None]
         for gap in gap_skips(self.schedule, max(known, default=self.timer.first_open), last):

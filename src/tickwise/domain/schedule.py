@@ -30,7 +30,6 @@ RUNS_MOST: Final = 1_000_000_000
 FUSE_PER_MINUTE: Final = 120
 FUSE_MOST: Final = 60_000
 _MICROS: Final = 1_000_000
-_MICRO: Final = 1e-6
 
 
 class ScheduleType(StrEnum):
@@ -226,17 +225,23 @@ def next_fire(schedule: Schedule, after: float) -> float | None:
     IMMEDIATE has none: its timer is due when it is created.
     """
     if schedule.start_at is not None and after < schedule.start_at:
-        after = just_before(schedule.start_at)
+        return first_fire(schedule, schedule.start_at)
     if schedule.type is ScheduleType.CRON:
-        found = _seconds(_cron(schedule).next_second(math.floor(after), zone_named(schedule.timezone), schedule.dst))
-    elif schedule.type is ScheduleType.INTERVAL:
-        anchor, step = _grid(schedule)
-        found = _on_grid(anchor + ((_micros(after) - anchor) // step + 1) * step)
-    elif schedule.type is ScheduleType.FUTURE and schedule.at is not None and schedule.at > after:
-        return schedule.at
-    else:
-        return None
-    return None if found is None or _is_over(schedule, found) else found
+        return _from_second(schedule, math.floor(after) + 1)
+    if schedule.type is ScheduleType.INTERVAL:
+        return _from_micros(schedule, _micros(after) + 1)
+    return schedule.at if schedule.at is not None and schedule.at > after else None
+
+
+def first_fire(schedule: Schedule, instant: float) -> float | None:
+    """The first occurrence at or after `instant`."""
+    if schedule.start_at is not None:
+        instant = max(instant, schedule.start_at)
+    if schedule.type is ScheduleType.CRON:
+        return _from_second(schedule, math.ceil(instant))
+    if schedule.type is ScheduleType.INTERVAL:
+        return _from_micros(schedule, _micros(instant))
+    return schedule.at if schedule.at is not None and schedule.at >= instant else None
 
 
 def latest_fire(schedule: Schedule, until: float) -> float | None:
@@ -244,17 +249,32 @@ def latest_fire(schedule: Schedule, until: float) -> float | None:
     if schedule.end_at is not None:
         until = min(until, schedule.end_at)
     if schedule.type is ScheduleType.CRON:
-        zone = zone_named(schedule.timezone)
-        found = _seconds(_cron(schedule).previous_second(math.floor(until), zone, schedule.dst))
-    else:
-        anchor, step = _grid(schedule)
-        found = _on_grid(anchor + (_micros(until) - anchor) // step * step)
-    return None if found is None or (schedule.start_at is not None and found < schedule.start_at) else found
+        return _up_to_second(schedule, math.floor(until))
+    return _up_to_micros(schedule, _micros(until))
 
 
-def first_fire(schedule: Schedule, instant: float) -> float | None:
-    """The first occurrence at or after `instant`."""
-    return next_fire(schedule, just_before(instant))
+def last_before(schedule: Schedule, instant: float) -> float | None:
+    """The last occurrence of a recurring schedule strictly before `instant`; None if there is none."""
+    if schedule.end_at is not None and instant > schedule.end_at:
+        return latest_fire(schedule, schedule.end_at)
+    if schedule.type is ScheduleType.CRON:
+        return _up_to_second(schedule, math.ceil(instant) - 1)
+    return _up_to_micros(schedule, _micros(instant) - 1)
+
+
+def count_between(schedule: Schedule, start: float, end: float) -> int:
+    """How many occurrences of a recurring schedule lie from `start` to before `end`: exact, and quick for any span."""
+    if schedule.start_at is not None:
+        start = max(start, schedule.start_at)
+    last = LAST_INSTANT if schedule.end_at is None else schedule.end_at
+    if end <= start or last < start:
+        return 0
+    if schedule.type is ScheduleType.CRON:
+        until = math.floor(last) if end > last else math.ceil(end) - 1
+        return _cron(schedule).count(math.ceil(start), until, zone_named(schedule.timezone), schedule.dst)
+    anchor, step = _grid(schedule)
+    until = _micros(last) if end > last else _micros(end) - 1
+    return max(0, (until - anchor) // step - (_micros(start) - 1 - anchor) // step)
 
 
 def moved(schedule: Schedule, instant: float) -> float:
@@ -267,29 +287,13 @@ def moved(schedule: Schedule, instant: float) -> float:
 
 
 def just_before(instant: float) -> float:
-    """Instants are whole microseconds: nothing lies between one and what this answers. (From the year 2242 on a float
-    is coarser than that.)"""
-    return min(instant - _MICRO, math.nextafter(instant, -math.inf))
+    """The microsecond before: no instant lies between. (From the year 2242 on floats are coarser than that.)"""
+    return instant if math.isinf(instant) else min((_micros(instant) - 1) / _MICROS, math.nextafter(instant, -math.inf))
 
 
 def just_after(instant: float) -> float:
     """As `just_before`, on the other side."""
-    return max(instant + _MICRO, math.nextafter(instant, math.inf))
-
-
-def count_between(schedule: Schedule, start: float, end: float) -> int:
-    """How many occurrences of a recurring schedule lie from `start` to before `end`: exact, and quick for any span."""
-    if schedule.start_at is not None:
-        start = max(start, schedule.start_at)
-    if schedule.end_at is not None:
-        end = min(end, just_after(schedule.end_at))
-    if end <= start:
-        return 0
-    if schedule.type is ScheduleType.CRON:
-        zone = zone_named(schedule.timezone)
-        return _cron(schedule).count(math.ceil(start), math.ceil(end) - 1, zone, schedule.dst)
-    anchor, step = _grid(schedule)
-    return (_micros(end) - 1 - anchor) // step - (_micros(start) - 1 - anchor) // step
+    return instant if math.isinf(instant) else max((_micros(instant) + 1) / _MICROS, math.nextafter(instant, math.inf))
 
 
 def most_per_minute(schedule: Schedule) -> int:
@@ -305,10 +309,6 @@ def gap_skips(schedule: Schedule, after: float, until: float) -> list[cron.GapSk
         return []
     zone = zone_named(schedule.timezone)
     return _cron(schedule).gap_skips(math.floor(after) + 1, math.floor(until), zone, schedule.dst)
-
-
-def _is_over(schedule: Schedule, instant: float) -> bool:
-    return schedule.end_at is not None and instant > schedule.end_at
 
 
 def preview(schedule: Schedule, after: float, count: int) -> list[float]:
@@ -365,13 +365,31 @@ def _grid(schedule: Schedule) -> tuple[int, int]:
 
 
 def _micros(seconds: float) -> int:
-    """Rounded, not cut: 0.1 s and a time read back from a store are a hair off the microsecond that they mean."""
-    return round(seconds * _MICROS)
+    """Rounded, not cut: 0.1 s and a time read back from a store are a hair off the microsecond that they mean. (The
+    fraction by itself, because of the whole a product would be off by one in a few decades.)"""
+    whole = math.floor(seconds)
+    return whole * _MICROS + round((seconds - whole) * _MICROS)
 
 
-def _on_grid(micros: int) -> float:
-    return micros / _MICROS
+def _from_micros(schedule: Schedule, micros: int) -> float | None:
+    """The first occurrence of an interval from a microsecond on."""
+    anchor, step = _grid(schedule)
+    found = (anchor - (anchor - micros) // step * step) / _MICROS
+    return None if schedule.end_at is not None and found > schedule.end_at else found
 
 
-def _seconds(found: int | None) -> float | None:
-    return None if found is None else float(found)
+def _up_to_micros(schedule: Schedule, micros: int) -> float | None:
+    anchor, step = _grid(schedule)
+    found = (anchor + (micros - anchor) // step * step) / _MICROS
+    return None if schedule.start_at is not None and found < schedule.start_at else found
+
+
+def _from_second(schedule: Schedule, second: int) -> float | None:
+    """The first occurrence of a cron line from a whole second on."""
+    found = _cron(schedule).next_second(second - 1, zone_named(schedule.timezone), schedule.dst)
+    return None if found is None or (schedule.end_at is not None and found > schedule.end_at) else float(found)
+
+
+def _up_to_second(schedule: Schedule, second: int) -> float | None:
+    found = _cron(schedule).previous_second(second, zone_named(schedule.timezone), schedule.dst)
+    return None if found is None or (schedule.start_at is not None and found < schedule.start_at) else float(found)

@@ -20,7 +20,6 @@ from tickwise.domain.schedule import (
     Schedule,
     ScheduleType,
     fires_between,
-    just_before,
     next_fire,
 )
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
@@ -191,7 +190,7 @@ class Life:
                 self.timer = timer._replace(due=self.now)
         elif kind == "zone" and timer.hold is None and timer.due > self.now:
             # The stored time is another one by the new data of its zone, and no longer what the schedule names.
-            self.promised += self.named(just_before(timer.due))
+            self.promised += self.named(timer.due - 0.01)
             self.since = max([self.now, timer.due + seconds, *(last + 0.25 for last in self.promised[-1:])])
             self.timer = timer._replace(due=self.since)
 
@@ -205,7 +204,7 @@ class Life:
         """Every occurrence up to where the timer stands."""
         records = [fire.nominal for _, decision in self.decisions for fire in decision.fires]
         records += [skip.until for _, decision in self.decisions for skip in decision.skips]
-        last = max(records, default=-math.inf) if self.timer is None else just_before(self.first_open())
+        last = max(records, default=-math.inf) if self.timer is None else self.first_open() - 0.01
         return self.promised + self.named(last)
 
 

@@ -1,9 +1,9 @@
-"""What a schedule promises: never early, never twice, never silent, and bounded however long nobody looked."""
+"""What a schedule promises: it names its occurrences, all of them, without drift, between its bounds."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import time
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -11,27 +11,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.reference.slow_cron import SlowCron, at
+from tests.reference.slow_cron import at
 from tickwise.domain.errors import CronInvalid, Invalid
 from tickwise.domain.schedule import (
-    Decision,
     Misfire,
-    MisfireMode,
     Schedule,
     ScheduleType,
     check,
-    decide,
+    count_between,
     explain,
     fires_between,
+    first_fire,
+    gap_skips,
+    just_after,
+    just_before,
+    last_before,
+    latest_fire,
+    moved,
     next_fire,
     preview,
     warnings,
 )
-from tickwise.domain.zones import UTC, stretch_at, zone_named
+from tickwise.domain.zones import UTC, Dst, GapRule, stretch_at, zone_named
 
 NOW = at("2026-11-21 09:00").timestamp()
 DAY = 86_400.0
-TEN_YEARS = 3652 * DAY
 DEFAULT = Misfire()
 
 
@@ -116,141 +120,87 @@ def test_a_range_excludes_its_start_and_includes_its_end() -> None:
     assert fires_between(every(60), NOW, NOW + 120, 1) == [NOW + 60]
 
 
-# -------------------------------------------------------------------------------------------------------- decide
+# ------------------------------------------------------------------------------------- the last, the first, how many
 
 
-def test_a_due_timer_fires_at_its_nominal_time() -> None:
-    """In time, alone, and the timer goes to the next occurrence after the horizon."""
-    assert decide(every(60), NOW, NOW - 0.5, NOW + 1) == Decision((NOW,), NOW + 60)
-    assert decide(cron("* * * * *"), NOW, NOW + 3, NOW + 5) == Decision((NOW,), NOW + 60)
+@given(schedule=schedules, until=instants)
+def test_the_last_fire_is_the_one_that_no_other_follows(schedule: Schedule, until: float) -> None:
+    """`latest_fire` and `next_fire` are about one and the same instants."""
+    last = latest_fire(schedule, until)
+    assert last is not None
+    assert last <= until
+    following = next_fire(schedule, last)
+    assert following is None or following > until
+    assert latest_fire(schedule, last) == last == first_fire(schedule, last)
+    if following is not None:
+        assert last_before(schedule, following) == last
 
 
-def test_a_timer_beyond_the_horizon_stays() -> None:
-    """Nothing is decided ahead of its time."""
-    assert decide(every(60), NOW + 60, NOW, NOW + 2) == Decision((), NOW + 60)
+@given(schedule=schedules, start=instants, steps=st.integers(0, 40))
+def test_a_count_is_that_of_walking(schedule: Schedule, start: float, steps: int) -> None:
+    """From an instant, included, to before another one."""
+    fires = preview(schedule, start, steps + 1)
+    if fires:
+        assert count_between(schedule, fires[0], fires[-1]) == len(fires) - 1
+        assert count_between(schedule, start, fires[0]) == int(first_fire(schedule, start) == start)
 
 
-def test_every_occurrence_up_to_the_horizon_fires() -> None:
-    """A one-second schedule with a horizon of two seconds brings two or three fires at once."""
-    assert decide(cron("* * * * * *"), NOW, NOW, NOW + 2) == Decision((NOW, NOW + 1, NOW + 2), NOW + 3)
+def test_occurrences_lie_between_the_bounds() -> None:
+    """Both included, whoever asks."""
+    schedule = dataclasses.replace(every(60), start_at=NOW, end_at=NOW + 120)
+    assert fires_between(schedule, 0, math.inf, 100) == [NOW, NOW + 60, NOW + 120]
+    assert latest_fire(schedule, NOW + DAY) == NOW + 120
+    assert latest_fire(schedule, NOW - 1) is None
+    assert count_between(schedule, 0, math.inf) == 3
+    assert count_between(schedule, NOW + 60, NOW + 120) == 1
+    daily = dataclasses.replace(cron("0 9 * * *"), start_at=NOW, end_at=NOW + 2 * DAY)
+    assert fires_between(daily, 0, math.inf, 100) == [NOW, NOW + DAY, NOW + 2 * DAY]
+    assert count_between(daily, 0, math.inf) == 3
 
 
-def test_what_is_late_within_the_grace_fires_late() -> None:
-    """Nothing is coalesced before the grace has passed."""
-    assert decide(every(10), NOW - 20, NOW, NOW).fires == (NOW - 20, NOW - 10, NOW)
+def test_an_interval_without_an_anchor_counts_from_its_start() -> None:
+    """Not from the hour, when somebody said when to begin."""
+    schedule = Schedule(ScheduleType.INTERVAL, interval_seconds=3600, start_at=NOW + 17.5)
+    assert preview(schedule, NOW - DAY, 2) == [NOW + 17.5, NOW + 3617.5]
 
 
-def test_what_is_older_than_the_grace_becomes_one_run_of_the_latest() -> None:
-    """Three hours away from an hourly job: one run, for the latest hour; the rest is counted."""
-    decision = decide(cron("0 * * * *"), NOW - 3 * 3600 - 1800 - 1800, NOW + 1800, NOW + 1802)
-    assert decision == Decision((NOW,), NOW + 3600, coalesced=4)
+@given(instant=st.one_of(st.floats(0, 253_402_214_400), instants))
+def test_nothing_lies_between_an_instant_and_its_neighbours(instant: float) -> None:
+    """In whole microseconds, and where a float is coarser than these."""
+    assert just_before(instant) < instant < just_after(instant)
+    assert just_after(instant) - just_before(instant) <= 1e-4
 
 
-def test_after_downtime_what_is_within_the_grace_still_fires_one_by_one() -> None:
-    """Ten minutes away from a ten-second job: the last minute fires, nine minutes are counted."""
-    decision = decide(every(10), NOW - 600, NOW, NOW)
-    assert decision == Decision(tuple(NOW - 60 + 10 * n for n in range(7)), NOW + 10, coalesced=54)
+@given(micros=st.integers(0, 8 * 10**15), step=st.integers(1_000_000, 10**10))
+def test_an_occurrence_of_an_interval_is_found_from_its_own_time(micros: int, step: int) -> None:
+    """To the microsecond, in all years up to 2223: it is at or after itself, and the next one is not."""
+    instant = micros / 1e6
+    schedule = every(step / 1e6, instant)
+    assert first_fire(schedule, instant) == latest_fire(schedule, instant) == instant
+    assert next_fire(schedule, just_before(instant)) == last_before(schedule, just_after(instant)) == instant
+    assert count_between(schedule, instant, just_after(instant)) == 1
+    assert count_between(schedule, just_after(instant), just_after(instant) + 0.5) == 0
 
 
-def test_a_promised_time_is_never_moved_back() -> None:
-    """The latest occurrence that the schedule names lies before the stored time: the stored one runs."""
-    decision = decide(cron("0 * * * *"), NOW + 600, NOW + 1800, NOW + 1800)
-    assert decision == Decision((NOW + 600,), NOW + 3600)
+def test_a_time_moved_by_its_zones_data_goes_to_the_nearest() -> None:
+    """An hour earlier or later by the new data is the same occurrence; a time that is still named stays."""
+    daily = cron("30 2 * * *", "America/New_York")
+    due = at("2026-07-02 06:30").timestamp()
+    assert moved(daily, due + 3600) == moved(daily, due - 3600) == moved(daily, due) == due
+    assert moved(cron("*/5 * * * *", "America/New_York"), due) == due
+    assert moved(dataclasses.replace(daily, end_at=due), due + 3600) == due
 
 
-def test_a_late_lone_occurrence_still_runs() -> None:
-    """A daily job that was missed an hour ago is not silent until tomorrow."""
-    assert decide(cron("0 8 * * *"), NOW - 3600, NOW, NOW + 2) == Decision((NOW - 3600,), NOW + 23 * 3600)
-
-
-def test_a_one_time_job_runs_however_late() -> None:
-    """And never again."""
-    assert decide(once(NOW - TEN_YEARS), NOW - TEN_YEARS, NOW, NOW + 2) == Decision((NOW - TEN_YEARS,), None)
-    assert decide(IMMEDIATE, NOW - 5, NOW, NOW + 2) == Decision((NOW - 5,), None)
-
-
-def test_the_limit_cuts_the_list_and_the_timer_goes_on_there() -> None:
-    """The next decision begins where this one ended, so none is lost and none comes twice."""
-    first = decide(every(1), NOW - 50, NOW, NOW, limit=20)
-    assert first.fires == tuple(NOW - 50 + n for n in range(20))
-    assert first.next_due == NOW - 30
-    assert decide(every(1), NOW - 30, NOW, NOW).fires == tuple(NOW - 30 + n for n in range(31))
-
-
-def test_a_due_time_that_the_schedule_no_longer_names_counts_once() -> None:
-    """The zone's rules may change after a time was stored: that occurrence was promised."""
-    assert decide(cron("0 * * * *"), NOW - 5, NOW, NOW).fires == (NOW - 5, NOW)
-    late = decide(cron("0 * * * *"), NOW - 3 * 3600 - 600, NOW, NOW)
-    assert late == Decision((NOW,), NOW + 3600, coalesced=4)
-
-
-@given(
-    schedule=schedules,
-    start=instants,
-    downtime=st.one_of(st.floats(0, 300), st.floats(0, DAY), st.floats(0, TEN_YEARS)),
-    ahead=st.floats(0, 5),
-    grace=st.sampled_from([0.0, 1.0, 60.0, 3600.0]),
-)
-@settings(deadline=None, max_examples=150)
-def test_any_downtime_ends_in_the_future_with_something_run(
-    schedule: Schedule, start: float, downtime: float, ahead: float, grace: float
-) -> None:
-    """Never silent, never early, never twice; the next time is in the future; and every occurrence is accounted for."""
-    schedule = Schedule(
-        schedule.type,
-        cron_expression=schedule.cron_expression,
-        interval_seconds=schedule.interval_seconds,
-        anchor=schedule.anchor,
-        timezone=schedule.timezone,
-        misfire=Misfire(grace_seconds=grace),
-    )
-    due = next_fire(schedule, start)
-    assert due is not None
-    now = due + downtime
-    decision = decide(schedule, due, now, now + ahead, limit=10_000)
-    assert decision.fires
-    assert list(decision.fires) == sorted(set(decision.fires))
-    assert decision.fires[0] >= due
-    assert decision.fires[-1] <= now + ahead
-    assert decision.next_due == next_fire(schedule, now + ahead)
-    assert [fire for fire in decision.fires[1:] if fire < now - grace] == []
-    if downtime < DAY:
-        counted = len(fires_between(schedule, due, math.nextafter(decision.fires[0], 0), 1_000_000))
-        expected = 0 if decision.fires[0] == due else 1 + counted
-        assert decision.coalesced == expected
-
-
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        cron("* * * * * *", "America/New_York"),
-        cron("*/5 * * * *", "Australia/Lord_Howe"),
-        cron("0 3 29 2 *", "Europe/Berlin"),
-        every(1),
-    ],
-)
-def test_ten_years_of_downtime_are_decided_at_once(schedule: Schedule) -> None:
-    """10 ms is the promise; the test allows a busy machine five times that, where a walk would take minutes."""
-    due = next_fire(schedule, NOW - TEN_YEARS)
-    assert due is not None
-    begin = time.perf_counter()
-    decision = decide(schedule, due, NOW, NOW + 2)
-    assert time.perf_counter() - begin < 0.05
-    assert decision.fires
-    assert decision.next_due is not None
-    assert decision.next_due > NOW + 2
-
-
-def test_coalesced_counts_what_the_slow_reference_counts() -> None:
-    """Over both clock changes of a year, for a fixed and for a wildcard line."""
-    zone = ZoneInfo("America/New_York")
-    for line in ("30 1,2 * * *", "0 */2 * * *"):
-        for day in ("2026-03-08", "2026-11-01"):
-            begin, end = at(f"{day} 00:00"), at(f"{day} 18:30")
-            named = [fire.timestamp() for fire in SlowCron(line).fires(begin, end, zone)]
-            decision = decide(cron(line, zone.key), named[0], end.timestamp(), end.timestamp())
-            assert decision.fires == (named[-1],)
-            assert decision.coalesced == len(named) - 1
+def test_what_the_clock_skipped_is_told_where_it_is_lost() -> None:
+    """Only of a line that does not run it after all."""
+    change = at("2026-03-08 07:00").timestamp()
+    lost = dataclasses.replace(cron("30 2 * * *", "America/New_York"), dst=Dst(GapRule.SKIP))
+    (found,) = gap_skips(lost, change - DAY, change + DAY)
+    assert (change, 1) == (found.instant, found.count)
+    assert "02:30 does not exist" in found.sentence()
+    assert gap_skips(lost, change, change + DAY) == [], "what was asked after is not included"
+    assert gap_skips(cron("30 2 * * *", "America/New_York"), change - DAY, change + DAY) == []
+    assert gap_skips(every(60), change - DAY, change + DAY) == []
 
 
 # ------------------------------------------------------------------------------------------------------ checking
@@ -282,8 +232,19 @@ def test_coalesced_counts_what_the_slow_reference_counts() -> None:
         (Schedule(ScheduleType.IMMEDIATE, interval_seconds=5), "/interval_seconds", "belongs to INTERVAL"),
         (cron("* * * * *", misfire=Misfire(grace_seconds=-1)), "/misfire/grace_seconds", "from 0"),
         (cron("* * * * *", misfire=Misfire(grace_seconds=math.nan)), "/misfire/grace_seconds", "from 0"),
-        (cron("* * * * *", misfire=Misfire(mode=MisfireMode.ALL)), "/misfire/mode", "not supported yet"),
-        (cron("* * * * *", misfire=Misfire(max_catchup=3)), "/misfire/max_catchup", "no effect"),
+        (cron("* * * * *", misfire=Misfire(max_catchup=0)), "/misfire/max_catchup", "from 1 to 1000"),
+        (cron("* * * * *", misfire=Misfire(max_catchup=1001)), "/misfire/max_catchup", "from 1 to 1000"),
+        (dataclasses.replace(once(NOW), end_at=NOW), "/end_at", "belongs to CRON and INTERVAL"),
+        (dataclasses.replace(once(NOW), max_runs=1), "/max_runs", "belongs to CRON and INTERVAL"),
+        (dataclasses.replace(every(60), start_at=NOW, end_at=NOW - 1), "/end_at", "before start_at"),
+        (dataclasses.replace(every(60), start_at=math.nan), "/start_at", "between the years"),
+        (dataclasses.replace(every(60), max_runs=0), "/max_runs", "from 1 to"),
+        (dataclasses.replace(every(60), jitter_seconds=-1.0), "/jitter_seconds", "from 0 to 86400"),
+        (dataclasses.replace(every(60), window_seconds=math.nan), "/window_seconds", "from 0 to 86400"),
+        (dataclasses.replace(every(60), jitter_seconds=1.0, window_seconds=1.0), "/window_seconds", "send one"),
+        (dataclasses.replace(IMMEDIATE, jitter_seconds=1.0), "/jitter_seconds", "at once"),
+        (dataclasses.replace(every(60), dst=Dst(GapRule.SKIP)), "/dst", "belongs to CRON"),
+        (dataclasses.replace(every(60), fuse_per_minute=0), "/fuse_per_minute", "from 1 to 60000"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused_at_its_field(schedule: Schedule, pointer: str, part: str) -> None:
