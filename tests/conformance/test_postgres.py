@@ -26,6 +26,7 @@ from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsCont
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
+from tickwise.testing.contracts.store_races import RacesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
 from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
@@ -225,4 +226,8 @@ class TestRules(Backend, RulesContract):
 
 
 class TestUsedRules(Backend, UsedRulesContract):
+    pass
+
+
+class TestRaces(Backend, RacesContract):
     pass
