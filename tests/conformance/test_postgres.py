@@ -26,6 +26,7 @@ from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsCont
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
+from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store_races import RacesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
@@ -230,4 +231,16 @@ class TestUsedRules(Backend, UsedRulesContract):
 
 
 class TestRaces(Backend, RacesContract):
+    pass
+
+
+class TestIncidents(Backend, IncidentsContract):
+    pass
+
+
+class TestWitnesses(Backend, WitnessesContract):
+    pass
+
+
+class TestTraces(Backend, TracesContract):
     pass

@@ -7,12 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from tickwise.domain.decision import Hold, Overlap, Pending, Reason
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
-from tickwise.ports.store import Added, CancelKind, CancelRequest, JobAction, NewRun, Replan
-from tickwise.testing.contracts.base import KeyedStore, StoreContract, added, lane, microseconds
-from tickwise.testing.factories import Factory, outcome
+from tickwise.ports.store import Added, CancelKind, CancelRequest, JobAction, NewRun, Replan, RunQuery
+from tickwise.testing.contracts.base import KeyedStore, StoreContract, added, instants, lane, microseconds
+from tickwise.testing.factories import Factory, held, outcome
 
 HOUR = 3600.0
 
@@ -321,6 +322,70 @@ class PlansContract(StoreContract):
         assert len(await self.claim_freed(store, executor)) == 1
         await self.replan(store, make, job_id, make.plan())
         assert await self.cancels(store, executor) == []
+
+    async def test_a_plan_goes_by_the_times_that_the_schedule_named(self, store: KeyedStore, make: Factory) -> None:
+        """Of spread runs: one whose nominal time is over stays, though it is due later; so do those to keep."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        spread = [
+            make.scheduled(job.job_id, make.now + due, nominal=make.now + nominal)
+            for nominal, due in ((0.0, 90.0), (60.0, 95.000001), (61.0, 99.0))
+        ]
+        async with self.near(store) as batch:
+            await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + HOUR, runs=spread)])
+        keep = make.plan(make.now + HOUR, keep_dues=[make.now + 60.0, make.now + 99.0])
+        await self.replan(store, make, job.job_id, keep)
+        assert [await self.run_state(store, run.run_id) for run in spread] == [RunState.QUEUED, RunState.QUEUED, None]
+
+    async def test_a_run_that_a_new_plan_keeps_looks_at_the_others_again(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """The new plan may have put others before it."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        kept = make.scheduled(job.job_id, make.now + 60.0, overlap=Overlap.SKIP)
+        async with self.near(store) as batch:
+            await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + HOUR, runs=[kept])])
+        await self.replan(store, make, job.job_id, make.plan(make.now + 30.0, keep_dues=[kept.due]))
+        [claimed] = await self.claim(store, await self.born(store), ahead_seconds=65.0)
+        assert (claimed.run_id, claimed.guarded) == (kept.run_id, True)
+
+    async def test_occurrences_of_the_plan_before_go_on_record_with_the_new_one(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """`skips`, in the same transaction; a change in doubt that is repeated records them once."""
+        job = make.recurring(make.now + 60.0)
+        await self.add(store, job)
+        skip = make.skip(job.job_id, make.now + 60.0, until=make.now + 180.0, occurrences=3, reason=Reason.PAUSED)
+        change = make.change(
+            await self.job_row(store, job.job_id), name="changed", replan=make.plan(make.now + HOUR, skips=[skip])
+        )
+        for _ in range(2):
+            await store.job_change(change)
+            row = await self.run_row(store, skip.run_id)
+            assert (row.state, row.reason, row.occurrences) == (RunState.SKIPPED, "paused", 3)
+        assert len(await store.runs_list(RunQuery(namespace="default"))) == 1
+
+    async def test_a_plan_says_where_the_timer_stands(self, store: KeyedStore, make: Factory) -> None:
+        """With all that it has counted; held back too."""
+        job = make.recurring(make.now + 60.0)
+        await self.add(store, job)
+        for timer in (
+            Pending(make.now + HOUR, fired=4, minute=make.now + 0.000001, in_minute=2),
+            held(make.now + 60.0, make.now + HOUR, Hold.CALENDAR, fired=9),
+        ):
+            await self.replan(store, make, job.job_id, make.plan(timer))
+            assert instants((await self.job_row(store, job.job_id)).timer) == instants(timer)
+
+    async def test_a_one_time_plan_without_a_name_is_decided(self, store: KeyedStore, make: Factory) -> None:
+        """However near: it becomes no run by itself."""
+        job = make.job(make.now + HOUR)
+        await self.add(store, job)
+        await self.replan(store, make, job.job_id, make.plan(make.now + 1.0, recurring=False))
+        assert await store.timers_fire(10.0, 10) == 0
+        assert (await store.stats()).queued == 0
+        async with self.near(store, 10.0) as batch:
+            assert [(timer.job_id, timer.run_id) for timer in batch.timers] == [(job.job_id, None)]
 
     async def test_what_people_asked_for_is_left_alone(self, store: KeyedStore, make: Factory) -> None:
         """A run-now for later is no fire of the schedule."""
