@@ -153,7 +153,7 @@ def _translate(found: Mapping, timezone: str | None) -> Translation:
     pod = _needed(_needed(job_spec, "template"), "spec")
 
     changes: list[str] = []
-    if spec.flag("suspend"):
+    if spec.flag("suspend") or job_spec.flag("suspend"):
         changes.append("it is suspended, and the imported job is not: pause the job right after the import")
     job: dict[str, Any] = {"name": name_of(name), "key": key_of("k8s", namespace, name), **_about(metadata)}
     job |= _schedule(spec, timezone, changes)

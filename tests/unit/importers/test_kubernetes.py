@@ -138,6 +138,7 @@ def test_a_field_becomes_its_counterpart(text: str, field: str, value: object) -
     ("text", "change"),
     [
         (cron_job("suspend: true"), "pause the job right after the import"),
+        (cron_job(job="suspend: true"), "pause the job right after the import"),
         (cron_job("timeZone: null"), "the times are read as UTC"),
         (cron_job('schedule: "* * * * *"\nstartingDeadlineSeconds: 300'), "Kubernetes makes up for the latest only"),
         (cron_job(job="backoffLimit: 2\nactiveDeadlineSeconds: 60"), "all attempts of a Job share that time"),
