@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
@@ -29,7 +30,6 @@ INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, 
 SELECT now(), now(), now(), gen_random_uuid(), job_id, lane, namespace, definition
 FROM tickwise.jobs, timer WHERE job_id = $1
 """
-BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @pytest_asyncio.fixture
@@ -121,7 +121,7 @@ async def test_an_edit_waits_for_the_run_that_a_scheduler_is_just_making(
     edit = asyncio.create_task(store.job_change(make.change(row, definition='{"n":2}')))
 
     async def blocked_or_done() -> bool:
-        return edit.done() or bool(await operator.fetchval(BLOCKED))
+        return edit.done() or bool(await sessions_waiting(operator))
 
     await eventually(blocked_or_done)
     await transaction.commit()
@@ -138,7 +138,7 @@ async def test_a_heartbeat_that_hangs_fails_long_before_its_lease(
     await transaction.start()
     await operator.execute("SELECT FROM tickwise.executors FOR UPDATE")
     beating = asyncio.create_task(store.executor_beat(born, 15.0))
-    await eventually(lambda: operator.fetchval(BLOCKED), what="the heartbeat waits for the lock")
+    await eventually(lambda: sessions_waiting(operator), what="the heartbeat waits for the lock")
     with pytest.raises(InDoubt) as told:
         await asyncio.wait_for(beating, 5.0)
     assert "the link to the database broke during a write: it may or may not have been carried out" == told.value.detail

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.postgres import PostgresSignals
@@ -23,7 +24,6 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name LIKE 'tickwise%' AND datname = current_database()
 """
 DUE = FireRequest(horizon_seconds=1.0, limit=10)
-BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @pytest_asyncio.fixture
@@ -68,7 +68,7 @@ async def test_a_write_whose_connection_is_cut_is_in_doubt_and_can_be_repeated(
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.runs IN EXCLUSIVE MODE")
     adding = asyncio.create_task(store.jobs_add([job]))
-    await eventually(lambda: operator.fetchval(BLOCKED), what="the write waits for the lock")
+    await eventually(lambda: sessions_waiting(operator), what="the write waits for the lock")
     await operator.fetchval(KILL)
     with pytest.raises(InDoubt):
         await adding
@@ -91,7 +91,7 @@ async def test_a_read_whose_connection_is_cut_wrote_nothing(store: PostgresStore
     await transaction.start()
     await operator.execute("LOCK TABLE tickwise.keys IN ACCESS EXCLUSIVE MODE")
     reading = asyncio.create_task(store.keys_count())
-    await eventually(lambda: operator.fetchval(BLOCKED), what="the read waits for the lock")
+    await eventually(lambda: sessions_waiting(operator), what="the read waits for the lock")
     await operator.fetchval(KILL)
     with pytest.raises(StoreUnavailable):
         await reading

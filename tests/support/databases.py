@@ -98,6 +98,16 @@ async def database(server_url: str) -> AsyncIterator[str]:
         await _drop(server_url, name)
 
 
+async def sessions_waiting(connection: asyncpg.Connection) -> int:
+    """How many sessions of the connection's database wait for a lock just now."""
+    # Within a transaction the server would remember what it saw at the first look.
+    await connection.execute("SELECT pg_stat_clear_snapshot()")
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    return count
+
+
 async def _drop(server_url: str, name: str) -> None:
     """Not WITH (FORCE), which only a superuser may use while autovacuum is at work there; plain DROP sends it away."""
     connection = await asyncpg.connect(server_url, timeout=10)

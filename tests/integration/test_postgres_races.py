@@ -1,0 +1,266 @@
+"""Two who act on one job at the same moment: whoever comes first, nothing is lost and nobody waits in a circle.
+
+An operator's lock holds both back, so that they meet each time just where it matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.support.databases import sessions_waiting
+from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.link import HOT_SETTINGS
+from tickwise.domain.decision import Hold, Overlap, Pending
+from tickwise.domain.errors import StoreUnavailable, Unavailable
+from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Claimed
+from tickwise.ports.store import Began, ClaimRequest, FireRequest, JobAction, RuleRow
+from tickwise.testing.factories import Factory, executor, outcome
+
+DUE = FireRequest(horizon_seconds=1.0, limit=10)
+HOUR = 3_600.0
+LOCK_RUN = "SELECT FROM tickwise.runs WHERE run_id = $1 FOR UPDATE"
+LOCK_JOB = "SELECT FROM tickwise.jobs WHERE job_id = $1 FOR UPDATE"
+
+T = TypeVar("T")
+
+
+class Scene(NamedTuple):
+    """A job's runs in the hands of one executor, in the order of their due times."""
+
+    make: Factory
+    executor: int
+    claims: list[Claimed]
+
+    @property
+    def begans(self) -> list[Began]:
+        return [Began(claimed.run_id, claimed.token, claimed.now) for claimed in self.claims]
+
+
+@pytest_asyncio.fixture
+async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody else at the same database."""
+    await upgrade(database_url)
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+@pytest_asyncio.fixture
+async def stores(database_url: str, operator: asyncpg.Connection) -> AsyncIterator[list[PostgresStore]]:
+    """Three processes' clients."""
+    stores = [PostgresStore(database_url, clock=SystemClock()) for _ in range(3)]
+    for store in stores:
+        await store.open()
+    yield stores
+    for store in stores:
+        await store.close()
+
+
+async def held_back(operator: asyncpg.Connection, count: int, calls: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A call that has come as far as a lock; so many wait then."""
+    task = asyncio.create_task(calls)
+
+    async def waits() -> bool:
+        return task.done() or await sessions_waiting(operator) >= count
+
+    await eventually(waits, what="the call waits for the lock")
+    assert not task.done()
+    return task
+
+
+async def claimed_runs(store: PostgresStore, overlap: Overlap, seed: str, *, settled: bool = False) -> Scene:
+    """Two runs of a job, claimed by one executor; the first of them may be settled from the beginning."""
+    make = Factory(await store.now(), seed=seed)
+    job = make.recurring(make.now)
+    await store.jobs_add([job])
+    async with store.fires(DUE) as batch:
+        [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
+        dues = [make.now, make.now + 0.001]
+        runs = [make.scheduled(job.job_id, due, overlap=overlap) for due in dues]
+        comes = make.now + HOUR if settled else make.now - HOUR
+        await batch.commit([make.fire(job.job_id, timer.pending.due, comes, runs=runs)])
+    born = await store.executor_join(executor(lease_seconds=600.0))
+    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    found: list[Claimed] = []
+
+    async def both() -> bool:
+        found.extend(claimed for claimed in await store.attempts_claim(request) if claimed.job_id == job.job_id)
+        return len(found) == 2
+
+    await eventually(both)
+    await drop_timer(store, make, job.job_id)
+    assert [not settled, True] == [claimed.guarded for claimed in sorted(found, key=lambda each: each.due)]
+    return Scene(make, born, sorted(found, key=lambda each: each.due))
+
+
+async def drop_timer(store: PostgresStore, make: Factory, job_id: UUID) -> None:
+    """The job fires no more, so that no other test finds its timer."""
+    async with store.fires(FireRequest(horizon_seconds=2 * HOUR, limit=100)) as batch:
+        mine = [timer for timer in batch.timers if timer.job_id == job_id]
+        await batch.commit([make.fire(job_id, timer.pending.due, None, runs=[]) for timer in mine])
+
+
+async def is_waiting(store: PostgresStore, run: UUID) -> bool:
+    row = await store.run_get("default", run)
+    assert row is not None
+    return row.blocked
+
+
+async def test_of_two_that_want_to_begin_at_once_one_begins(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """On two connections, as two executors would; both look before either has begun."""
+    scene = await claimed_runs(stores[0], Overlap.QUEUE_ALL, "two begin")
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(LOCK_RUN, scene.claims[0].run_id)
+    calls = [
+        await held_back(operator, number, store.attempts_start(scene.executor, [began]))
+        for number, (store, began) in enumerate(zip(stores[:2], reversed(scene.begans), strict=True), 1)
+    ]
+    await transaction.rollback()
+    refused = [run for call in calls for run in await call]
+    assert [scene.claims[1].run_id] == refused
+    assert await is_waiting(stores[0], scene.claims[1].run_id)
+
+
+async def test_a_run_that_ends_while_another_is_told_to_wait_for_it_wakes_that_one(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """At once, without the sweep: the one is marked while the end of the other waits for the same lock."""
+    scene = await claimed_runs(stores[0], Overlap.QUEUE_ALL, "wait, then end", settled=True)
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(LOCK_RUN, scene.claims[0].run_id)
+    waits = await held_back(operator, 1, stores[0].attempts_start(scene.executor, scene.begans[1:]))
+    ends = await held_back(operator, 2, stores[1].attempts_finish(scene.executor, [outcome(scene.claims[0])]))
+    await transaction.rollback()
+    assert [scene.claims[1].run_id] == list(await waits)
+    assert [] == list(await ends)
+    assert not await is_waiting(stores[0], scene.claims[1].run_id)
+    assert 0 == await stores[0].runs_unblock()
+
+
+async def test_a_run_begins_if_what_it_would_wait_for_ends_while_it_looks(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """It sees what is there when it has the lock, and not what was there when it began to look."""
+    scene = await claimed_runs(stores[0], Overlap.SKIP, "end, then look", settled=True)
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(LOCK_RUN, scene.claims[0].run_id)
+    ends = await held_back(operator, 1, stores[1].attempts_finish(scene.executor, [outcome(scene.claims[0])]))
+    starts = await held_back(operator, 2, stores[0].attempts_start(scene.executor, scene.begans[1:]))
+    await transaction.rollback()
+    assert [] == list(await ends)
+    assert [] == list(await starts)
+    row = await stores[0].run_get("default", scene.claims[1].run_id)
+    assert row is not None
+    assert RunState.RUNNING is row.state
+
+
+async def test_a_job_is_cancelled_while_one_of_its_runs_wants_to_begin(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """Both take the runs in one order, so neither waits for the other in a circle; nothing of the job is left over."""
+    scene = await claimed_runs(stores[0], Overlap.QUEUE_ALL, "cancel")
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(LOCK_RUN, scene.claims[0].run_id)
+    starts = await held_back(operator, 1, stores[0].attempts_start(scene.executor, scene.begans[1:]))
+    move = scene.make.move(scene.claims[0].job_id, JobAction.CANCEL)
+    cancels = await held_back(operator, 2, stores[1].job_move(move))
+    await transaction.rollback()
+    assert [scene.claims[1].run_id] == list(await starts)
+    assert JobStatus.CANCELLED is (await cancels).status
+    row = await stores[0].run_get("default", scene.claims[1].run_id)
+    assert row is not None
+    assert RunState.CANCELLED is row.state  # it waited, held by nobody; the other one's holder is asked
+
+
+async def test_what_a_scheduler_holds_back_by_old_rules_is_woken_by_the_new_ones(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """A change of rules waits until what is being decided is written."""
+    make = Factory(await stores[0].now(), seed="rules")
+    job = make.recurring(make.now)
+    await stores[0].jobs_add([job])
+
+    async def put() -> RuleRow:
+        """Whoever is told that the store is busy sends it again."""
+        while True:
+            try:
+                return await stores[1].rule_put(make.rule("closed"))
+            except StoreUnavailable:
+                continue
+
+    async with stores[0].fires(DUE) as batch:
+        before = batch.rules_version
+        assert [job.job_id] == [timer.job_id for timer in batch.timers]
+        changes = await held_back(operator, 1, put())
+        held = Pending(make.now + HOUR, make.now, Hold.CALENDAR)
+        await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, held, runs=[])])
+    await changes
+    async with stores[0].fires(DUE) as batch:
+        assert [job.job_id] == [timer.job_id for timer in batch.timers]
+        assert before + 1 == batch.rules_version
+    await drop_timer(stores[0], make, job.job_id)
+
+
+async def test_a_job_that_somebody_changes_is_parked_in_the_next_round(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """People lock the job before its timer, a scheduler has the timer already: it lets them go first."""
+    make = Factory(await stores[0].now(), seed="park")
+    job = make.recurring(make.now)
+    await stores[0].jobs_add([job])
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(LOCK_JOB, job.job_id)
+    made = []
+    for locked in (True, False):
+        async with stores[0].fires(DUE) as batch:
+            [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
+            fire = make.fire(job.job_id, timer.pending.due, Pending(make.now + HOUR), park="too many runs in a minute")
+            made.append(await batch.commit([fire]))
+        if locked:
+            await transaction.rollback()
+    assert [0, 1] == made
+    row = await stores[0].job_get("default", job.job_id)
+    assert row is not None
+    assert (JobStatus.PAUSED, "fuse") == (row.status, row.paused_by)
+
+
+async def test_a_scheduler_that_stands_still_loses_what_it_has_taken(
+    stores: list[PostgresStore], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends its transaction after a while; another scheduler goes on, and the first one hears of it."""
+    make = Factory(await stores[0].now(), seed="still")
+    job = make.recurring(make.now)
+    await stores[0].jobs_add([job])
+    assert "30s" == HOT_SETTINGS["idle_in_transaction_session_timeout"]
+    monkeypatch.setitem(HOT_SETTINGS, "idle_in_transaction_session_timeout", "100ms")
+    stopped = PostgresStore(database_url, clock=SystemClock())
+    await stopped.open()
+    async with stopped.fires(DUE) as batch:
+        [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
+
+        async def goes_on() -> bool:
+            async with stores[1].fires(DUE) as other:
+                mine = [each for each in other.timers if each.job_id == job.job_id]
+                return await other.commit([make.fire(job.job_id, each.pending.due, None) for each in mine]) == 1
+
+        await eventually(goes_on)
+        with pytest.raises(Unavailable):
+            await batch.commit([make.fire(job.job_id, timer.pending.due, None)])
+    await stopped.close()
