@@ -267,6 +267,26 @@ def test_limits_of_the_service_become_those_of_the_job(service: str, field: str,
     assert value == job_of(service=f"ExecStart=/bin/a\n{service}").get(field)
 
 
+@pytest.mark.parametrize(
+    ("service", "succeeds", "output"),
+    [
+        ("Environment=A=1\nExecStart=/bin/echo ${A} $A\nExecStart=/bin/echo 2", True, "1 1\n2\n"),
+        ("Environment=A=1\nExecStart=/bin/echo 1\nExecStart=/bin/sh -c 'exit 3'\nExecStart=/bin/echo 2", False, "1\n"),
+        ("ExecStartPre=-/bin/sh -c 'exit 3'\nExecStart=/bin/echo 1", True, "1\n"),
+        ("ExecCondition=/bin/sh -c 'exit 1'\nExecStart=/bin/echo 1", True, ""),
+        ("ExecStart=-/bin/sh -c 'exit 3'", True, ""),
+        ("WorkingDirectory=/\nExecStart=/bin/sh -c pwd", True, "/\n"),
+        ("WorkingDirectory=/no/such/folder\nExecStart=/bin/echo 1", False, ""),
+        ('Environment="A=b  * c"\nExecStart=/bin/echo $A "x${A}"', True, "b * c xb  * c\n"),
+    ],
+)
+def test_the_shell_does_what_systemd_would_do(service: str, succeeds: bool, output: str) -> None:
+    """One command after another until one fails; a condition that is not met is no failure."""
+    command = job_of(service=service)["task"]["command"]
+    ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, cwd="/")
+    assert (succeeds, output) == (ran.returncode == 0, ran.stdout)
+
+
 @given(
     words=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\n"), max_size=8), min_size=1, max_size=4)
 )
