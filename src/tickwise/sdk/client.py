@@ -252,6 +252,40 @@ class Client:
         answer: list[Json] = self.request("GET", f"/jobs/{_safe(job_id)}/runs", query={"limit": limit}).body
         return answer
 
+    # ------------------------------------------------------------------------------------------ schedules
+
+    def job_preview(self, job_id: str, *, count: int | None = None, after: str | None = None) -> Json:
+        """Its next fires, with calendars and maintenance windows applied; after an RFC 3339 time, else from now on."""
+        query = {"count": count, "from": after}
+        answer: Json = self.request("GET", f"/jobs/{_safe(job_id)}/preview", query=query).body
+        return answer
+
+    def schedule_preview(self, body: Json) -> Json:
+        """The next fires of a schedule that is not saved, in the words of a job's body, with `count` and `from`."""
+        answer: Json = self.request("POST", "/jobs:preview", body=body).body
+        return answer
+
+    def job_skip_next(self, job_id: str, body: Json | None = None) -> Json:
+        """Skip its next occurrence; `body` may give a `reason`, and the `occurrence` that is meant."""
+        answer: Json = self.request("POST", f"/jobs/{_safe(job_id)}/skipNext", body=body or {}).body
+        return answer
+
+    def job_snooze(self, job_id: str, body: Json) -> Json:
+        """Let its next occurrence run at `until` instead."""
+        answer: Json = self.request("POST", f"/jobs/{_safe(job_id)}/snooze", body=body).body
+        return answer
+
+    def job_backfill(self, job_id: str, body: Json) -> Json:
+        """Run its occurrences of the past, `from` and `to` included; answers a `backfill_id` and how many runs."""
+        answer: Json = self.request("POST", f"/jobs/{_safe(job_id)}/backfill", body=body).body
+        return answer
+
+    def job_backfill_cancel(self, job_id: str, backfill_id: str) -> Json:
+        """End the runs of a backfill that have not ended; answers how many."""
+        path = f"/jobs/{_safe(job_id)}/backfills/{_safe(backfill_id)}/cancel"
+        answer: Json = self.request("POST", path).body
+        return answer
+
     # ------------------------------------------------------------------------------------------ runs
 
     def run_get(self, run_id: str) -> Json:

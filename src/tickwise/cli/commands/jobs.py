@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
 import click
 
-from tickwise.cli import moments, output, work
+from tickwise.cli import moments, output, rules, work
+from tickwise.cli.commands.fires import COMMANDS
 from tickwise.cli.failures import Exit
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
@@ -18,11 +18,14 @@ from tickwise.cli.session import Session, server_options, utc_option, view_optio
 _NOT_TO_EDIT = frozenset(
     {
         "job_id", "namespace", "task_version", "status", "pause_reason", "pause_until", "created_at", "updated_at",
-        "created_by", "version", "next_run_at", "warnings",
+        "created_by", "version", "next_run_at", "warnings", "planned_at", "paused_at", "paused_by",
     }
 )  # fmt: skip
 """What the server answers of a job and nobody can set."""
-_OF_SCHEDULE = frozenset({"schedule_type", "schedule_time", "cron_expression", "interval_seconds", "anchor"})
+_OF_SCHEDULE = frozenset({"schedule_type", "schedule_time", "cron_expression", "interval_seconds"})
+"""Who sends one of these sends a new schedule …"""
+_WITH_SCHEDULE = ("timezone", "start_at", "end_at", "max_runs", "dst")
+"""… which has none of these unless they are sent with it."""
 _SHOWN_OF_MANY = 20
 
 
@@ -37,11 +40,19 @@ def jobs() -> None:
 @jobs.command()
 @click.argument("file", default="-")
 @click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
+@rules.rule_options
 @server_options
 @click.pass_obj
-def create(session: Session, file: str, atomic: bool) -> int:
-    """Create a job, or a list of jobs, from JSON in FILE (default: stdin)."""
+def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
+    """Create a job, or a list of jobs, from JSON in FILE (default: stdin).
+
+    What the options say holds for all of them, and wins over the file.
+    """
     body = work.read_json(file, "", "FILE")
+    said = rules.fields(session, rules.taken(options))
+    for each in body if isinstance(body, list) else [body]:
+        if isinstance(each, dict):
+            each.update(said)
     if isinstance(body, list):
         return _create_many(session, body, atomic=atomic)
     if not isinstance(body, dict):
@@ -149,7 +160,7 @@ def _fields(session: Session, job: dict[str, Any]) -> dict[str, Any]:
     shown = {"job_id", "name", "status", "schedule_type", "cron_expression", "interval_seconds", "next_run_at", "task",
              "schedule_time", "warnings"}  # fmt: skip
     for name, value in job.items():
-        if name in shown or value in (None, "", [], {}):
+        if name in shown or not _says_something(value):
             continue
         if name.endswith(("_at", "_until")) and isinstance(value, str):
             value = session.time(value, seen_at=seen_at)
@@ -181,6 +192,7 @@ def _task_line(task: dict[str, Any]) -> str:
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.")
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.")
 @click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer; 0 for never.")
+@rules.rule_options
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
 @utc_option
@@ -189,11 +201,12 @@ def _task_line(task: dict[str, Any]) -> str:
 def edit(session: Session, /, job: str, **options: Any) -> int:
     """Change a job: by options, by JSON, or, without either, in your editor.
 
-    A new schedule counts from now and never fires anything in the past.
+    A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
+    --calendar takes away what the job has.
     """
     identifier = resolve(session, job)
     answer = session.client.request("GET", f"/jobs/{identifier}")
-    changes = _changes(session, options)
+    changes = _changes(session, options, answer.body)
     if not changes:
         changes = _edited(answer.body)
     if not changes:
@@ -225,10 +238,14 @@ def _show_difference(session: Session, difference: dict[str, Any]) -> None:
         click.echo(output.styled(f"{signs[at]} {session.time(at, seen_at=seen_at)}", style, colour))
     for warning in difference["warnings"]:
         session.note(f"Warning: {warning}")
-    session.note(f"{len(gone)} fires would go, {len(new)} would come; none in the past. Nothing is changed.")
+    session.note(
+        f"Of the next fires {len(gone)} would go, {len(new)} would come and {len(difference['kept'])} would stay; none "
+        "in the past. Nothing is changed."
+    )
 
 
-def _changes(session: Session, options: dict[str, Any]) -> dict[str, Any]:
+def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    """What the options say, of the job as it is."""
     changes: dict[str, Any] = {}
     if options["file"]:
         read = work.read_json(options["file"], "", "--file")
@@ -237,6 +254,11 @@ def _changes(session: Session, options: dict[str, Any]) -> dict[str, Any]:
         changes |= read
     when_given = work.When(**{name: options[name] for name in ("now", "at", "in_", "cron", "every", "timezone")})
     changes |= work.schedule(session, when_given)
+    is_new = bool(_OF_SCHEDULE & changes.keys())
+    # A new schedule takes nothing over from the old one: neither its zone nor its rules for clock changes.
+    before = {**job, "dst": None} if is_new else job
+    zone = changes.get("timezone") or ("UTC" if is_new else job.get("timezone"))
+    changes |= rules.fields(session, rules.taken(options), timezone=zone, before=before)
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
         changes["payload"] = payload
@@ -260,10 +282,17 @@ def _edited(job: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(after, dict):
         raise click.UsageError("a job is a JSON object.")
     changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
-    if _OF_SCHEDULE & changes.keys() and after.get("timezone"):
-        # A new schedule without a zone would be one in UTC, and the text says another.
-        changes["timezone"] = after["timezone"]
+    if _OF_SCHEDULE & changes.keys():
+        # A new schedule without a zone would be one in UTC, and the text says another; so with the rest.
+        changes |= {name: after[name] for name in _WITH_SCHEDULE if _says_something(after.get(name))}
     return changes | {name: None for name in before if name not in after and before[name] is not None}
+
+
+def _says_something(value: Any) -> bool:
+    """Whether a field of a job is set; an object without a set member is not."""
+    if isinstance(value, dict):
+        return any(map(_says_something, value.values()))
+    return value not in (None, "", [])
 
 
 @jobs.command()
@@ -333,44 +362,5 @@ def run_now(
     return told_or_watched(session, asked, follow=follow, wait=wait)
 
 
-@jobs.command()
-@click.argument("job", required=False)
-@work.when_options
-@click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many times to show.")
-@utc_option
-@server_options
-@click.pass_obj
-def preview(session: Session, /, job: str | None, count: int, **options: Any) -> None:
-    """Show when a job will run, or when a schedule would, without saving anything."""
-    when_given = work.When(**options)
-    if (job is None) == (not when_given.given()):
-        raise click.UsageError("name a JOB, or give a schedule such as --cron '*/5 * * * *'.")
-    if job is not None:
-        found = session.client.request("GET", f"/jobs/{resolve(session, job)}/preview", query={"count": count}).body
-    else:
-        body = {**work.schedule(session, when_given), "count": count}
-        found = session.client.request("POST", "/jobs:preview", body=body).body
-    if session.as_json:
-        session.show_json(found)
-        return
-    show_preview(session, found)
-
-
-def show_preview(session: Session, found: dict[str, Any]) -> None:
-    """The fires, with what is worth knowing about them."""
-    session.say(output.safe(found["explanation"]))
-    seen_at = moments.now()
-    rows = [_fire(session, fire, seen_at) for fire in found["fires"]]
-    output.table(
-        session, ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK"), rows, empty="It will never run again."
-    )
-    for warning in found["warnings"]:
-        session.note(f"Warning: {warning}")
-
-
-def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, str, str, str]:
-    at = datetime.fromisoformat(fire["utc"]).timestamp()
-    local = datetime.fromisoformat(fire["nominal"])
-    remark = fire["note"] or ("the clock is changed on this day" if fire["clock_change"] else "")
-    remark = f"skipped: {remark}" if fire["decision"] == "skip" else remark
-    return moments.absolute(at, session.zone), moments.relative(at, seen_at), f"{local:%a %Y-%m-%d %H:%M:%S}", remark
+for _command in COMMANDS:
+    jobs.add_command(_command)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import work
+from tickwise.cli import rules, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.session import Session, server_options, utc_option
@@ -45,6 +45,7 @@ class What:
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.  [3]")
 @click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer: 90s, 1h.  [none]")
+@rules.rule_options
 @click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
 @click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells how.")
 @utc_option
@@ -93,6 +94,7 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
 
 def _body(session: Session, what: What, when: work.When, options: dict[str, Any]) -> dict[str, Any]:
     body = {"name": options["name"], **work.schedule(session, when)}
+    body |= rules.fields(session, rules.taken(options), timezone=when.timezone)
     name, task = _task(session, what)
     body["name"] = body["name"] or name
     body |= task

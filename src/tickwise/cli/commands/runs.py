@@ -16,6 +16,9 @@ from tickwise.cli.session import Session, server_options, view_options
 _NAMES_MOST = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""
 
+TRIGGERS = ("schedule", "run_now", "retry", "missed", "backfill")
+"""What may ask for a run."""
+
 
 @click.group()
 def runs() -> None:
@@ -25,24 +28,32 @@ def runs() -> None:
 @runs.command("list")
 @click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
 @click.option("--status", "statuses", multiple=True, help="QUEUED, RUNNING, SUCCESS, FAILED, …; repeat it for more.")
+@click.option(
+    "--trigger", "triggers", multiple=True, type=click.Choice(TRIGGERS), help="What asked for it; repeat it for more."
+)
+@click.option("--backfill", metavar="ID", help="Runs of this backfill.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
 @click.option("--until", metavar="TIME", help="Due until then.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
 @view_options
 @click.pass_obj
 def list_runs(
-    session: Session, *, job: str | None, statuses: tuple[str, ...], since: str | None, until: str | None, limit: int
-) -> None:
+    session: Session, *, job: str | None, statuses: tuple[str, ...], triggers: tuple[str, ...], backfill: str | None,
+    since: str | None, until: str | None, limit: int,
+) -> None:  # fmt: skip
     """List runs, newest first."""
     query: dict[str, Any] = {
         "job_id": job_id(session, job) if job else None,
         "status": [status.upper() for status in statuses] or None,
+        "trigger": list(triggers) or None,
+        "origin": backfill,
         "due_after": _past(session, "--since", since),
         "due_before": _past(session, "--until", until),
         "limit": min(limit, 500),
     }
     for status in statuses:
         work.blame(session, "?status", "--status", status)
+    work.blame(session, "?origin", "--backfill", backfill or "")
     found = list(islice((run for page in session.client.pages("/runs", query) for run in page), limit))
     if session.as_json:
         session.show_json(found)

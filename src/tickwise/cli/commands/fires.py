@@ -1,0 +1,222 @@
+"""The occurrences of a job, one by one: what is to come and why, and `skip-next`, `snooze` and `backfill`.
+
+These are commands of `tickwise jobs`, which lists them.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import click
+
+from tickwise.cli import moments, output, rules, work
+from tickwise.cli.failures import Exit
+from tickwise.cli.references import is_id
+from tickwise.cli.references import job_id as resolve
+from tickwise.cli.session import Session, server_options, utc_option, view_options
+
+COUNTED_MOST: Final = 1_000
+"""So many occurrences the server counts, and runs at once."""
+
+
+@click.command()
+@click.argument("job", required=False)
+@work.when_options
+@rules.rule_options
+@click.option("--from", "start", metavar="TIME", help="Fires strictly after this time.  [now]")
+@click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many times to show.")
+@utc_option
+@server_options
+@click.pass_obj
+def preview(session: Session, /, job: str | None, start: str | None, count: int, **options: Any) -> None:
+    """Show when a job will run, or when a schedule would, without saving anything.
+
+    Calendars and maintenance windows are applied. Without a server: `tickwise schedule preview`.
+    """
+    said = rules.taken(options)
+    when = work.When(**options)
+    if (job is None) == (not when.given()):
+        raise click.UsageError("name a JOB, or give a schedule such as --cron '*/5 * * * *'.")
+    given = rules.fields(session, said, timezone=when.timezone)
+    if job is not None and (given or when.timezone):
+        raise click.UsageError("a JOB has its own schedule; `tickwise jobs edit JOB … --dry-run` shows it changed.")
+    after = None if start is None else instant(session, "--from", start)
+    if job is not None:
+        found = session.client.job_preview(resolve(session, job), count=count, after=after)
+    else:
+        body = {**work.schedule(session, when), **given, "count": count}
+        found = session.client.schedule_preview(body if after is None else {**body, "from": after})
+    if session.as_json:
+        session.show_json(found)
+        return
+    show_preview(session, found)
+
+
+def show_preview(session: Session, found: dict[str, Any]) -> None:
+    """The fires, with what is worth knowing about them."""
+    session.say(output.safe(found["explanation"]))
+    seen_at = moments.now()
+    rows = [_fire(session, fire, seen_at) for fire in found["fires"]]
+    output.table(
+        session, ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK"), rows, empty="It will never run again."
+    )
+    for warning in found["warnings"]:
+        session.note(f"Warning: {output.safe(warning)}")
+
+
+def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, str, str, str]:
+    local = datetime.fromisoformat(fire["nominal"])
+    remark = fire["note"] or ("the clock is changed on this day" if fire["clock_change"] else "")
+    due = moments.instant(fire["due"])
+    if due is None:
+        return "–", "–", f"{local:%a %Y-%m-%d %H:%M:%S}", f"skipped: {remark}"
+    return moments.absolute(due, session.zone), moments.relative(due, seen_at), f"{local:%a %Y-%m-%d %H:%M:%S}", remark
+
+
+def instant(session: Session, option: str, text: str) -> str:
+    """A time that a person wrote, as the API takes it; without an offset it is on the viewer's clock."""
+    try:
+        found = moments.moment(text, session.zone, moments.now()).isoformat()
+    except moments.Unreadable as error:
+        raise click.UsageError(f"{option}: {error}") from None
+    work.blame(session, f"/{option.removeprefix('--').replace('-', '_')}", option, text)
+    work.blame(session, f"?{option.removeprefix('--').replace('-', '_')}", option, text)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- one of them
+
+
+@click.command("skip-next")
+@click.argument("job")
+@click.option("--reason", help="Why, for whoever wonders.")
+@view_options
+@click.pass_obj
+def skip_next(session: Session, job: str, reason: str | None) -> None:
+    """Skip a job's next run by schedule; the schedule stays as it is."""
+    work.blame(session, "/reason", "--reason", reason or "")
+    body = {"reason": reason} if reason else {}
+    _tell_moved(session, session.client.job_skip_next(resolve(session, job), body))
+
+
+@click.command()
+@click.argument("job")
+@click.option("--until", required=True, metavar="TIME", help="When it runs instead: 'tomorrow 10:00', 2h.")
+@view_options
+@click.pass_obj
+def snooze(session: Session, job: str, until: str) -> None:
+    """Let a job's next run by schedule start later; the schedule stays as it is."""
+    body = {"until": instant(session, "--until", until)}
+    _tell_moved(session, session.client.job_snooze(resolve(session, job), body))
+
+
+def _tell_moved(session: Session, moved: dict[str, Any]) -> None:
+    if session.as_json:
+        session.show_json(moved)
+        return
+    which = f"The run of {session.time(moved['nominal_time'])}"
+    if moved["status"] == "SKIPPED":
+        session.say(f"{which} is skipped.")
+    elif moved["due_time"] is None:
+        session.say(f"An executor holds {which[0].lower()}{which[1:]} already, and was asked to give it up.")
+    else:
+        session.say(f"{which} starts at {session.time(moved['due_time'])}.")
+
+
+# ---------------------------------------------------------------------------------------------------- many of them
+
+
+@click.command()
+@click.argument("job")
+@click.option("--from", "start", required=True, metavar="TIME", help="The first time that is run.")
+@click.option("--to", "end", required=True, metavar="TIME", help="The last one; it has passed.")
+@click.option(
+    "--overlap",
+    type=click.Choice(rules.OVERLAPS),
+    help="What happens to a run while the last one goes on.  [queue_all]",
+)
+@click.option("--limit", type=click.IntRange(1, COUNTED_MOST), metavar="N", help="Only the first so many.")
+@work.payload_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@view_options
+@click.pass_obj
+def backfill(
+    session: Session,
+    /,
+    job: str,
+    *,
+    start: str,
+    end: str,
+    overlap: str | None,
+    limit: int | None,
+    yes: bool,
+    **said: Any,
+) -> int:
+    """Run a job for past times of its schedule, the earliest first.
+
+    \b
+    tickwise jobs backfill report --from 2027-03-01 --to 2027-03-07
+    """
+    identifier = resolve(session, job)
+    body: dict[str, Any] = {"from": instant(session, "--from", start), "to": instant(session, "--to", end)}
+    payload = work.payload(session, said["params"], said["payload"])
+    for name, value in (("overlap", overlap), ("limit", limit), ("payload", payload)):
+        if value is not None:
+            body[name] = value
+            work.blame(session, f"/{name}", f"--{name}", value)
+    if not yes and not _is_wanted(session, identifier, body):
+        session.say("Nothing is run.")
+        return Exit.OK
+    asked = session.client.job_backfill(identifier, body)
+    if session.as_json:
+        session.show_json(asked)
+        return Exit.OK
+    first, last = (moments.absolute(moments.instant(asked[name]) or 0.0, session.zone) for name in ("first", "last"))
+    session.say(f"{_runs(asked['count'])} asked for, from {first} to {last}.")
+    if asked["closed"]:
+        session.note(f"{asked['closed']} more times are left out: calendars close them.")
+    if asked["more"]:
+        session.note(f"There are more; go on with --from after {last}.")
+    session.say(f"Its runs: tickwise runs list --job {identifier} --backfill {asked['backfill_id']}")
+    session.say(f"To stop it: tickwise jobs backfill-cancel {identifier} {asked['backfill_id']}")
+    return Exit.OK
+
+
+def _is_wanted(session: Session, identifier: str, body: dict[str, Any]) -> bool:
+    """Say how many runs it would be, and ask. Raises `click.UsageError` where there is nobody to ask."""
+    if session.as_json or not sys.stdin.isatty():
+        raise click.UsageError("this runs jobs for times of the past; say --yes where nobody can be asked.")
+    begin, end = (datetime.fromisoformat(body[name]).astimezone(UTC) for name in ("from", "to"))
+    # The server tells what comes after a time, and the first time counts.
+    after = (begin - timedelta(microseconds=1)).isoformat()
+    found = session.client.job_preview(identifier, count=COUNTED_MOST, after=after)
+    count = sum(datetime.fromisoformat(fire["utc"]) <= end for fire in found["fires"])
+    most = min(count, body.get("limit", COUNTED_MOST))
+    times = f"up to {most} times" if most else "its times"
+    asked = f"Run it now for {times} from {begin.isoformat()} to {end.isoformat()}?"
+    return click.confirm(asked, err=True)
+
+
+def _runs(count: int) -> str:
+    return "1 run is" if count == 1 else f"{count} runs are"
+
+
+@click.command("backfill-cancel")
+@click.argument("job")
+@click.argument("backfill")
+@view_options
+@click.pass_obj
+def backfill_cancel(session: Session, job: str, backfill: str) -> None:
+    """End what is left of a backfill; its running attempts are asked to stop."""
+    if not is_id(backfill):
+        raise click.UsageError(f"{backfill!r} is not the id of a backfill; `tickwise jobs backfill` shows it.")
+    done = session.client.job_backfill_cancel(resolve(session, job), backfill)
+    if session.as_json:
+        session.show_json(done)
+    else:
+        session.say(f"{_runs(done['cancelled'])} cancelled, or asked to stop.")
+
+
+COMMANDS: Final = (preview, skip_next, snooze, backfill, backfill_cancel)
