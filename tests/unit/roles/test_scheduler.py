@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.unit.roles.rig import Flaky, Silent, drive
-from tickwise.adapters.blobs import open_blobs
-from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.signals.local import LocalSignals
-from tickwise.adapters.store.memory import MemoryStore
+from tests.unit.roles.rig import drive
+from tests.unit.roles.scheduler_rig import Rig
+from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.errors import StoreUnavailable
+from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id, time_id
 from tickwise.ports.blobs import log_chunk_key
-from tickwise.ports.store import NewJob, Retention, RunQuery
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.testing.factories import Factory, executor
-
-RETENTION = Retention(runs_seconds=86_400, failed_seconds=86_400)
-
-
-class Rig:
-    """Schedulers on one store."""
-
-    def __init__(self) -> None:
-        self.clock = VirtualClock(start=1_800_000_000.0)
-        self.store = MemoryStore(self.clock, near_seconds=2.0)
-        self.flaky = Flaky(self.store)
-        self.make = Factory(self.clock.now())
-        self.blobs = open_blobs("memory://")
-
-    def scheduler(self) -> Scheduler:
-        """One more."""
-        return Scheduler(
-            store=self.flaky,
-            blobs=self.blobs,
-            signals=LocalSignals(),
-            clock=self.clock,
-            settings=SchedulerSettings(retention=RETENTION),
-            telemetry=Silent(),
-        )
-
-    async def cron(self, expression: str, due: float) -> NewJob:
-        """Store a cron job whose first fire is at `due`."""
-        definition = {"schedule_type": "CRON", "cron_expression": expression, "task": {"kind": "scripted"}}
-        job = self.make.recurring(due, definition=json.dumps(definition))
-        await self.store.jobs_add([job])
-        return job
-
-    async def dues(self) -> list[float]:
-        """The due times of all runs, the earliest first."""
-        rows = await self.store.runs_list(RunQuery(namespace="default", limit=1000))
-        return sorted(row.due_at for row in rows)
+from tickwise.ports.signals import Topic
+from tickwise.testing.factories import executor
 
 
 @pytest.fixture
@@ -86,14 +46,55 @@ async def test_two_schedulers_make_each_run_once(rig: Rig) -> None:
 
 async def test_after_downtime_the_latest_missed_fire_runs_once_and_the_next_is_ahead(rig: Rig) -> None:
     """Beyond the grace, missed fires are one."""
-    await rig.cron("0 * * * *", rig.clock.now() + 1)
-    await rig.clock.advance(86_400)
+    job = await rig.cron("0 * * * *", rig.clock.now() + 1)
+    await rig.clock.advance(86_400 + 1800)
     await drive(rig.clock, rig.scheduler().tick())
-    dues = await rig.dues()
-    assert 1 == len(dues)
-    assert rig.clock.now() - 3600 <= dues[0] <= rig.clock.now()
-    async with rig.store.fires(2 * 3600.0, 1) as batch:
-        assert [True] == [rig.clock.now() < timer.due for timer in batch.timers]
+    (run,) = await rig.rows(RunState.QUEUED)
+    assert rig.clock.now() - 3600 <= run.nominal_at <= rig.clock.now()
+    assert rig.clock.now() <= run.due_at <= rig.clock.now() + 10
+    (skip,) = await rig.rows(RunState.SKIPPED)
+    assert ("misfire", 24) == (skip.reason, skip.occurrences)
+    assert "after its time, and the grace is 60 s" in (skip.error or "")
+    row = await rig.store.job_get("default", job.job_id)
+    assert row is not None
+    assert row.timer is not None
+    assert rig.clock.now() < row.timer.due
+
+
+async def test_a_run_bears_the_time_that_it_stands_for_and_what_its_job_says_of_overlap(rig: Rig) -> None:
+    """Jitter moves the due time alone."""
+    first = rig.clock.now() + 1
+    job = await rig.cron("* * * * *", first, jitter_seconds=50.0, overlap="queue_one")
+    await drive(rig.clock, rig.scheduler().tick())
+    row = await rig.store.run_get("default", run_id(job.job_id, first))
+    assert row is not None
+    assert first == row.nominal_at
+    assert first < row.due_at < first + 50
+
+
+@pytest.mark.parametrize(
+    ("said", "made"),
+    [
+        ("skip", Overlap.QUEUE_ALL),
+        ("queue_one", Overlap.QUEUE_ALL),
+        ("cancel_running", Overlap.CANCEL_RUNNING),
+        ("allow", Overlap.ALLOW),
+    ],
+)
+async def test_what_is_made_up_for_does_not_skip_itself(rig: Rig, said: str, made: Overlap) -> None:
+    """Several missed runs at once are no overlap that somebody asked to avoid: they queue."""
+    scheduler = rig.scheduler()
+    misfire = {"mode": "all", "max_catchup": 3}
+    await rig.cron("0 * * * *", rig.clock.now() + 1, overlap=said, misfire=misfire)
+    await rig.clock.advance(86_400 + 1800)
+    assert [made] * 3 == [run.overlap for fire in await rig.decided(scheduler) for run in fire.runs]
+
+
+async def test_a_run_in_time_has_the_overlap_of_its_job(rig: Rig) -> None:
+    """By default the one that skips."""
+    await rig.cron("* * * * * *", rig.clock.now() + 1)
+    overlaps = [run.overlap for fire in await rig.decided(rig.scheduler()) for run in fire.runs]
+    assert {Overlap.SKIP} == set(overlaps)
 
 
 async def test_a_timer_that_cannot_be_decided_blocks_no_other(rig: Rig) -> None:
@@ -103,6 +104,48 @@ async def test_a_timer_that_cannot_be_decided_blocks_no_other(rig: Rig) -> None:
     await rig.cron("* * * * * *", rig.clock.now() + 1)
     await drive(rig.clock, rig.scheduler().tick())
     assert 2 == len(await rig.dues())
+
+
+async def test_a_timer_that_cannot_be_decided_keeps_its_time(rig: Rig) -> None:
+    """It is looked at again later, and what it stands for is not lost by that."""
+    due = rig.clock.now() + 0.5
+    broken = rig.make.recurring(due, definition='{"schedule_type":"CRON"}')
+    await rig.store.jobs_add([broken])
+    await drive(rig.clock, rig.scheduler().tick())
+    row = await rig.store.job_get("default", broken.job_id)
+    assert row is not None
+    assert row.timer is not None
+    assert (due, Hold.CALENDAR) == (row.timer.since, row.timer.hold)
+    assert rig.clock.now() < row.timer.due <= rig.clock.now() + 60
+
+
+async def test_a_job_that_blows_its_fuse_is_paused_with_the_reason(rig: Rig) -> None:
+    """By the fuse, until somebody resumes it."""
+    job = await rig.cron("* * * * * *", rig.clock.now() + 1, fuse_per_minute=2)
+    scheduler = rig.scheduler()
+    for _ in range(4):
+        await drive(rig.clock, scheduler.tick())
+        await rig.clock.advance(1)
+    assert 2 == len(await rig.rows(RunState.QUEUED))
+    assert ["fuse"] == [row.reason for row in await rig.rows(RunState.SKIPPED)]
+    row = await rig.store.job_get("default", job.job_id)
+    assert row is not None
+    assert ("PAUSED", "fuse") == (str(row.status), row.paused_by)
+    assert "more than 2 runs in one minute" in (row.pause_reason or "")
+
+
+async def test_what_waits_for_a_run_that_is_gone_is_freed_by_any_scheduler(rig: Rig) -> None:
+    """And executors hear of it."""
+    woken = rig.signals.listen(Topic.RUNS)
+    freed = [2]
+
+    async def runs_unblock() -> int:
+        return freed.pop() if freed else 0
+
+    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # the memory store frees them at once
+    await drive(rig.clock, rig.scheduler()._heal())
+    assert [] == freed
+    assert woken.is_set()
 
 
 async def test_dead_executors_are_buried(rig: Rig) -> None:

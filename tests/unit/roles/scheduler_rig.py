@@ -1,0 +1,96 @@
+"""Schedulers on one memory store and a virtual clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.unit.roles.rig import Flaky, Silent, drive
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.local import LocalSignals
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import Fire, FireRequest, NewJob, Retention, RunQuery, RunRow
+from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.testing.factories import Factory
+
+RETENTION = Retention(runs_seconds=86_400, failed_seconds=86_400)
+
+
+class Rig:
+    """What schedulers stand on."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(start=1_800_000_000.0)
+        self.store = MemoryStore(self.clock, near_seconds=2.0)
+        self.flaky = Flaky(self.store)
+        self.signals = LocalSignals()
+        self.make = Factory(self.clock.now())
+        self.blobs = open_blobs("memory://")
+
+    def scheduler(self, **settings: Any) -> Scheduler:
+        """One more."""
+        return Scheduler(
+            store=self.flaky,
+            blobs=self.blobs,
+            signals=self.signals,
+            clock=self.clock,
+            settings=SchedulerSettings(retention=RETENTION, **settings),
+            telemetry=Silent(),
+        )
+
+    async def cron(self, expression: str, due: float, *, namespace: str = "default", **said: Any) -> NewJob:
+        """Store a cron job whose first fire is at `due`. `said` goes into its definition."""
+        definition = {"schedule_type": "CRON", "cron_expression": expression, "task": {"kind": "scripted"}, **said}
+        calendars = tuple(use["name"] for use in said.get("calendars", ()))
+        job = self.make.recurring(due, definition=json.dumps(definition), namespace=namespace, calendars=calendars)
+        await self.store.jobs_add([job])
+        return job
+
+    async def rows(self, *states: RunState, namespace: str = "default") -> list[RunRow]:
+        """The runs of these states, the earliest first; without states all."""
+        rows = await self.store.runs_list(RunQuery(namespace=namespace, states=states, limit=1000))
+        return sorted(rows, key=lambda row: row.nominal_at)
+
+    async def dues(self) -> list[float]:
+        """The due times of all runs, the earliest first."""
+        return sorted(row.due_at for row in await self.rows())
+
+    async def decided(self, scheduler: Scheduler) -> Sequence[Fire]:
+        """One tick, and what it told the store."""
+        told: list[Fire] = []
+        real = self.store.fires
+
+        def fires(request: FireRequest) -> Any:
+            return _Listening(real(request), told)
+
+        self.store.fires = fires  # type: ignore[method-assign]  # to listen
+        try:
+            await drive(self.clock, scheduler.tick())
+        finally:
+            self.store.fires = real  # type: ignore[method-assign]  # as it was
+        return told
+
+
+class _Listening:
+    """A batch that notes what is committed."""
+
+    def __init__(self, batch: Any, told: list[Fire]) -> None:
+        self._batch = batch
+        self._told = told
+
+    async def __aenter__(self) -> Any:
+        taken = await self._batch.__aenter__()
+        real = taken.commit
+
+        async def commit(fires: Sequence[Fire]) -> int:
+            self._told.extend(fires)
+            return int(await real(fires))
+
+        taken.commit = commit
+        return taken
+
+    async def __aexit__(self, *error: object) -> Any:
+        return await self._batch.__aexit__(*error)
