@@ -12,12 +12,14 @@ from uuid import uuid4
 import httpx2
 
 from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app
 from tickwise.domain.model import Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
+from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.signals import Topic
@@ -25,6 +27,7 @@ from tickwise.ports.store import StoreStats
 from tickwise.roles.control import Control, ensure_keys, secret_digest
 
 API = "/api/v1"
+RUNS_KEPT_SECONDS = 30 * 86_400.0
 ADMIN_KEY = "an-admin-key-for-tests-of-32-characters-or-more"
 
 
@@ -71,7 +74,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(*, clock: Clock | None = None, store: Any = None, **options: Any) -> AsyncIterator[World]:
+async def world(
+    *, clock: Clock | None = None, store: Any = None, calendars: CalendarReader | None = None, **options: Any
+) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
@@ -85,7 +90,9 @@ async def world(*, clock: Clock | None = None, store: Any = None, **options: Any
         signals=bell,
         clock=clock,
         kinds={kind.name: kind for kind in builtin_kinds()},
+        calendars=calendars or CalendarFiles(),
         counters=metrics,
+        runs_kept_seconds=RUNS_KEPT_SECONDS,
     )
     await control.start()
     await ensure_keys(store, clock, ADMIN_KEY)

@@ -83,6 +83,7 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     schemas: dict[str, dict[str, Any]] = {
         "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
         "If-Match": {"type": "string", "pattern": r'^(\*|(W/)?"\d{1,18}")$'},
+        "If-None-Match": {"type": "string", "pattern": r"^\*$"},
         "Accept": {"type": "string"},
     }
     return [

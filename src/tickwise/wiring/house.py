@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 import structlog
 
 from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.http import HttpRunner
@@ -204,8 +205,10 @@ async def start_control(house: House) -> AsyncIterator[Control]:
         signals=house.signals,
         clock=house.clock,
         kinds=kinds,
+        calendars=CalendarFiles(),
         counters=house.metrics,
         near_seconds=house.settings.horizon_seconds,
+        runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
         group_commit_seconds=house.settings.group_commit_seconds,
         group_commit_limit=house.settings.group_commit_limit,
     )

@@ -25,6 +25,7 @@ from tickwise.roles.control.bodies import (
     SnoozeBody,
     TaskBody,
 )
+from tickwise.roles.control.calendars import Condition, Covers, Range, WindowBody, Written
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.fires import Moved
 from tickwise.roles.control.jobs import Change
@@ -39,7 +40,9 @@ __all__ = [
     "Backfill",
     "BackfillBody",
     "Change",
+    "Condition",
     "Control",
+    "Covers",
     "Fate",
     "Fire",
     "JobBody",
@@ -50,6 +53,7 @@ __all__ = [
     "PauseBody",
     "Preview",
     "PreviewBody",
+    "Range",
     "ResumeBody",
     "RunNowBody",
     "RunRetryBody",
@@ -58,6 +62,8 @@ __all__ = [
     "Submitted",
     "TaskBody",
     "Verdict",
+    "WindowBody",
+    "Written",
     "ensure_keys",
     "instant",
     "secret_digest",

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import Blobs
+from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
 from tickwise.roles.control.backfills import Backfills
+from tickwise.roles.control.calendars import Calendars
 from tickwise.roles.control.core import Counters, Parts
 from tickwise.roles.control.fires import Fires
 from tickwise.roles.control.previews import Previews
@@ -20,7 +22,7 @@ from tickwise.roles.control.tasks import TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
 
 
-class Control(Runs, Fires, Backfills, Previews, Tasks):
+class Control(Runs, Fires, Backfills, Previews, Calendars, Tasks):
     """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
 
     name = "control"
@@ -34,8 +36,10 @@ class Control(Runs, Fires, Backfills, Previews, Tasks):
         signals: Signals,
         clock: Clock,
         kinds: Mapping[str, TaskKind],
+        calendars: CalendarReader,
         counters: Counters | None = None,
         near_seconds: float = 2.0,
+        runs_kept_seconds: float | None = None,
         group_commit_seconds: float = 0.003,
         group_commit_limit: int = 500,
         waiting_max: int = 20_000,
@@ -49,8 +53,10 @@ class Control(Runs, Fires, Backfills, Previews, Tasks):
             signals=signals,
             clock=clock,
             kinds=kinds,
+            calendars=calendars,
             counters=counters,
             near_seconds=near_seconds,
+            runs_kept_seconds=runs_kept_seconds,
         )
         gatherer = Gatherer(
             self._write,

@@ -11,6 +11,7 @@ from tickwise.domain.calendar import Rule, Rules
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import Blobs
+from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
@@ -56,9 +57,12 @@ class Parts:
     signals: Signals
     clock: Clock
     kinds: Mapping[str, TaskKind]
+    calendars: CalendarReader
     counters: Counters | None = None
     near_seconds: float = 2.0
     """The store's own: a one-time job due within it becomes a run at once."""
+    runs_kept_seconds: float | None = None
+    """How long ended runs are kept; None: nobody said."""
 
 
 class StoreTime:
@@ -131,6 +135,8 @@ class Core:
         self._kinds = parts.kinds
         self._counters = parts.counters
         self._near_seconds = parts.near_seconds
+        self._calendar_reader = parts.calendars
+        self._runs_kept_seconds = parts.runs_kept_seconds
         self._gatherer = gatherer
         self._time = StoreTime(parts.store, parts.clock)
         self._living = Living(parts.store, parts.clock, self._time)

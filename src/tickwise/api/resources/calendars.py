@@ -1,0 +1,403 @@
+"""`/calendars` and `/windows`: times at which jobs may not run, or may only run; and which times they cover."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.api.endpoint import (
+    Answer,
+    Call,
+    Endpoint,
+    answer,
+    cursor_text,
+    given_instant,
+    page_links,
+)
+from tickwise.api.problems import BadParameter, Headers
+from tickwise.api.reading import decode, field_names
+from tickwise.api.wire import API, time_of
+from tickwise.domain.calendar import Otherwise
+from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.roles.calendars import CalendarBody, HolidaysBody, ResolvedBody, StoredCalendar, decode_calendar, written
+from tickwise.roles.control import Condition, Covers, Range, WindowBody
+from tickwise.roles.rulebook import StoredWindow, decode_window
+
+Time = Annotated[datetime, Meta(tz=True)]
+_VERSION: Final = re.compile(rb'(?:W/)?"(\d{1,18})"')
+
+
+class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which part of the list."""
+
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many.")] = 50
+    cursor: (
+        Annotated[
+            str,
+            Meta(
+                max_length=2_000, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class CoversQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which times are looked at."""
+
+    start: Annotated[datetime, Meta(tz=True, description="Now if not sent.")] | UnsetType = msgspec.field(
+        name="from", default=UNSET
+    )
+    end: Annotated[datetime, Meta(tz=True, description="30 days later if not sent.")] | UnsetType = msgspec.field(
+        name="to", default=UNSET
+    )
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class CalendarPreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A calendar that is not stored, and which times of it are looked at."""
+
+    calendar: CalendarBody
+    start: Time | UnsetType = msgspec.field(name="from", default=UNSET)
+    end: Time | UnsetType = msgspec.field(name="to", default=UNSET)
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+_calendar: Final = msgspec.json.Decoder(CalendarBody)
+_window: Final = msgspec.json.Decoder(WindowBody)
+_preview: Final = msgspec.json.Decoder(CalendarPreviewBody)
+
+
+class RuleView(msgspec.Struct, kw_only=True):
+    """What calendars and windows have in common."""
+
+    name: str
+    version: int
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    warnings: Sequence[str]
+    """What was not taken over from `ics` or `holidays`."""
+
+
+class CalendarView(RuleView, kw_only=True):
+    """A calendar."""
+
+    calendar: CalendarBody
+    """As it was sent."""
+    resolved: ResolvedBody | None
+    """What it comes to, if `ics` or `holidays` were asked: from the first day of the year before it was stored, for
+    ten years on."""
+
+
+class CalendarItem(RuleView, kw_only=True):
+    """A calendar of a list."""
+
+    timezone: str
+    entries: int
+    """How many days, hours, windows and periods it comes to."""
+    ics: bool
+    """It was made from an iCalendar file."""
+    holidays: HolidaysBody | None
+
+
+class WindowView(RuleView, kw_only=True):
+    """A maintenance window."""
+
+    when: CalendarBody
+    """As it was sent."""
+    resolved: ResolvedBody | None
+    labels: Mapping[str, str]
+    action: Otherwise
+    reason: str
+
+
+class WindowItem(RuleView, kw_only=True):
+    """A maintenance window of a list."""
+
+    timezone: str
+    entries: int
+    ics: bool
+    holidays: HolidaysBody | None
+    labels: Mapping[str, str]
+    action: Otherwise
+    reason: str
+
+
+class StretchView(msgspec.Struct, kw_only=True):
+    """Time without a break that is covered."""
+
+    begin: datetime = msgspec.field(name="from")
+    end: datetime | None = msgspec.field(name="to")
+    """It may lie after the range; null: no end is in sight."""
+    what: str
+    """What covers its begin."""
+
+
+class CoversView(msgspec.Struct, kw_only=True):
+    """Which times are covered."""
+
+    begin: datetime = msgspec.field(name="from")
+    end: datetime = msgspec.field(name="to")
+    covers: list[StretchView]
+    more: bool
+    """The limit came before the end of the range: go on from where the last one ends."""
+    warnings: Sequence[str]
+
+
+# ------------------------------------------------------------------------------------------ calendars
+
+
+async def calendar_put(call: Call) -> Answer:
+    """Create or replace a calendar."""
+    body = decode(_calendar, call.body, field_names(CalendarBody))
+    name = call.path_values["name"]
+    done = await call.control.calendar_put(call.principal, name, body, _condition(call))
+    return answer(201 if done.created else 200, _calendar_view(done.row), headers=_etag(done.row))
+
+
+async def calendar_get(call: Call) -> Answer:
+    """One calendar."""
+    row = await call.control.rule_get(call.principal, RuleKind.CALENDAR, call.path_values["name"])
+    return answer(200, _calendar_view(row), headers=_etag(row))
+
+
+async def calendar_delete(call: Call) -> Answer:
+    """Delete a calendar."""
+    name = call.path_values["name"]
+    row = await call.control.rule_delete(call.principal, RuleKind.CALENDAR, name, _condition(call, creates=False))
+    return answer(200, _calendar_view(row))
+
+
+async def calendars_list(call: Call) -> Answer:
+    """A page of calendars, by name."""
+    query: RulesQuery = call.query
+    found = await call.control.calendars_list(call.principal, _after(query), query.limit + 1)
+    page = found[: query.limit]
+    last = page[-1].row.name if len(found) > query.limit else None
+    views = [CalendarItem(**_common(each.row, each.stored), **_brief(each.stored)) for each in page]
+    return answer(200, views, headers=page_links(call, last))
+
+
+async def calendar_covers(call: Call) -> Answer:
+    """Which times a calendar covers."""
+    found = call.control.calendar_covers(call.principal, call.path_values["name"], _range(call.query))
+    return answer(200, _covers_view(await found))
+
+
+async def calendar_preview(call: Call) -> Answer:
+    """Which times a calendar that is not stored would cover."""
+    body = decode(_preview, call.body, field_names(CalendarPreviewBody))
+    return answer(200, _covers_view(await call.control.calendar_preview(body.calendar, _range(body))))
+
+
+# ------------------------------------------------------------------------------------------ windows
+
+
+async def window_put(call: Call) -> Answer:
+    """Create or replace a maintenance window."""
+    body = decode(_window, call.body, field_names(WindowBody))
+    done = await call.control.window_put(call.principal, call.path_values["name"], body, _condition(call))
+    return answer(201 if done.created else 200, _window_view(done.row), headers=_etag(done.row))
+
+
+async def window_get(call: Call) -> Answer:
+    """One maintenance window."""
+    row = await call.control.rule_get(call.principal, RuleKind.WINDOW, call.path_values["name"])
+    return answer(200, _window_view(row), headers=_etag(row))
+
+
+async def window_delete(call: Call) -> Answer:
+    """Delete a maintenance window."""
+    name = call.path_values["name"]
+    row = await call.control.rule_delete(call.principal, RuleKind.WINDOW, name, _condition(call, creates=False))
+    return answer(200, _window_view(row))
+
+
+async def windows_list(call: Call) -> Answer:
+    """A page of maintenance windows, by name."""
+    query: RulesQuery = call.query
+    found = await call.control.windows_list(call.principal, _after(query), query.limit + 1)
+    page = found[: query.limit]
+    last = page[-1].row.name if len(found) > query.limit else None
+    views = [
+        WindowItem(**_common(row, when), **_brief(when), **_concern(stored))
+        for row, stored in page
+        for when in [StoredCalendar(stored.window.when, stored.said, stored.warnings)]
+    ]
+    return answer(200, views, headers=page_links(call, last))
+
+
+async def window_covers(call: Call) -> Answer:
+    """When a maintenance window goes on."""
+    found = call.control.window_covers(call.principal, call.path_values["name"], _range(call.query))
+    return answer(200, _covers_view(await found))
+
+
+# ------------------------------------------------------------------------------------------ in and out
+
+
+def _condition(call: Call, *, creates: bool = True) -> Condition:
+    """What `If-Match` and `If-None-Match` ask for."""
+    match, none_match = call.headers.get(b"if-match"), call.headers.get(b"if-none-match")
+    if none_match is not None:
+        if none_match.strip() != b"*":
+            raise BadParameter("write If-None-Match as *, which means: only create", parameter="If-None-Match")
+        if match is not None:
+            raise BadParameter("If-Match and If-None-Match contradict each other; send one", parameter="If-None-Match")
+        if not creates:
+            raise BadParameter("If-None-Match has no meaning for a delete; leave it out", parameter="If-None-Match")
+        return Condition(exists=False)
+    if match is None:
+        return Condition()
+    if match.strip() == b"*":
+        return Condition(exists=True)
+    version = _VERSION.fullmatch(match.strip())
+    if version is None or not int(version[1]):
+        raise BadParameter('write If-Match as the ETag that was answered, such as "3"', parameter="If-Match")
+    return Condition(version=int(version[1]))
+
+
+def _etag(row: RuleRow) -> Headers:
+    return [(b"etag", b'"%d"' % row.version)]
+
+
+def _after(query: RulesQuery) -> str | None:
+    if query.cursor is UNSET:
+        return None
+    name = cursor_text(query.cursor)
+    if "\0" in name:
+        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor")
+    return name
+
+
+def _range(said: CoversQuery | CalendarPreviewBody) -> Range:
+    return Range(start=given_instant(said.start), end=given_instant(said.end), limit=said.limit)
+
+
+def _common(row: RuleRow, stored: StoredCalendar) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "version": row.version,
+        "created_by": row.created_by,
+        "created_at": time_of(row.created_at),
+        "updated_at": time_of(row.updated_at),
+        "warnings": stored.warnings,
+    }
+
+
+def _brief(stored: StoredCalendar) -> dict[str, Any]:
+    return {
+        "timezone": stored.calendar.timezone,
+        "entries": len(stored.calendar.entries),
+        "ics": stored.said.ics is not None,
+        "holidays": stored.said.holidays,
+    }
+
+
+def _concern(stored: StoredWindow) -> dict[str, Any]:
+    window = stored.window
+    return {"labels": window.labels, "action": window.action, "reason": window.reason}
+
+
+def _resolved(stored: StoredCalendar) -> ResolvedBody | None:
+    if stored.said.ics is None and stored.said.holidays is None:
+        return None
+    return written(stored.calendar)
+
+
+def _calendar_view(row: RuleRow) -> CalendarView:
+    stored = decode_calendar(row.body)
+    return CalendarView(**_common(row, stored), calendar=stored.said, resolved=_resolved(stored))
+
+
+def _window_view(row: RuleRow) -> WindowView:
+    stored = decode_window(row.name, row.body)
+    when = StoredCalendar(stored.window.when, stored.said, stored.warnings)
+    return WindowView(**_common(row, when), when=stored.said, resolved=_resolved(when), **_concern(stored))
+
+
+def _covers_view(covers: Covers) -> CoversView:
+    return CoversView(
+        begin=time_of(covers.start),
+        end=time_of(covers.end),
+        covers=[
+            StretchView(begin=time_of(each.begin), end=None if each.end is None else time_of(each.end), what=each.what)
+            for each in covers.stretches
+        ],
+        more=covers.more,
+        warnings=covers.warnings,
+    )
+
+
+_NAMED: Final = f"{API}/calendars/{{name}}"
+_WINDOW: Final = f"{API}/windows/{{name}}"
+
+CALENDARS: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/calendars", scope="calendars:read", name="listCalendars", tag="calendars",
+        summary="The calendars, by name.",
+        handler=calendars_list, answers=(list[CalendarItem],), query=RulesQuery,
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/calendars:preview", scope="calendars:read", name="previewCalendar",
+        tag="calendars", summary="Which times a calendar would cover that is not stored.",
+        handler=calendar_preview, body=CalendarPreviewBody, answers=(CoversView,),
+    ),
+    Endpoint(
+        method="PUT", path=_NAMED, scope="calendars:write", name="putCalendar", tag="calendars",
+        summary="Create a calendar, or replace it as a whole.",
+        description="Jobs name it in `calendars`. What it closes from now on is decided anew; runs that are made stay. "
+        "`holidays` and `ics` are resolved now, from the first day of last year for ten years on.",
+        handler=calendar_put, body=CalendarBody, answers=(CalendarView,), further=(201,), refuses=(409, 412),
+        headers=("If-Match", "If-None-Match"),
+    ),
+    Endpoint(
+        method="GET", path=_NAMED, scope="calendars:read", name="getCalendar", tag="calendars",
+        summary="A calendar, as it was sent and as it was resolved.",
+        handler=calendar_get, answers=(CalendarView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="DELETE", path=_NAMED, scope="calendars:write", name="deleteCalendar", tag="calendars",
+        summary="Delete a calendar that no job goes by; what it was is answered.",
+        handler=calendar_delete, answers=(CalendarView,), refuses=(404, 409, 412), headers=("If-Match",),
+    ),
+    Endpoint(
+        method="GET", path=f"{_NAMED}/covers", scope="calendars:read", name="getCalendarCovers", tag="calendars",
+        summary="Which times a calendar covers.",
+        handler=calendar_covers, answers=(CoversView,), query=CoversQuery, refuses=(404,),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/windows", scope="windows:read", name="listWindows", tag="windows",
+        summary="The maintenance windows, by name.",
+        handler=windows_list, answers=(list[WindowItem],), query=RulesQuery,
+    ),
+    Endpoint(
+        method="PUT", path=_WINDOW, scope="windows:write", name="putWindow", tag="windows",
+        summary="Create a maintenance window, or replace it as a whole.",
+        description="No run by schedule of a job that has all of `labels` starts in it: with `action` skip it is "
+        "skipped, with defer it runs when the window ends. What runs already goes on, and what people ask for runs.",
+        handler=window_put, body=WindowBody, answers=(WindowView,), further=(201,), refuses=(409, 412),
+        headers=("If-Match", "If-None-Match"),
+    ),
+    Endpoint(
+        method="GET", path=_WINDOW, scope="windows:read", name="getWindow", tag="windows",
+        summary="A maintenance window, as it was sent and as it was resolved.",
+        handler=window_get, answers=(WindowView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="DELETE", path=_WINDOW, scope="windows:write", name="deleteWindow", tag="windows",
+        summary="Delete a maintenance window; what it was is answered.",
+        handler=window_delete, answers=(WindowView,), refuses=(404, 412), headers=("If-Match",),
+    ),
+    Endpoint(
+        method="GET", path=f"{_WINDOW}/covers", scope="windows:read", name="getWindowCovers", tag="windows",
+        summary="When a maintenance window goes on.",
+        handler=window_covers, answers=(CoversView,), query=CoversQuery, refuses=(404,),
+    ),
+)  # fmt: skip
