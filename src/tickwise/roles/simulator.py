@@ -195,7 +195,7 @@ class Simulator:
             last = None if count == 1 else until
             self._found.append(Happening(min(max(nominal, until), now), job_id, nominal, nominal, reason, count, last))
         self._watched.skipped.clear()
-        found, self._found = sorted(self._found, key=lambda each: (each.at, each.nominal, each.job_id)), []
+        found, self._found = sorted(self._found, key=in_order), []
         return found
 
     async def _run_until(self, end: float) -> None:
@@ -286,6 +286,11 @@ class Simulator:
         if self._forgettable >= ENDED_MOST:
             self._forgettable = 0
             await self._store.maintain(Retention(runs_seconds=0.0, failed_seconds=0.0))
+
+
+def in_order(each: Happening) -> tuple[float, float, UUID]:
+    """The key by which happenings are sorted."""
+    return each.at, each.nominal, each.job_id
 
 
 def _steps(span: Span, outages: Sequence[Span]) -> Iterable[Span]:

@@ -1,15 +1,26 @@
 """A simulation, put together: the product's scheduler on a clock that is moved, over a store in memory.
 
-Nothing of it leaves the process: no server, no port, no file.
+Nothing of it leaves the machine: no server, no port, no file. Jobs do not touch each other, so a large simulation is
+shared out to processes, each with some of the jobs, which go through time step by step together:
+
+    parent ◄── happenings of step n ── child (its jobs, its store, its clock)
+           ◄── happenings of step n ── child …          ──► merged in the order of time
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+import multiprocessing
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
+from itertools import chain
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -19,7 +30,7 @@ import structlog
 from tickwise.adapters.clock import MovedClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.errors import Invalid
+from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before
 from tickwise.ports.blobs import Blobs
@@ -28,9 +39,13 @@ from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.planning import plan_fields, timing, zone_data
 from tickwise.roles.definition import Definition, encode_definition
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.roles.simulator import Happening, Simulator, Span, Watched, World, tidied
+from tickwise.roles.simulator import Happening, Simulator, Span, Watched, World, in_order, tidied
 
 JOBS_AT_ONCE: Final = 1_000
+DAY_SECONDS: Final = 86_400.0
+PROCESSES_MOST: Final = 8
+SHARED_FROM_JOB_DAYS: Final = 20_000
+"""A smaller simulation takes no longer than it takes to start a process."""
 NO_TASK: Final = msgspec.Raw(b'{"kind":"simulated"}')
 _BODY_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(JobBody))
 _KEEP_NOTHING: Final = Retention(runs_seconds=0.0, failed_seconds=0.0)
@@ -74,6 +89,78 @@ def subject_of(job: Mapping[str, Any], number: int) -> Subject:
 
 async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
     """What happens, a step at a time, in the order of time. Raises `Invalid` for a job that could not be submitted."""
+    shares = min(os.cpu_count() or 1, PROCESSES_MOST)
+    days = (simulation.end - simulation.begin) / DAY_SECONDS
+    if shares == 1 or len(simulation.subjects) * days < SHARED_FROM_JOB_DAYS:
+        async for found in simulate_here(simulation):
+            yield found
+        return
+    for found in _simulate_shared(simulation, shares):
+        yield found
+
+
+def _simulate_shared(simulation: Simulation, shares: int) -> Iterator[Sequence[Happening]]:
+    """The same, by processes of our own."""
+    # Spawned, not forked: a forked child of a process with threads may inherit a lock that nobody lets go.
+    context = multiprocessing.get_context("spawn")
+    children = [_Child(context, replace(simulation, subjects=simulation.subjects[n::shares])) for n in range(shares)]
+    try:
+        while True:
+            parts = [child.step() for child in children]
+            if parts[0] is None:
+                return
+            yield sorted(chain.from_iterable(part or () for part in parts), key=in_order)
+    finally:
+        for child in children:
+            child.end()
+
+
+class _Child:
+    """A process that simulates some of the jobs."""
+
+    def __init__(self, context: SpawnContext, simulation: Simulation) -> None:
+        self._ids = [subject.job_id for subject in simulation.subjects]
+        self._feed, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_live, args=(simulation, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def step(self) -> list[Happening] | None:
+        """What happened in its next step; None: there is no more."""
+        try:
+            found = self._feed.recv()
+        except EOFError:
+            raise Bug("a process of the simulation ended before it was done") from None
+        if isinstance(found, TickwiseError):
+            raise found
+        ids = self._ids
+        return None if found is None else [Happening(at, ids[job], *rest) for at, job, *rest in found]
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.join()
+
+
+def _live(simulation: Simulation, feed: Connection) -> None:
+    """A child's whole life. It names jobs by their number: ids would be most of what is sent."""
+    numbers = {subject.job_id: number for number, subject in enumerate(simulation.subjects)}
+
+    async def life() -> None:
+        async for found in simulate_here(simulation):
+            feed.send([(each.at, numbers[each.job_id], *each[2:]) for each in found])
+
+    # Ctrl-C reaches the whole group: the parent ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        asyncio.run(life())
+    except Invalid as refusal:
+        feed.send(Invalid(refusal.detail, pointer=refusal.pointer))
+    else:
+        feed.send(None)
+
+
+async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
+    """`simulate`, in this process."""
     # What the scheduler would tell an operator of a real outage is no news here.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     clock = MovedClock(simulation.begin)
