@@ -8,7 +8,7 @@ Invariant: names follow from job and nominal time alone, so deciding twice is re
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -111,44 +111,47 @@ class NamespaceFuse:
         counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
         if not counts:
             return
-        totals = await self._runs.fires_counted(counts)
-        given_back: dict[str, int] = defaultdict(int)
-        for namespace, total in totals.items():
-            excess = total - self._most
-            if excess > 0:
-                given_back[namespace] = -self._park([e for e in decided if e.timer.namespace == namespace], excess, now)
-        given_back = {namespace: count for namespace, count in given_back.items() if count}
-        if given_back:
-            await self._runs.fires_counted(given_back)
+        freed: dict[str, int] = {}
+        for namespace, total in (await self._runs.fires_counted(counts)).items():
+            if total > self._most:
+                jobs = [each for each in decided if each.timer.namespace == namespace]
+                freed[namespace] = -self._park(jobs, total - self._most, now)
+        if any(freed.values()):
+            await self._runs.fires_counted(freed)
 
     def _park(self, decided: Sequence[Decided], excess: int, now: float) -> int:
-        """How many runs were not made."""
+        """How many runs of this minute the parked jobs leave to others: those not made, and those made before."""
         rated = [
             (count_between(each.schedule, now, now + MINUTE_SECONDS), len(each.fire.runs), number)
             for number, each in enumerate(decided)
             if each.schedule is not None and each.schedule.recurs and each.fire.runs and each.fire.timer is not None
         ]
-        stopped = 0
-        for rate, _, number in sorted(rated, key=lambda job: (-job[0], -job[1], job[2])):
-            if stopped >= excess:
+        freed = 0
+        for rate, count, number in sorted(rated, key=lambda job: (-job[0], -job[1], job[2])):
+            if freed >= excess:
                 break
             each = decided[number]
-            stopped += len(each.fire.runs)
+            freed += count + _made_before(each, now)
             each.fire = _parked(
                 each.fire,
                 f"its namespace made more than {self._most} runs by schedule in one minute (fires_per_minute_most), "
                 f"and it is among those that fire most often, {rate} times a minute",
             )
-        return stopped
+        return freed
+
+
+def _made_before(decided: Decided, now: float) -> int:
+    """How many runs a job has made in this minute. Else the minute of one that runs away would be lost to all."""
+    first = decided.fire.runs[0].nominal
+    if decided.schedule is None or first is None:
+        return 0
+    return count_between(decided.schedule, now // MINUTE_SECONDS * MINUTE_SECONDS, first)
 
 
 def _parked(fire: Fire, reason: str) -> Fire:
     """The same without its runs, and with the job held back."""
-    skips = [
-        NewSkip(run.run_id, nominal, nominal, 1, Reason.FUSE, reason, run.trigger)
-        for run in fire.runs
-        if (nominal := run.due if run.nominal is None else run.nominal) is not None
-    ]
+    nominals = [(run, run.due if run.nominal is None else run.nominal) for run in fire.runs]
+    skips = [NewSkip(run.run_id, at, at, 1, Reason.FUSE, reason, run.trigger) for run, at in nominals]
     timer = fire.timer
     if timer is not None:
         fired = timer.fired - len(fire.runs)
