@@ -87,6 +87,11 @@ def subject_of(job: Mapping[str, Any], number: int) -> Subject:
     return Subject(name, job_id, body)
 
 
+def hush() -> None:
+    """Let this process log nothing: what a scheduler tells an operator of a real outage is no news in a simulation."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
 async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
     """What happens, a step at a time, in the order of time. Raises `Invalid` for a job that could not be submitted."""
     shares = min(os.cpu_count() or 1, PROCESSES_MOST)
@@ -149,6 +154,7 @@ def _live(simulation: Simulation, feed: Connection) -> None:
         async for found in simulate_here(simulation):
             feed.send([(each.at, numbers[each.job_id], *each[2:]) for each in found])
 
+    hush()
     # Ctrl-C reaches the whole group: the parent ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -161,8 +167,6 @@ def _live(simulation: Simulation, feed: Connection) -> None:
 
 async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
     """`simulate`, in this process."""
-    # What the scheduler would tell an operator of a real outage is no news here.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     clock = MovedClock(simulation.begin)
     store = MemoryStore(clock, near_seconds=0.0)
     await store.open()

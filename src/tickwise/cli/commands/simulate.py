@@ -67,8 +67,9 @@ def simulate(
     stop = _instant(end, zone, "--to", start + DAY_SECONDS)
     if not start < stop <= start + YEARS_MOST * 366 * DAY_SECONDS:
         raise click.UsageError(f"--to must be after --from, and within {YEARS_MOST} years of it")
-    from tickwise.wiring.simulation import Simulation
+    from tickwise.wiring.simulation import Simulation, hush
 
+    hush()
     subjects, rules = _from_files(session, files, system, zone) if files else _from_server(session, job_ids)
     simulation = Simulation(
         subjects=subjects,
