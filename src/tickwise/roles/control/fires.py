@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Otherwise
-from tickwise.domain.decision import Pending, Reason, spread
+from tickwise.domain.decision import Hold, Pending, Reason, spread
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -24,7 +24,7 @@ from tickwise.roles.control.bodies import SkipNextBody, SnoozeBody
 from tickwise.roles.control.core import clean_text
 from tickwise.roles.control.jobs import CHANGED_TOO_OFTEN, RACES_MAX, Jobs
 from tickwise.roles.control.planning import instant, written, zone_data
-from tickwise.roles.control.replans import check_recurring, skipped
+from tickwise.roles.control.replans import PAUSED, check_recurring, skipped
 from tickwise.roles.definition import Plan, decode_definition
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
@@ -86,11 +86,8 @@ class Fires(Jobs):
         raise Busy(CHANGED_TOO_OFTEN)
 
     async def _next(self, who: Principal, job_id: UUID, done: str, expected: datetime | None) -> _Next:
-        row = await self._job(who, job_id)
+        row = await self._awake(who, job_id, done)
         plan = decode_definition(row.definition)
-        check_recurring(row, plan, done)
-        if row.status is JobStatus.PAUSED:
-            raise Conflict("the job is paused, so nothing comes next; resume it first", code="job_paused")
         found = _timers_next(row, plan)
         run = await self._made_ahead(row)
         if run is not None and (found is None or run.due_at <= found.nominal + spread(found.schedule, found.nominal)):
@@ -106,6 +103,19 @@ class Fires(Jobs):
         if found.run is None and found.timer.hold is None:
             await self._check_open(found)
         return found
+
+    async def _awake(self, who: Principal, job_id: UUID, done: str) -> JobRow:
+        """The job, as a scheduler would have it by now: what fell into a pause that is over is on record."""
+        for _ in range(RACES_MAX):
+            row = await self._job(who, job_id)
+            plan = decode_definition(row.definition)
+            check_recurring(row, plan, done)
+            if row.status is JobStatus.PAUSED:
+                raise Conflict("the job is paused, so nothing comes next; resume it first", code="job_paused")
+            if row.timer is None or row.timer.hold is not Hold.PAUSED:
+                return row
+            await self._is_moved(_wake(row, plan, row.timer))
+        raise Busy(CHANGED_TOO_OFTEN)
 
     async def _made_ahead(self, row: JobRow) -> RunRow | None:
         """The earliest run by schedule that is yet to come; schedulers make them a moment before."""
@@ -168,6 +178,22 @@ def _timers_next(row: JobRow, plan: Plan) -> _Next | None:
     return _Next(row, plan, plan.schedule(row.job_id), timer, nominal)
 
 
+def _wake(row: JobRow, plan: Plan, timer: Pending) -> OccurrenceMove:
+    """The end of a pause by itself."""
+    schedule = plan.schedule(row.job_id)
+    since = timer.due if timer.since is None else timer.since
+    fell = skipped(schedule, row.job_id, since, schedules.just_before(timer.due), Reason.PAUSED, PAUSED)
+    following = schedules.first_fire(schedule, max(since, timer.due))
+    return OccurrenceMove(
+        namespace=row.namespace,
+        job_id=row.job_id,
+        expected=timer,
+        timer=None if following is None else timer._replace(due=following, since=None, hold=None),
+        skip=fell[0] if fell else None,
+        zone_data=zone_data(plan),
+    )
+
+
 def _check_until(until: float, found: _Next, now: float) -> None:
     held_until = found.timer.due if found.run is None and found.timer.hold is not None else found.nominal
     if until <= max(found.nominal, held_until, now):
@@ -189,7 +215,7 @@ def _skip(found: _Next, said: str) -> tuple[OccurrenceMove, Moved]:
     held = timer.hold is not None
     last = max(found.nominal, schedules.just_before(timer.due)) if held else found.nominal
     (skip,) = skipped(schedule, job_id, found.nominal, last, Reason.REQUESTED, said)
-    following = schedules.first_fire(schedule, timer.due) if held else schedules.next_fire(schedule, timer.due)
+    following = schedules.first_fire(schedule, max(timer.due, schedules.just_after(last)))
     after = None if following is None else timer._replace(due=following, since=None, hold=None)
     move = OccurrenceMove(
         namespace=found.row.namespace,

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.domain.errors import Busy, Conflict, Invalid, NotFound, VersionConflict
-from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
-from tickwise.domain.schedule import Schedule, fires_between
+from tickwise.domain.schedule import Schedule, fires_between, just_after
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     JobAction,
@@ -48,6 +48,8 @@ from tickwise.roles.control.tasks import CheckedTask
 from tickwise.roles.definition import Definition, decode_definition, encode_definition
 
 COMPARED_FIRES: Final = 20
+SKIPPED_AHEAD_MOST: Final = 1_000
+"""So many occurrences that were skipped ahead of their time are known when a schedule is changed."""
 RACES_MAX: Final = 5
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
@@ -205,7 +207,7 @@ class Jobs(Submits):
             lane=lane(body, task, scene.offered, row.lane),
             labels=row.labels if body.labels is UNSET else body.labels or {},
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
-            replan=replan_changed(row, before, changed, scene.now),
+            replan=replan_changed(row, before, changed, scene.now, await self._skipped_ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
@@ -214,6 +216,19 @@ class Jobs(Submits):
             self._ring_all()
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return Change(row=row, warnings=warnings, **difference)
+
+    async def _skipped_ahead(self, row: JobRow, changed: Replanned | None, now: float) -> frozenset[float]:
+        """Times to come that are on record as skipped: by request, or by a pause."""
+        if changed is None or not changed.times_changed:
+            return frozenset()
+        query = RunQuery(
+            namespace=row.namespace,
+            job_id=row.job_id,
+            states=(RunState.SKIPPED,),
+            due_after=just_after(now),
+            limit=SKIPPED_AHEAD_MOST,
+        )
+        return frozenset(round(run.nominal_at, 6) for run in await self._store.runs_list(query))
 
     # ------------------------------------------------------------------------------------------ standing
 

@@ -9,7 +9,7 @@ reason; a paused job stays paused whatever is changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -43,8 +43,13 @@ def silence() -> Replan:
 # ------------------------------------------------------------------------------------------ a change
 
 
-def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: float) -> Replan | None:
-    """What follows for the timer and the runs of a job; None if nothing. Raises `Conflict`."""
+def replan_changed(
+    row: JobRow, before: Plan, changed: Replanned | None, now: float, recorded: Collection[float] = ()
+) -> Replan | None:
+    """What follows for the timer and the runs of a job; None if nothing. Raises `Conflict`.
+
+    `recorded` are times to come that are on record as skipped: a new schedule that names them too leaves them so.
+    """
     if changed is None:
         return None
     plan = changed.timing.plan
@@ -58,9 +63,11 @@ def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: fl
             raise Conflict("the job is paused; resume it before you make it run once", code="job_paused")
         return _once(plan, row.job_id, round(now, 6) if schedule.at is None else schedule.at, owed)
     kept = schedules.fires_between(schedule, now, now + KEPT_AHEAD_SECONDS, KEPT_MAX)
-    timer = None
-    if changed.timing.due is not None:
-        timer = Pending(changed.timing.due, fired=0 if changed.anew else _fired(row, old, now))
+    timer, due = None, changed.timing.due
+    while due is not None and round(due, 6) in recorded:
+        due = schedules.next_fire(schedule, due)
+    if due is not None:
+        timer = Pending(due, fired=0 if changed.anew else _fired(row, old, now))
         if row.status is JobStatus.PAUSED:
             until = NEVER if row.pause_until is None else row.pause_until
             timer = timer._replace(due=until, since=timer.due, hold=Hold.PAUSED)
@@ -115,7 +122,7 @@ def _owed(old: Schedule, row: JobRow, now: float) -> list[NewSkip]:
     if timer.due > now:
         return skipped(old, job_id, since, now, Reason.PAUSED, PAUSED)
     found = skipped(old, job_id, since, schedules.just_before(timer.due), Reason.PAUSED, PAUSED)
-    again = schedules.first_fire(old, timer.due)
+    again = schedules.first_fire(old, max(since, timer.due))
     return found if again is None else [*found, *skipped(old, job_id, again, now, Reason.MISFIRE, CHANGED)]
 
 

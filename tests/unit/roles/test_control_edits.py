@@ -1,0 +1,183 @@
+"""Whatever is done to a job's schedule, and whenever: nothing of the past runs for it, and nothing falls silent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.app import Bell
+from tests.unit.roles.rig import Silent
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.calendars.files import CalendarFiles
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import Conflict, Invalid
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Principal, Trigger
+from tickwise.domain.schedule import Schedule, fires_between
+from tickwise.ports.store import Retention, RunQuery, RunRow
+from tickwise.roles.control import Control, JobBody, MissedMode, PauseBody, ResumeBody, SkipNextBody, Submitted
+from tickwise.roles.definition import Plan, decode_definition
+from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+
+START = 1_800_000_000.0
+WHO = Principal("someone", "default", frozenset({"*"}))
+
+SCHEDULES = st.sampled_from(
+    [
+        {"every": "7s"}, {"every": "90s"}, {"every": "1h"}, {"cron": "*/5 * * * *"}, {"cron": "30 * * * *"},
+        {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}, {"cron": "@every 45s"}, {"cron": "*/10 * * * * *"},
+    ]
+)  # fmt: skip
+DETAILS = st.sampled_from([{"timezone": "Asia/Kolkata"}, {"timezone": "UTC"}, {"end_at": "soon"}, {"start_at": "soon"}])
+STEPS = st.one_of(
+    st.tuples(st.just("edit"), SCHEDULES),
+    st.tuples(st.just("edit"), DETAILS),
+    st.tuples(st.just("fire"), st.none()),
+    st.tuples(st.just("pause"), st.sampled_from([None, 600.0])),
+    st.tuples(st.just("resume"), st.sampled_from([*MissedMode])),
+    st.tuples(st.just("skip"), st.none()),
+)
+WAITS = st.one_of(st.floats(0, 3), st.floats(0, 4_000))
+"""Nobody fires meanwhile: short ones are everyday life, long ones are an outage of all schedulers."""
+
+
+@dataclass(slots=True)
+class House:
+    """A control and a scheduler on one memory store."""
+
+    clock: VirtualClock = field(default_factory=lambda: VirtualClock(START))
+    store: MemoryStore = field(init=False)
+    control: Control = field(init=False)
+    scheduler: Scheduler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = MemoryStore(self.clock)
+        bell, blobs = Bell(), open_blobs("memory://")
+        kinds = {kind.name: kind for kind in builtin_kinds()}
+        self.control = Control(
+            store=self.store,
+            keys=self.store,
+            blobs=blobs,
+            signals=bell,
+            clock=self.clock,
+            kinds=kinds,
+            calendars=CalendarFiles(),
+        )
+        self.scheduler = Scheduler(
+            store=self.store,
+            blobs=blobs,
+            signals=bell,
+            clock=self.clock,
+            settings=SchedulerSettings(retention=Retention(runs_seconds=1e9, failed_seconds=1e9)),
+            telemetry=Silent(),
+        )
+
+    async def runs(self, job_id: UUID) -> list[RunRow]:
+        """All that is on record of a job."""
+        return list(await self.store.runs_list(RunQuery(namespace="default", job_id=job_id, limit=100_000)))
+
+    async def plan(self, job_id: UUID) -> Plan:
+        """As it is stored."""
+        row = await self.store.job_get("default", job_id)
+        assert row is not None
+        return decode_definition(row.definition)
+
+
+def body(said: dict[str, Any], now: float) -> JobBody:
+    """What is said, with `soon` as a time."""
+    soon = datetime.fromtimestamp(now, UTC) + timedelta(seconds=1_000)
+    text = msgspec.json.encode({name: soon if value == "soon" else value for name, value in said.items()})
+    return msgspec.json.decode(text, type=JobBody)
+
+
+def by_schedule(runs: list[RunRow]) -> set[UUID]:
+    """Those that run, or ran, because the schedule said so."""
+    return {run.run_id for run in runs if run.state is not RunState.SKIPPED and run.trigger == Trigger.SCHEDULE}
+
+
+@settings(max_examples=60)
+@given(
+    first=SCHEDULES,
+    mode=st.sampled_from(["skip", "latest", "all"]),
+    steps=st.lists(st.tuples(WAITS, STEPS), max_size=12),
+)
+def test_edits_never_reach_back_and_nothing_falls_silent(first: Any, mode: str, steps: Any) -> None:
+    """At an edit nothing is made, and what is made afterwards comes after it; each time that a schedule named while it
+    was the job's own has a run, or a record that says why not."""
+    asyncio.run(_live(first, mode, steps))
+
+
+async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple[str, Any]]]) -> None:
+    house = House()
+    await house.control.start()
+    task = {"name": "a", "task": {"kind": "shell", "command": "date"}, "misfire": {"mode": mode}}
+    made = await house.control.submit(WHO, body({**task, **first}, START))
+    assert isinstance(made, Submitted)
+    job_id = made.job_id
+    plan = await house.plan(job_id)
+    begins, before_edit = [(START, plan.schedule(job_id))], set[UUID]()
+    for wait, (action, said) in steps:
+        await house.clock.advance(wait)
+        now = house.clock.now()
+        if action == "edit":
+            made_before = by_schedule(await house.runs(job_id))
+            await _done(house.control.change(WHO, job_id, body(said, now)))
+            changed = await house.plan(job_id)
+            # What says the same as before, or cannot be, is no edit.
+            if changed != plan and changed.planned_at is not None:
+                plan, before_edit = changed, made_before
+                begins.append((changed.planned_at, changed.schedule(job_id)))
+            # It may have taken some of them away.
+            assert by_schedule(await house.runs(job_id)) <= made_before
+        elif action == "fire":
+            await house.scheduler.fire_due()
+        elif action == "pause":
+            until = None if said is None else datetime.fromtimestamp(now + said, UTC)
+            await _done(house.control.pause(WHO, job_id, PauseBody(until=until)))
+        elif action == "resume":
+            await _done(house.control.resume(WHO, job_id, ResumeBody(missed=said)))
+        else:
+            await _done(house.control.skip_next(WHO, job_id, SkipNextBody()))
+        early = [run for run in await house.runs(job_id) if run.run_id in by_schedule([run]) - before_edit]
+        assert [] == [run.nominal_at for run in early if run.nominal_at <= begins[-1][0]]
+    await _done(house.control.resume(WHO, job_id, ResumeBody()))
+    end = house.clock.now()
+    for _ in range(5):
+        await house.scheduler.fire_due()
+    assert [] == _silent(begins, end, await house.runs(job_id))
+    await house.control.stop()
+
+
+async def _done(asked: Any) -> Any:
+    """What came of it; None if the job as it is did not allow it."""
+    try:
+        return await asked
+    except (Conflict, Invalid):
+        return None
+
+
+def _silent(begins: list[tuple[float, Schedule]], end: float, runs: list[RunRow]) -> list[float]:
+    """The times that a schedule named while it was the job's own, and that are on no record."""
+    spans = sorted((run.nominal_at, run.nominal_at if run.until is None else run.until) for run in runs)[::-1]
+    ends = [begin for begin, _ in begins[1:]] + [end]
+    named = [
+        at
+        for (begin, schedule), until in zip(begins, ends, strict=True)
+        for at in fires_between(schedule, begin, until, 100_000)
+    ]
+    silent, covered = [], 0.0
+    for at in named:
+        while spans and spans[-1][0] <= at:
+            covered = max(covered, spans.pop()[1])
+        if at > covered:
+            silent.append(at)
+    return silent
