@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from bench import cron, raw
+from bench import cron, decision, raw
 from bench.harness import KEY, SQL, Case, Failed, Rig, Round
 from bench.load import Load, Posted, wrk
 from tickwise.adapters.store.postgres import PostgresStore
@@ -284,5 +284,14 @@ CASES = {
         Case("L2", "ms p99", 15.0, False, lateness, raw.timers, "a heap of due times on an event loop"),
         Case("L3", "s", 1.5, False, burst, raw.burst, "raw SQL: claim 60k rows"),
         Case("CRON", "us a next fire", 15.0, False, cron.product, cron.cronsim, "cronsim in the same zone"),
+        Case(
+            "DOWN",
+            "ms a decision",
+            10.0,
+            False,
+            decision.product,
+            decision.an_hour,
+            "the same after an hour, not ten years",
+        ),
     )
 }
