@@ -29,6 +29,7 @@ from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContr
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_waiting import WaitingContract
+from tickwise.testing.contracts.store_walks import WalksContract
 from tickwise.testing.contracts.store_walls import WallsContract
 
 
@@ -193,4 +194,8 @@ class TestWitnesses(Backend, WitnessesContract):
 
 
 class TestTraces(Backend, TracesContract):
+    pass
+
+
+class TestWalks(Backend, WalksContract):
     pass

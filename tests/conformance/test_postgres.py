@@ -34,6 +34,7 @@ from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContr
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_waiting import WaitingContract
+from tickwise.testing.contracts.store_walks import WalksContract
 from tickwise.testing.contracts.store_walls import WallsContract
 
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
@@ -243,4 +244,8 @@ class TestWitnesses(Backend, WitnessesContract):
 
 
 class TestTraces(Backend, TracesContract):
+    pass
+
+
+class TestWalks(Backend, WalksContract):
     pass
