@@ -62,7 +62,6 @@ class Reason(StrEnum):
     PAUSED = "paused"
     CALENDAR = "calendar"
     MAINTENANCE = "maintenance"
-    EXPIRED = "expired"
     DST = "dst"
     FUSE = "fuse"
     REQUESTED = "requested"

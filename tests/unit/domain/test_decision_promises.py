@@ -130,10 +130,11 @@ class Life:
         for _ in range(3000):
             if self.timer is None or self.timer.due > self.now + horizon:
                 return
-            arguments = {"now": self.now, "until": self.now + horizon, "rules": self.rules, "limit": limit}
-            decision = decide(self.schedule, self.timer, **arguments)  # type: ignore[arg-type]  # of different types
-            fresh = None if self.rules is None else Rules(self.rules.calendars, self.rules.windows)
-            again = decide(self.schedule, self.timer, **{**arguments, "rules": fresh})  # type: ignore[arg-type]  # same
+            until, fresh = self.now + horizon, self.rules and Rules(self.rules.calendars, self.rules.windows)
+            decision, again = (
+                decide(self.schedule, self.timer, now=self.now, until=until, rules=rules, limit=limit)
+                for rules in (self.rules, fresh)
+            )
             assert again == decision, "it is no pure function"
             self.check(self.timer, decision, horizon)
             self.decisions.append((self.now, decision))

@@ -39,11 +39,13 @@ def test_every_kind_of_event_moves_its_metric() -> None:
     metrics.started([0.001, 2.0])
     metrics.refused(1)
     metrics.fired(4)
+    metrics.skipped({"misfire": 7, "calendar": 2})
+    metrics.parked(6)
     metrics.healed(executors=1, freed=2, quarantined=1)
     metrics.stored("jobs_add", 0.01)
     metrics.answered("/livez", 200, 0.001)
     found = read(metrics)
-    assert [3, 1, 2, 1, 4, 1, 2, 1, 1, 1] == [
+    assert [3, 1, 2, 1, 4, 7, 2, 6, 1, 2, 1, 1, 1] == [
         found[name, label]
         for name, label in (
             ("tickwise_jobs_submitted_total", ""),
@@ -51,6 +53,9 @@ def test_every_kind_of_event_moves_its_metric() -> None:
             ("tickwise_runs_started_total", ""),
             ("tickwise_outcomes_refused_total", ""),
             ("tickwise_runs_fired_total", ""),
+            ("tickwise_occurrences_skipped_total", "misfire"),
+            ("tickwise_occurrences_skipped_total", "calendar"),
+            ("tickwise_jobs_parked_total", ""),
             ("tickwise_executors_buried_total", ""),
             ("tickwise_runs_freed_total", ""),
             ("tickwise_runs_quarantined_total", ""),
