@@ -46,6 +46,8 @@ STEPS = st.one_of(
     st.tuples(st.just("resume"), st.sampled_from([*MissedMode])),
     st.tuples(st.just("skip"), st.none()),
 )
+LOOK = (0.0, ("fire", None))
+"""A scheduler looks right after; with this after each step, few times pass unseen."""
 WAITS = st.one_of(st.floats(0, 3), st.floats(0, 4_000))
 """Nobody fires meanwhile: short ones are everyday life, long ones are an outage of all schedulers."""
 
@@ -104,16 +106,17 @@ def by_schedule(runs: list[RunRow]) -> set[UUID]:
     return {run.run_id for run in runs if run.state is not RunState.SKIPPED and run.trigger == Trigger.SCHEDULE}
 
 
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(
     first=SCHEDULES,
     mode=st.sampled_from(["skip", "latest", "all"]),
-    steps=st.lists(st.tuples(WAITS, STEPS), max_size=12),
+    steps=st.lists(st.tuples(WAITS, STEPS), min_size=1, max_size=12),
+    looks=st.booleans(),
 )
-def test_edits_never_reach_back_and_nothing_falls_silent(first: Any, mode: str, steps: Any) -> None:
+def test_edits_never_reach_back_and_nothing_falls_silent(first: Any, mode: str, steps: Any, looks: bool) -> None:
     """At an edit nothing is made, and what is made afterwards comes after it; each time that a schedule named while it
     was the job's own has a run, or a record that says why not."""
-    asyncio.run(_live(first, mode, steps))
+    asyncio.run(_live(first, mode, [each for step in steps for each in (step, *[LOOK] * looks)]))
 
 
 async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple[str, Any]]]) -> None:
