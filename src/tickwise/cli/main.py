@@ -72,7 +72,11 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     },
     "Schedules": {
         "schedule": Entry("schedule", "schedule", "Say what an expression means and when it fires."),
-        "simulate": Entry("simulate", "simulate", "Show what jobs would do between two dates, with outages if wanted."),
+        "simulate": Entry(
+            "simulate",
+            "simulate",
+            "Show what jobs would do between two dates: what runs, what is skipped and why, the busiest minute.",
+        ),
         "import": Entry(
             "importing", "import_", "Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat."
         ),
@@ -148,6 +152,10 @@ def report(error: Exception, session: Session) -> Exit:
         return _told(
             session, error.code, {"detail": error.detail}, error.detail, [error.advice] if error.advice else []
         )
+    if isinstance(error, UnicodeEncodeError):
+        # What the shell hands over may be any bytes, and JSON may name half a character.
+        text = f"{error.object[error.start : error.end]!a} is no text that UTF-8 can say; write whole characters."
+        return _told(session, Exit.USAGE, {"code": "usage", "detail": text}, text, [])
     # Only a command that reached the server has loaded the client, and only one that loaded the core its errors.
     client = sys.modules.get("tickwise.sdk.client")
     if client is not None and isinstance(error, client.ClientError):
@@ -172,7 +180,7 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
         lines = explain_problem(error.problem, error.detail, session.blame)
         lines += _advice(error.status)
         code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
-        if error.status == 413 and not lines:
+        if error.status == 413 and ("/task" in session.blame or not session.blame):
             lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
         return _told(session, code, error.problem, error.detail, lines)
     return _told(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])

@@ -52,18 +52,29 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     """A command and, of a group, its commands."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield from ("", f"### `{context.command_path}`", "", f"    {usage}", "")
-    yield inspect.cleandoc(command.help or "").replace("\b\n", "    ").replace("\ntickwise", "\n    tickwise")
+    yield "\n\n".join(map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n")))
     options = [record for option in command.get_params(context) if (record := option.get_help_record(context))]
     # Arguments stand in the usage line; help is the same for every command.
     options = [(names, text) for names, text in options if text and names not in {"-h, --help", "--help"}]
     if options and not isinstance(command, click.Group):
         yield from ("", "| option | meaning |", "| --- | --- |")
-        yield from (f"| `{names}` | {' '.join(text.split())} |".replace("\\", "\\\\") for names, text in options)
+        yield from (f"| `{_cell(names)}` | {_cell(text)} |" for names, text in options)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             if below is not None:
                 yield from _command(below, click.Context(below, parent=context, info_name=name))
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of a help text; what click must not wrap are lines to type."""
+    marked, mark, lines = text.rpartition("\b\n")
+    return text if not mark else marked + "\n".join(f"    {line}" for line in lines.splitlines())
+
+
+def _cell(text: str) -> str:
+    """A text inside a cell of a table."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -321,6 +321,59 @@ class Client:
         answer: Json = self.request("GET", f"/tasks/{_safe(task_id)}").body
         return answer
 
+    # ------------------------------------------------------------------------------------------ calendars
+
+    def calendar_put(self, name: str, body: Json) -> Json:
+        """Create the calendar, or replace it as a whole."""
+        answer: Json = self.request("PUT", f"/calendars/{_safe(name)}", body=body).body
+        return answer
+
+    def calendar_get(self, name: str) -> Json:
+        """The calendar, as it was sent and as it was resolved."""
+        answer: Json = self.request("GET", f"/calendars/{_safe(name)}").body
+        return answer
+
+    def calendar_delete(self, name: str) -> Json:
+        """Delete the calendar; answers what it was."""
+        answer: Json = self.request("DELETE", f"/calendars/{_safe(name)}").body
+        return answer
+
+    def calendar_covers(
+        self, name: str, *, start: str | None = None, end: str | None = None, limit: int | None = None
+    ) -> Json:
+        """Which times it covers between two of RFC 3339, else in the next 30 days."""
+        query = {"from": start, "to": end, "limit": limit}
+        answer: Json = self.request("GET", f"/calendars/{_safe(name)}/covers", query=query).body
+        return answer
+
+    def calendar_preview(self, body: Json) -> Json:
+        """Which times a calendar would cover that is not stored; `body` has it as `calendar`, and `from` and `to`."""
+        answer: Json = self.request("POST", "/calendars:preview", body=body).body
+        return answer
+
+    def window_put(self, name: str, body: Json) -> Json:
+        """Create the maintenance window, or replace it as a whole."""
+        answer: Json = self.request("PUT", f"/windows/{_safe(name)}", body=body).body
+        return answer
+
+    def window_get(self, name: str) -> Json:
+        """The maintenance window, as it was sent and as it was resolved."""
+        answer: Json = self.request("GET", f"/windows/{_safe(name)}").body
+        return answer
+
+    def window_delete(self, name: str) -> Json:
+        """Delete the maintenance window; answers what it was."""
+        answer: Json = self.request("DELETE", f"/windows/{_safe(name)}").body
+        return answer
+
+    def window_covers(
+        self, name: str, *, start: str | None = None, end: str | None = None, limit: int | None = None
+    ) -> Json:
+        """Which times it covers between two of RFC 3339, else in the next 30 days."""
+        query = {"from": start, "to": end, "limit": limit}
+        answer: Json = self.request("GET", f"/windows/{_safe(name)}/covers", query=query).body
+        return answer
+
     # ------------------------------------------------------------------------------------------ health
 
     def ready(self) -> bool:

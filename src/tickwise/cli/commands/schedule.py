@@ -46,7 +46,10 @@ class Expression:
 
 @click.group()
 def schedule() -> None:
-    """Say what a schedule means and when it fires. Needs no server."""
+    """Say what an expression means and when it fires.
+
+    Needs no server.
+    """
 
 
 def expression_options(command: Decorated) -> Decorated:
