@@ -27,6 +27,7 @@ from tickwise.domain.calendar import Closed, Otherwise, Rules
 from tickwise.domain.schedule import (
     MisfireMode,
     Schedule,
+    ScheduleType,
     count_between,
     first_fire,
     gap_skips,
@@ -475,7 +476,7 @@ class _Deciding:
         """Times that the clock skipped, and the schedule with it: those since the occurrence before the first that was
         decided now, up to the last, so that the decision before and the one after have none of them."""
         last = max([fire.nominal for fire in self.fires] + [skip.until for skip in self.skips], default=None)
-        if last is None or self.schedule.timezone == "UTC":
+        if last is None or self.schedule.timezone == "UTC" or self.schedule.type is not ScheduleType.CRON:
             return
         before = last_before(self.schedule, self.timer.first_open)
         floors = (before, self.schedule.planned_at, self.schedule.start_at)

@@ -38,6 +38,8 @@ DECISION_LIMIT: Final = 100
 PARKED_SECONDS: Final = 60.0
 """A timer that cannot be decided (a defect of ours) is looked at again after this, so that it blocks no other."""
 LOOKS_PER_HORIZON: Final = 4
+AFTER_WINDOW_SECONDS: Final = 60.0
+"""So long after the end of a maintenance window what it held back is still about."""
 FIRE_GAP_SECONDS: Final = 0.02
 """Between two looks for timers that did not fill."""
 MAINTAIN_SECONDS: Final = 600.0
@@ -138,7 +140,10 @@ class Scheduler(Service):
         if book.version is None:
             await book.load()
         # While a window may concern them, one-time jobs need a decision too, and are not fired in one statement.
-        once = book.has_windows() and book.near(await self._store.now(), settings.horizon_seconds)
+        once = False
+        if book.has_windows():
+            begin = await self._store.now() - AFTER_WINDOW_SECONDS
+            once = book.near(begin, AFTER_WINDOW_SECONDS + settings.horizon_seconds)
         fired = 0 if once else await self._store.timers_fire(settings.horizon_seconds, settings.batch)
         made, timers = await self._decide_batch(once=once)
         if fired or made:
