@@ -30,6 +30,7 @@ from tickwise.roles.control.control import Control
 from tickwise.roles.control.fires import Moved
 from tickwise.roles.control.jobs import Change
 from tickwise.roles.control.logs import LogChunk
+from tickwise.roles.control.occurrences import Kind, Occurrence, Section, TimeLine
 from tickwise.roles.control.planning import instant
 from tickwise.roles.control.previews import Fate, Fire, Look, Preview
 from tickwise.roles.control.secrets import ensure_keys, secret_digest
@@ -46,10 +47,12 @@ __all__ = [
     "Fate",
     "Fire",
     "JobBody",
+    "Kind",
     "LogChunk",
     "Look",
     "MissedMode",
     "Moved",
+    "Occurrence",
     "PauseBody",
     "Preview",
     "PreviewBody",
@@ -57,10 +60,12 @@ __all__ = [
     "ResumeBody",
     "RunNowBody",
     "RunRetryBody",
+    "Section",
     "SkipNextBody",
     "SnoozeBody",
     "Submitted",
     "TaskBody",
+    "TimeLine",
     "Verdict",
     "WindowBody",
     "Written",

@@ -1,0 +1,97 @@
+"""`/jobs/{job_id}/occurrences`: one time line of what was, what is held back and what is to come."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given_instant, page_links
+from tickwise.api.resources.runs import TriggerName
+from tickwise.api.wire import API, time_of
+from tickwise.domain.model import Trigger
+from tickwise.roles.control import Kind, Occurrence, Section
+
+
+class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which part of the time line."""
+
+    start: Annotated[datetime, Meta(tz=True, description="A day ago if not sent.")] | UnsetType = msgspec.field(
+        name="from", default=UNSET
+    )
+    end: Annotated[datetime, Meta(tz=True, description="A day ahead if not sent.")] | UnsetType = msgspec.field(
+        name="to", default=UNSET
+    )
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="How many.")] = 100
+    cursor: (
+        Annotated[
+            str,
+            Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class TimeLineEntry(msgspec.Struct, kw_only=True):
+    """One occurrence, or several that are told of together."""
+
+    nominal_time: datetime
+    """The time that the schedule names; of several, the first."""
+    due_time: datetime | None
+    """When its run is due; null: it does not run."""
+    kind: Kind
+    outcome: str
+    """Of what is on record: the run's status. Else what becomes of it as far as it is known: fire, skip or defer."""
+    trigger: TriggerName
+    reason: str | None
+    run_id: UUID | None
+    """Of what is on record."""
+    occurrences: int
+    """For how many it stands."""
+    until: datetime | None
+    """With several: the nominal time of the last."""
+    note: str | None
+
+
+async def occurrences_list(call: Call) -> Answer:
+    """A page of a job's time line, the earliest first."""
+    query: OccurrencesQuery = call.query
+    section = Section(
+        start=given_instant(query.start),
+        end=given_instant(query.end),
+        after=cursor_id(query.cursor),
+        limit=query.limit,
+    )
+    line = await call.control.occurrences(call.principal, call.uuid("job_id", "job"), section)
+    last = str(line.occurrences[-1].name) if line.more else None
+    return answer(200, [_view(each) for each in line.occurrences], headers=page_links(call, last))
+
+
+def _view(each: Occurrence) -> TimeLineEntry:
+    return TimeLineEntry(
+        nominal_time=time_of(each.nominal),
+        due_time=None if each.due is None else time_of(each.due),
+        kind=each.kind,
+        outcome=each.outcome.value,
+        trigger=TriggerName[Trigger(each.trigger).name],
+        reason=each.reason,
+        run_id=each.name if each.recorded else None,
+        occurrences=each.occurrences,
+        until=None if each.until is None else time_of(each.until),
+        note=each.note,
+    )
+
+
+OCCURRENCES: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/jobs/{{job_id}}/occurrences", scope="jobs:read", name="listOccurrences",
+        tag="schedules",
+        summary="One time line of a job: what became of its occurrences, what is held back, and what comes.",
+        description="The earliest first. Calendars, windows, pauses and jitter are applied to what is to come, by the "
+        "rules of now. Runs that people asked for beside the schedule are not in it.",
+        handler=occurrences_list, answers=(list[TimeLineEntry],), query=OccurrencesQuery, refuses=(404,),
+    ),
+)  # fmt: skip
