@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -108,9 +109,9 @@ def _quoted(said: Said, problem: Mapping[str, Any], detail: str) -> list[str]:
     position = problem.get("position")
     if "\n" not in said.text and isinstance(position, int) and 0 <= position <= len(said.text):
         word = re.match(r"\S+", said.text[position:])
-        marks = "^" * (len(word[0]) if word else 1)
-        shown = f"  {said.option} '{said.text}'"
-        return [shown, " " * (len(said.option) + 4 + position) + marks]
+        marks = "^" * (len(safe(word[0])) if word else 1)
+        shown = f"  {said.option} '{safe(said.text)}'"
+        return [shown, " " * (len(said.option) + 4 + len(safe(said.text[:position]))) + marks]
     found = _LINE.search(detail)
     source = said.text.splitlines()
     if found and len(source) > 1 and 1 <= int(found[1]) <= len(source):
@@ -136,11 +137,21 @@ def _shell_quoted(text: str) -> str:
     return text if re.fullmatch(r"[\w.:/@%+,=-]+", text) else "'" + text.replace("'", "'\\''") + "'"
 
 
+def safe(text: Any) -> str:
+    """A text of others on one line of ours: control characters, which could move the cursor or recolour the screen,
+    are shown and not obeyed."""
+    return "".join(
+        each if unicodedata.category(each) not in {"Cc", "Cf", "Cs"} else each.encode("unicode_escape").decode()
+        for each in str(text)
+    )
+
+
 def show(lines: list[str], *, first: str) -> None:
     """Write an error to stderr, its first line marked."""
     colour = None if os.environ.get("NO_COLOR", "") == "" else False
-    click.echo(click.style("Error: ", fg="red", bold=True) + first, err=True, color=colour)
-    for line in lines:
+    message, *rest = [safe(part) for text in (first, *lines) for part in text.split("\n")]
+    click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True, color=colour)
+    for line in rest:
         click.echo(line, err=True, color=colour)
 
 

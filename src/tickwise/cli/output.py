@@ -7,14 +7,17 @@ aligned and two spaces apart, nothing cut off: an id can be copied out of either
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tickwise.cli.failures import safe
+
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
+
+__all__ = ["STYLES", "aligned", "record", "safe", "styled", "table"]
 
 STYLES: Final[Mapping[str, str]] = {
     "SUCCESS": "green", "FAILED": "bold red", "RUNNING": "cyan", "DISPATCHED": "cyan", "RETRYING": "yellow",
@@ -24,15 +27,6 @@ STYLES: Final[Mapping[str, str]] = {
 """How the words of SPEC look on a terminal."""
 
 Cells = Sequence[str]
-
-
-def safe(text: Any) -> str:
-    """A text of others on one line of ours: control characters, which could move the cursor or recolour the screen,
-    are shown and not obeyed."""
-    return "".join(
-        each if unicodedata.category(each) not in {"Cc", "Cf", "Cs"} else each.encode("unicode_escape").decode()
-        for each in str(text)
-    )
 
 
 def table(session: Session, titles: Cells, rows: Sequence[Cells], *, empty: str) -> None:

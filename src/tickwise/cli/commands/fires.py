@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 import click
@@ -73,6 +74,43 @@ def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, 
     if due is None:
         return "–", "–", f"{local:%a %Y-%m-%d %H:%M:%S}", f"skipped: {remark}"
     return moments.absolute(due, session.zone), moments.relative(due, seen_at), f"{local:%a %Y-%m-%d %H:%M:%S}", remark
+
+
+@click.command()
+@click.argument("job")
+@click.option("--from", "start", metavar="TIME", help="From this time on.  [a day ago]")
+@click.option("--to", "end", metavar="TIME", help="To this one.  [in a day]")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+@view_options
+@click.pass_obj
+def occurrences(session: Session, job: str, *, start: str | None, end: str | None, limit: int) -> None:
+    """Show a job's time line: what ran, what was skipped and why, what is held back, and what comes."""
+    query = {name: instant(session, f"--{name}", text) for name, text in (("from", start), ("to", end)) if text}
+    pages = session.client.pages(
+        f"/jobs/{resolve(session, job)}/occurrences", {**query, "limit": min(limit, COUNTED_MOST)}
+    )
+    found = list(islice((each for page in pages for each in page), limit))
+    if session.as_json:
+        session.show_json(found)
+        return
+    seen_at = moments.now()
+    rows = [_occurrence(session, each, seen_at) for each in found]
+    output.table(
+        session, ("TIME", "OUTCOME", "TIMES", "RUN", "NOTE"), rows, empty="Its schedule names no time in this range."
+    )
+
+
+def _occurrence(session: Session, each: dict[str, Any], seen_at: float) -> tuple[str, str, str, str, str]:
+    notes = [each["reason"] if each["note"] is None else each["note"]]
+    if each["due_time"] not in (None, each["nominal_time"]):
+        notes.insert(0, f"due {moments.absolute(moments.instant(each['due_time']) or 0.0, session.zone)}")
+    count = "1"
+    if each["occurrences"] > 1:
+        count = f"{each['occurrences']} to {moments.absolute(moments.instant(each['until']) or 0.0, session.zone)}"
+    return (
+        session.time(each["nominal_time"], seen_at=seen_at), each["outcome"], count, each["run_id"] or "–",
+        "; ".join(filter(None, notes)),
+    )  # fmt: skip
 
 
 def instant(session: Session, option: str, text: str) -> str:
@@ -219,4 +257,4 @@ def backfill_cancel(session: Session, job: str, backfill: str) -> None:
         session.say(f"{_runs(done['cancelled'])} cancelled, or asked to stop.")
 
 
-COMMANDS: Final = (preview, skip_next, snooze, backfill, backfill_cancel)
+COMMANDS: Final = (preview, occurrences, skip_next, snooze, backfill, backfill_cancel)

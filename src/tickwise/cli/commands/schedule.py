@@ -6,7 +6,7 @@ Only the domain is imported, so an answer takes a fraction of a second and works
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from tickwise.cli import moments
-from tickwise.cli.failures import Exit, Said
+from tickwise.cli.failures import Blame, Exit, Said, explain_problem, show
 from tickwise.cli.output import table
 from tickwise.cli.session import Session, json_option
 from tickwise.domain import cron
@@ -93,7 +93,7 @@ def preview(
         after = moments.now() if start is None else _instant(start, zone)
         read = _read(expression, zone, dst_gap, dst_overlap, after)
     except Invalid as refusal:
-        return _refused(session, refusal, expression)
+        return _refused(session, refusal, {**_said(expression, zone), "/from": Said("--from", start or "")})
     fires = [_fire(read, at) for at in schedules.preview(read.schedule, after, count)]
     if session.as_json:
         session.show_json({**_described(read), "fires": fires})
@@ -116,7 +116,7 @@ def explain(session: Session, *, expression: str, zone: str, dst_gap: str | None
     try:
         read = _read(expression, zone, dst_gap, dst_overlap, moments.now())
     except Invalid as refusal:
-        return _refused(session, refusal, expression)
+        return _refused(session, refusal, _said(expression, zone))
     if session.as_json:
         session.show_json(_described(read))
     else:
@@ -130,25 +130,40 @@ def explain(session: Session, *, expression: str, zone: str, dst_gap: str | None
 def _read(expression: str, zone: str, gap: str | None, overlap: str | None, now: float) -> Expression:
     """The expression and all that is said beside it. Raises `Invalid`."""
     text = expression.strip()
+    try:
+        return _read_stripped(text, zone, Dst(gap and GapRule(gap), overlap and RepeatRule(overlap)), now)
+    except CronInvalid as refusal:
+        refusal.position += len(expression) - len(expression.lstrip())
+        raise
+
+
+def _read_stripped(text: str, zone: str, dst: Dst, now: float) -> Expression:
     seconds = cron.every_seconds(text)
     if seconds is not None:
         anchor = float(math.floor(now))
         schedule = Schedule(ScheduleType.INTERVAL, interval_seconds=seconds, timezone=zone, anchor=anchor)
-        said: tuple[str, ...] = ("@every counts from the moment at which a job is created; here it counts from --from",)
+        said = ["@every counts from the moment at which a job is created; here it counts from --from"]
+        if dst != Dst():
+            said.append("--dst-gap and --dst-overlap are for cron lines: an interval takes no notice of the clock")
     else:
-        dst = Dst(None if gap is None else GapRule(gap), None if overlap is None else RepeatRule(overlap))
+        said = []
         schedule = Schedule(ScheduleType.CRON, cron_expression=text, timezone=zone, dst=dst)
-        said = ()
     schedules.check(schedule)
     return Expression(text, schedule, (*schedules.warnings(schedule), *said))
 
 
 def _instant(text: str, zone: str) -> float:
-    """A time given by the person; without an offset it is read on the schedule's own clock."""
+    """A time given by the person; without an offset it is read on the schedule's own clock. Raises `Invalid`."""
     try:
         return moments.moment(text, zone_named(zone), moments.now()).timestamp()
     except moments.Unreadable as error:
-        raise click.BadParameter(str(error), param_hint="--from") from None
+        raise Invalid(str(error), pointer="/from") from None
+
+
+def _said(expression: str, zone: str) -> Blame:
+    """What on the command line said which field."""
+    text = Said("EXPR", expression)
+    return {"/cron_expression": text, "/interval_seconds": text, "/timezone": Said("--timezone", zone)}
 
 
 # ---------------------------------------------------------------------------------------------------- telling
@@ -178,26 +193,17 @@ def _tell(session: Session, read: Expression) -> None:
         session.note(f"warning: {warning}")
 
 
-def _refused(session: Session, refusal: Invalid, expression: str) -> int:
-    """The expression cannot be read: a usage error with the place in the line."""
+def _refused(session: Session, refusal: Invalid, said: Blame) -> int:
+    """The expression, or what stands beside it, cannot be read: a usage error with the place in the line."""
     position = refusal.position if isinstance(refusal, CronInvalid) else None
     hint = refusal.hint if isinstance(refusal, CronInvalid) else None
+    problem = {"code": refusal.code, "message": refusal.detail, "position": position, "hint": hint}
     if session.as_json:
-        session.show_json(
-            {"error": {"code": refusal.code, "message": refusal.detail, "position": position, "hint": hint}}
-        )
-        return Exit.USAGE
-    for line in _shown(Said("EXPR", expression), refusal.detail, position):
-        session.note(line)
+        session.show_json({"error": problem})
+    else:
+        place = {"pointer": refusal.pointer, "position": position}
+        show(explain_problem(place, refusal.detail, said), first=refusal.detail)
     return Exit.USAGE
-
-
-def _shown(said: Said, detail: str, position: int | None) -> Sequence[str]:
-    """The message, and a mark under the field that it is about."""
-    if position is None or "\n" in said.text:
-        return [f"error: {detail}"]
-    marks = "^" * max(1, len((said.text[position:].split() or [""])[0]))
-    return [f"error: {detail}", f"  '{said.text}'", " " * (3 + position) + marks]
 
 
 def _local(at: float, zone: ZoneInfo) -> str:
