@@ -65,7 +65,9 @@ async def _things(client: Any) -> dict[str, list[str]]:
     await client.post(f"{API}/runs/{runs[1]}/cancel")
     await client.post(f"{API}/tasks", json={"taskId": "there", "script": "print(1)"})
     await client.put(f"{API}/jobs/by-key/there", json={"name": "keyed", "every": "1h"})
-    return {"job_id": jobs, "run_id": runs, "task_id": ["there"], "key": ["there"]}
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:10:00Z"}
+    backfill = (await client.post(f"{API}/jobs/{jobs[1]}/backfill", json=span)).json()["backfill_id"]
+    return {"job_id": jobs, "run_id": runs, "task_id": ["there"], "key": ["there"], "backfill_id": [backfill]}
 
 
 @pytest.fixture(scope="module")

@@ -41,16 +41,26 @@ with the `request_id`.
 
 # What a code says that is narrower than its class.
 MEANINGS = {
+    "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
+    "calendar_in_use": "Jobs go by the calendar; take it out of their `calendars` first.",
+    "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
+    "calendar_unknown": "There is no calendar of this name in the namespace; create it first.",
     "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
     "`detail`.",
     "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",
     "job_cancelled": "The job is cancelled for good; create a new one.",
     "job_id_taken": "The `job_id` stands for another body, or for a job of another namespace. Choose another.",
-    "job_not_recurring": "Only a job that recurs can be paused and resumed.",
+    "job_not_recurring": "Only a job that recurs can be paused and resumed, and has occurrences to skip, snooze "
+    "or backfill.",
     "job_paused": "The job is paused; resume it first.",
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
     "lanes_exhausted": "The store knows as many combinations of queue, priority and labels as it takes. Use one of "
     "those.",
+    "no_occurrence": "The schedule of the job names no further time.",
+    "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
+    "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
+    "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
+    "rules_exhausted": "The store keeps as many calendars and maintenance windows as it takes. Delete one first.",
     "run_ended": "The run has ended already.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
     "script_invalid": "The script does not compile; `detail` says where.",

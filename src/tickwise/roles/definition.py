@@ -6,10 +6,11 @@ once and nothing on the hot path joins or re-encodes it. Fields at their default
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from tickwise.domain.calendar import Mode, Otherwise
 from tickwise.domain.decision import Overlap
@@ -38,26 +39,36 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class ClockChanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The `dst` object of a job body; what is left out goes as Debian's cron does."""
+    """The `dst` object of a job body, for CRON. What is left out goes as Debian's cron does: a line whose minute or
+    hour begins with * keeps real time (skip, both), every other one runs once for each time (run_after, first)."""
 
-    gap: GapRule | None = None
-    overlap: RepeatRule | None = None
+    gap: Annotated[GapRule, Meta(description="For times that the clock skips.")] | None = None
+    overlap: Annotated[RepeatRule, Meta(description="For times that the clock shows twice.")] | None = None
 
 
 class MisfirePolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The `misfire` object of a job body."""
+    """The `misfire` object of a job body: what becomes of occurrences that could not run in time."""
 
-    grace_seconds: float = 60.0
-    mode: MisfireMode = MisfireMode.LATEST
-    max_catchup: int = 10
+    grace_seconds: Annotated[float, Meta(description="What is late by no more than this just runs.")] = 60.0
+    mode: Annotated[
+        MisfireMode,
+        Meta(
+            description="Of what is later than that, none, the latest, or all up to max_catchup run; the others are "
+            "recorded as skipped."
+        ),
+    ] = MisfireMode.LATEST
+    max_catchup: Annotated[int, Meta(description="With all: so many, the latest, one after the other.")] = 10
 
 
 class CalendarUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One of the `calendars` of a job body."""
+    """One of the `calendars` of a job body. The job runs only inside all that it includes, and never inside one that it
+    excludes."""
 
     name: str
     mode: Mode = Mode.EXCLUDE
-    otherwise: Otherwise = Otherwise.SKIP
+    otherwise: Annotated[Otherwise, Meta(description="What is closed is skipped, or runs as soon as all allow it.")] = (
+        Otherwise.SKIP
+    )
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -105,23 +105,6 @@ Window = Annotated[
     float,
     Meta(ge=0, le=SPREAD_MAX_SECONDS, description="A flexible window: as jitter_seconds; only one of the two."),
 ]
-DstRules = Annotated[
-    ClockChanges,
-    Meta(
-        description="Of CRON: what happens when the clock is changed. gap: run_after, skip or shift, for times that it "
-        "skips; overlap: first, second or both, for times that it shows twice. What is not given goes as in Debian's "
-        "cron: a line whose minute or hour begins with * keeps real time (skip, both), others run once (run_after, "
-        "first)."
-    ),
-]
-MisfireRule = Annotated[
-    MisfirePolicy,
-    Meta(
-        description="What becomes of occurrences that could not run within grace_seconds (60): mode skip, latest (the "
-        "latest of them runs) or all (the latest max_catchup of them, 10, one after the other). What does not run is "
-        "recorded as skipped."
-    ),
-]
 OverlapRule = Annotated[
     Overlap,
     Meta(
@@ -129,14 +112,7 @@ OverlapRule = Annotated[
         "default), queue_one, queue_all, cancel_running or allow."
     ),
 ]
-Calendars = Annotated[
-    list[CalendarUse],
-    Meta(
-        max_length=10,
-        description="It runs only inside calendars of mode include, and never inside those of mode exclude (the "
-        "default); otherwise: skip (the default) or defer, until all allow it.",
-    ),
-]
+Calendars = Annotated[list[CalendarUse], Meta(max_length=10)]
 Fuse = Annotated[
     int,
     Meta(
@@ -169,10 +145,10 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     start_at: StartAt | UnsetType | None = UNSET
     end_at: EndAt | UnsetType | None = UNSET
     max_runs: MaxRuns | UnsetType | None = UNSET
-    dst: DstRules | UnsetType | None = UNSET
+    dst: ClockChanges | UnsetType | None = UNSET
     jitter_seconds: Jitter | UnsetType | None = UNSET
     window_seconds: Window | UnsetType | None = UNSET
-    misfire: MisfireRule | UnsetType | None = UNSET
+    misfire: MisfirePolicy | UnsetType | None = UNSET
     overlap: OverlapRule | UnsetType | None = UNSET
     calendars: Calendars | UnsetType | None = UNSET
     fuse_per_minute: Fuse | UnsetType | None = UNSET
@@ -313,10 +289,10 @@ class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     start_at: StartAt | UnsetType | None = UNSET
     end_at: EndAt | UnsetType | None = UNSET
     max_runs: MaxRuns | UnsetType | None = UNSET
-    dst: DstRules | UnsetType | None = UNSET
+    dst: ClockChanges | UnsetType | None = UNSET
     jitter_seconds: Jitter | UnsetType | None = UNSET
     window_seconds: Window | UnsetType | None = UNSET
-    misfire: MisfireRule | UnsetType | None = UNSET
+    misfire: MisfirePolicy | UnsetType | None = UNSET
     overlap: OverlapRule | UnsetType | None = UNSET
     calendars: Calendars | UnsetType | None = UNSET
     fuse_per_minute: Fuse | UnsetType | None = UNSET
