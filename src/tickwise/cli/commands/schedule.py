@@ -131,7 +131,8 @@ def _read(expression: str, zone: str, gap: str | None, overlap: str | None, now:
     """The expression and all that is said beside it. Raises `Invalid`."""
     text = expression.strip()
     try:
-        return _read_stripped(text, zone, Dst(gap and GapRule(gap), overlap and RepeatRule(overlap)), now)
+        dst = Dst(None if gap is None else GapRule(gap), None if overlap is None else RepeatRule(overlap))
+        return _read_stripped(text, zone, dst, now)
     except CronInvalid as refusal:
         refusal.position += len(expression) - len(expression.lstrip())
         raise
