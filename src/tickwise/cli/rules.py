@@ -142,8 +142,9 @@ def _objects(session: Session, rules: Rules, before: Mapping[str, Any]) -> dict[
         if value is not None:
             body.setdefault(field, {name: said for name, said in (before.get(field) or {}).items() if said is not None})
             body[field][member] = value
-            work.blame(session, f"/{field}/{member}", option, value)
-            work.blame(session, f"/{field}", option, value)
+            written = rules.grace if option == "--grace" else value
+            work.blame(session, f"/{field}/{member}", option, written)
+            work.blame(session, f"/{field}", option, written)
     return body
 
 
