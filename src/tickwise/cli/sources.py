@@ -187,3 +187,15 @@ def jobs(data: bytes, name: str) -> list[Mapping[str, Any]]:
         if not isinstance(job, dict):
             raise Failure(f"{name}: job {number} is no JSON object", Exit.USAGE)
     return found
+
+
+def beside_jobs(data: bytes, member: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """What `{"jobs": […], "calendars": {"NAME": {…}}}` says beside the jobs, by name. Call it after `jobs`."""
+    try:
+        said = json.loads(data)
+    except ValueError:  # one job a line: there is nothing beside them
+        return []
+    found = said.get(member, {}) if isinstance(said, dict) and "jobs" in said else {}
+    if not isinstance(found, dict) or not all(isinstance(body, dict) for body in found.values()):
+        raise Failure(f'"{member}" is no JSON object of objects by name', Exit.USAGE)
+    return list(found.items())

@@ -10,34 +10,39 @@ shared out to processes, each with some of the jobs, which go through time step 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import multiprocessing
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 import msgspec
 import structlog
 
-from tickwise.adapters.clock import MovedClock
+from tickwise.adapters.calendars.files import CalendarFiles
+from tickwise.adapters.clock import MovedClock, SystemClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.calendar import Otherwise, Window
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.store import NewJob, Retention, RuleKind, RuleRow, Store
+from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.planning import plan_fields, timing, zone_data
 from tickwise.roles.definition import Definition, encode_definition
+from tickwise.roles.rulebook import encode_window
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.simulator import Happening, Simulator, Span, Watched, World, in_order, tidied
 
@@ -50,6 +55,7 @@ NO_TASK: Final = msgspec.Raw(b'{"kind":"simulated"}')
 _BODY_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(JobBody))
 _KEEP_NOTHING: Final = Retention(runs_seconds=0.0, failed_seconds=0.0)
 _DEFAULT_LANE: Final = Lane(requires=("task:simulated",))
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,14 @@ class Subject:
     name: str
     job_id: UUID
     body: JobBody
+
+
+class Rule(NamedTuple):
+    """A calendar or a maintenance window, as a store keeps it."""
+
+    kind: RuleKind
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +85,7 @@ class Simulation:
     outages: Sequence[tuple[float, float]] = ()
     run_seconds: float = 0.0
     """How long each run takes."""
-    rules: Sequence[tuple[str, str, str]] = ()
-    """Calendars and windows: kind, name, stored text."""
+    rules: Sequence[Rule] = ()
 
 
 def subject_of(job: Mapping[str, Any], number: int) -> Subject:
@@ -87,9 +100,16 @@ def subject_of(job: Mapping[str, Any], number: int) -> Subject:
     return Subject(name, job_id, body)
 
 
-def hush() -> None:
-    """Let this process log nothing: what a scheduler tells an operator of a real outage is no news in a simulation."""
+@contextlib.contextmanager
+def hushed() -> Iterator[None]:
+    """Let this process log nothing meanwhile: what a scheduler tells an operator of a real outage is no news in a
+    simulation."""
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
@@ -154,11 +174,11 @@ def _live(simulation: Simulation, feed: Connection) -> None:
         async for found in simulate_here(simulation):
             feed.send([(each.at, numbers[each.job_id], *each[2:]) for each in found])
 
-    hush()
     # Ctrl-C reaches the whole group: the parent ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        asyncio.run(life())
+        with hushed():
+            asyncio.run(life())
     except Invalid as refusal:
         feed.send(Invalid(refusal.detail, pointer=refusal.pointer))
     else:
@@ -171,8 +191,9 @@ async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happen
     store = MemoryStore(clock, near_seconds=0.0)
     await store.open()
     for kind, name, text in simulation.rules:
-        await store.rule_put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=RuleKind(kind), name=name, body=text))
-    jobs = [_new_job(subject, simulation.begin) for subject in simulation.subjects]
+        await store.rule_put(RuleRow(namespace=DEFAULT_NAMESPACE, kind=kind, name=name, body=text))
+    known = {rule.name for rule in simulation.rules if rule.kind is RuleKind.CALENDAR}
+    jobs = [_new_job(subject, simulation.begin, known) for subject in simulation.subjects]
     for first in range(0, len(jobs), JOBS_AT_ONCE):
         await store.jobs_add(jobs[first : first + JOBS_AT_ONCE])
     watched = Watched(cast("Store", store))
@@ -199,7 +220,7 @@ async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happen
         yield found
 
 
-def _new_job(subject: Subject, now: float) -> NewJob:
+def _new_job(subject: Subject, now: float, calendars: Collection[str]) -> NewJob:
     body = subject.body
     try:
         # What is due at the very begin belongs to it; an interval counts from there.
@@ -209,6 +230,12 @@ def _new_job(subject: Subject, now: float) -> NewJob:
     except Invalid as refusal:
         refusal.detail = f"{subject.name}: {refusal.detail}"
         raise
+    unknown = [use.name for use in when.plan.calendars if use.name not in calendars]
+    if unknown:
+        raise Invalid(
+            f"{subject.name}: there is no calendar {unknown[0]!a}; give it beside the jobs: "
+            '{"jobs": […], "calendars": {"NAME": {…}}}'
+        )
     return NewJob(
         job_id=subject.job_id,
         namespace=DEFAULT_NAMESPACE,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tickwise.cli import moments, sources
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import Exit
 from tickwise.cli.output import aligned
 from tickwise.cli.session import Session, server_options
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwise.roles.simulator import Happening
-    from tickwise.wiring.simulation import Simulation, Subject
+    from tickwise.wiring.simulation import Rule, Simulation, Subject
 
 DAYS_SHOWN: Final = 62
 JOBS_SHOWN: Final = 20
@@ -67,9 +67,8 @@ def simulate(
     stop = _instant(end, zone, "--to", start + DAY_SECONDS)
     if not start < stop <= start + YEARS_MOST * 366 * DAY_SECONDS:
         raise click.UsageError(f"--to must be after --from, and within {YEARS_MOST} years of it")
-    from tickwise.wiring.simulation import Simulation, hush
+    from tickwise.wiring.simulation import Simulation, hushed
 
-    hush()
     subjects, rules = _from_files(session, files, system, zone) if files else _from_server(session, job_ids)
     simulation = Simulation(
         subjects=subjects,
@@ -80,11 +79,10 @@ def simulate(
         rules=rules,
     )
     names = _names(subjects)
-    if session.as_json:
-        asyncio.run(_write_lines(simulation, names))
-    else:
-        summary = Summary(names, start, stop)
-        asyncio.run(_sum_up(simulation, summary))
+    summary = Summary(names, start, stop)
+    with hushed():
+        asyncio.run(_write_lines(simulation, names) if session.as_json else _sum_up(simulation, summary))
+    if not session.as_json:
         summary.tell()
     return Exit.OK
 
@@ -118,32 +116,48 @@ def _duration(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--run-time") from None
 
 
-Rule = tuple[str, str, str]
-
-
 def _from_files(
     session: Session, files: Sequence[str], system: str | None, zone: str | None
 ) -> tuple[list[Subject], list[Rule]]:
-    """The jobs that the files come to. What an importer refuses is said, and left out."""
-    from tickwise.wiring.simulation import subject_of
+    """The jobs that the files come to, and the calendars and windows beside them. What an importer refuses is said, and
+    left out."""
+    from tickwise.wiring.simulation import calendar_rule, subject_of, window_rule
 
     found: list[Any] = []
+    rules: list[Rule] = []
     for name in files:
         kind = system or sources.format_of(name)
         if kind == "jobs":
-            found += sources.jobs(sources.contents(name), name)
+            data = sources.contents(name)
+            found += sources.jobs(data, name)
+            rules += [calendar_rule(*each) for each in sources.beside_jobs(data, "calendars")]
+            rules += [window_rule(*each) for each in sources.beside_jobs(data, "windows")]
             continue
         for source, entry in sources.entries([name], kind, timezone=zone):
             if entry.job is None:
                 session.note(f"{source}:{entry.line}: left out: {entry.reason}")
             else:
                 found.append(entry.job)
-    return [subject_of(job, number) for number, job in enumerate(found, 1)], []
+    return [subject_of(job, number) for number, job in enumerate(found, 1)], rules
 
 
-def _from_server(session: Session, job_ids: Sequence[str]) -> tuple[list[Subject], list[Rule]]:
-    """The server's jobs that will fire again, with its calendars and windows."""
-    raise Failure("simulating the jobs of a server is not written yet", Exit.BUG)
+def _from_server(session: Session, references: Sequence[str]) -> tuple[list[Subject], list[Rule]]:
+    """The server's jobs that will fire again, or those that were named, with its calendars and windows."""
+    from tickwise.cli.references import job_id
+    from tickwise.wiring.simulation import calendar_rule, subject_of, window_rule
+
+    client = session.client
+    wanted = [job_id(session, each) for each in references]
+    jobs = (
+        [client.job_get(each) for each in wanted]
+        if wanted
+        else [job for page in client.pages("/jobs", {"status": "SCHEDULED", "limit": 500}) for job in page]
+    )
+    calendars = [each["name"] for page in client.pages("/calendars") for each in page]
+    windows = [each["name"] for page in client.pages("/windows") for each in page]
+    rules = [calendar_rule(name, client.calendar_get(name)) for name in calendars]
+    rules += [window_rule(name, client.window_get(name)) for name in windows]
+    return [subject_of(job, number) for number, job in enumerate(jobs, 1)], rules
 
 
 def _names(subjects: Sequence[Subject]) -> dict[UUID, str]:
