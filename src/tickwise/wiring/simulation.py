@@ -28,21 +28,17 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from tickwise.adapters.calendars.files import CalendarFiles
-from tickwise.adapters.clock import MovedClock, SystemClock
+from tickwise.adapters.clock import MovedClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.calendar import Otherwise, Window
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.store import NewJob, Retention, RuleKind, RuleRow, Store
-from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.planning import plan_fields, timing, zone_data
 from tickwise.roles.definition import Definition, encode_definition
-from tickwise.roles.rulebook import encode_window
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.simulator import Happening, Simulator, Span, Watched, World, in_order, tidied
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,9 @@ DAYS_SHOWN: Final = 62
 JOBS_SHOWN: Final = 20
 YEARS_MOST: Final = 100
 DAY_SECONDS: Final = 86_400.0
+
+
+Named = tuple[str, Mapping[str, Any]]
 
 
 @click.command()
@@ -121,30 +124,31 @@ def _from_files(
 ) -> tuple[list[Subject], list[Rule]]:
     """The jobs that the files come to, and the calendars and windows beside them. What an importer refuses is said, and
     left out."""
-    from tickwise.wiring.simulation import calendar_rule, subject_of, window_rule
+    from tickwise.wiring.simulation import subject_of
 
     found: list[Any] = []
-    rules: list[Rule] = []
+    calendars: list[Named] = []
+    windows: list[Named] = []
     for name in files:
         kind = system or sources.format_of(name)
         if kind == "jobs":
             data = sources.contents(name)
             found += sources.jobs(data, name)
-            rules += [calendar_rule(*each) for each in sources.beside_jobs(data, "calendars")]
-            rules += [window_rule(*each) for each in sources.beside_jobs(data, "windows")]
+            calendars += sources.beside_jobs(data, "calendars")
+            windows += sources.beside_jobs(data, "windows")
             continue
         for source, entry in sources.entries([name], kind, timezone=zone):
             if entry.job is None:
                 session.note(f"{source}:{entry.line}: left out: {entry.reason}")
             else:
                 found.append(entry.job)
-    return [subject_of(job, number) for number, job in enumerate(found, 1)], rules
+    return [subject_of(job, number) for number, job in enumerate(found, 1)], _rules(calendars, windows)
 
 
 def _from_server(session: Session, references: Sequence[str]) -> tuple[list[Subject], list[Rule]]:
     """The server's jobs that will fire again, or those that were named, with its calendars and windows."""
     from tickwise.cli.references import job_id
-    from tickwise.wiring.simulation import calendar_rule, subject_of, window_rule
+    from tickwise.wiring.simulation import subject_of
 
     client = session.client
     wanted = [job_id(session, each) for each in references]
@@ -155,9 +159,19 @@ def _from_server(session: Session, references: Sequence[str]) -> tuple[list[Subj
     )
     calendars = [each["name"] for page in client.pages("/calendars") for each in page]
     windows = [each["name"] for page in client.pages("/windows") for each in page]
-    rules = [calendar_rule(name, client.calendar_get(name)) for name in calendars]
-    rules += [window_rule(name, client.window_get(name)) for name in windows]
+    rules = _rules(
+        [(name, client.calendar_get(name)) for name in calendars],
+        [(name, client.window_get(name)) for name in windows],
+    )
     return [subject_of(job, number) for number, job in enumerate(jobs, 1)], rules
+
+
+def _rules(calendars: Sequence[Named], windows: Sequence[Named]) -> list[Rule]:
+    if not calendars and not windows:
+        return []
+    from tickwise.wiring.simulated_rules import calendar_rule, window_rule
+
+    return [*(calendar_rule(*each) for each in calendars), *(window_rule(*each) for each in windows)]
 
 
 def _names(subjects: Sequence[Subject]) -> dict[UUID, str]:
