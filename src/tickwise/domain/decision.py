@@ -373,7 +373,6 @@ class _Deciding:
             opens = None if closed is None else closed.opens
             if closed is not None and (closed.otherwise is Otherwise.SKIP or opens is None):
                 seen.append(_Seen(at, Reason(closed.reason), closed.sentence))
-                waiting = waiting and (opens is None or opens > self.now)
             elif closed is not None and opens in openings:
                 seen.append(_Seen(at, Reason(closed.reason), MERGED))
             elif closed is not None and opens is not None and opens > self.now:

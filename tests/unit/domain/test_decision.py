@@ -321,6 +321,14 @@ def test_a_schedule_that_ended_during_a_hold_is_recorded_to_its_end() -> None:
     assert decision.next is None
 
 
+def test_the_last_occurrences_of_a_schedule_that_ended_during_downtime_are_made_up_for() -> None:
+    """The very last included; then it is over."""
+    decision = look(every(60, end_at=NOW), NOW - 300, NOW + HOUR)
+    assert [NOW] == nominals(decision)
+    assert [(NOW - 300, NOW - 60, 5, Reason.MISFIRE)] == skipped(decision)
+    assert decision.next is None
+
+
 # ---------------------------------------------------------------------------------------------------- paused
 
 
@@ -432,6 +440,21 @@ def test_what_was_missed_but_is_deferred_until_later_waits() -> None:
         assert [] == nominals(decision)
         assert Pending(NOW + HOUR, NOW, Hold.CALENDAR) == decision.next
         assert [NOW - HOUR] == [skip.nominal for skip in decision.skips]
+
+
+def test_what_waits_on_takes_along_what_is_skipped_after_it() -> None:
+    """A window that skips lies over the end of a calendar that defers: each occurrence is still on record once."""
+    rules = Rules(
+        closed((NOW - HOUR, NOW + 30), otherwise=Otherwise.DEFER).calendars, window(NOW - 1, NOW + 30).windows
+    )
+    schedule = every(60, misfire=Misfire(grace_seconds=0))
+    held = look(schedule, NOW - 600, NOW + 1, 2, rules)
+    assert Pending(NOW + 30, NOW - 60, Hold.CALENDAR) == held.next
+    assert [(NOW - 600, NOW - 120, 9, Reason.MISFIRE)] == skipped(held)
+    assert held.next is not None
+    freed = look(schedule, held.next, NOW + 30, 0, rules)
+    assert (Firing(NOW - 60, NOW + 30),) == freed.fires
+    assert [(NOW, NOW, 1, Reason.MAINTENANCE)] == skipped(freed)
 
 
 def test_what_is_late_does_not_start_in_a_closed_time() -> None:
