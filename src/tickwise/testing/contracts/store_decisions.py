@@ -161,12 +161,28 @@ class DecisionsContract(StoreContract):
             async with self.near(store, 10.0, other_zone_data_than=version) as batch:
                 assert {timer.job_id for timer in batch.timers} == found
 
-    async def test_the_limit_holds_for_timers_of_other_zone_data(self, store: KeyedStore, make: Factory) -> None:
-        """And no two schedulers have the same."""
+    async def test_schedulers_share_the_timers_of_other_zone_data(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """The earliest first, up to the limit; no two schedulers have the same."""
         await self.add(store, *(make.recurring(make.now + HOUR + ahead, zone_data="old") for ahead in range(5)))
-        async with self.near(store, 10.0, 3, other_zone_data_than="new") as batch:
-            dues = [microseconds(timer.pending.due) for timer in batch.timers]
-        assert dues == [microseconds(make.now + HOUR + ahead) for ahead in range(3)]
+        async with (
+            self.near(store, 10.0, 3, other_zone_data_than="new") as mine,
+            self.near(other, 10.0, 3, other_zone_data_than="new") as theirs,
+        ):
+            dues = [microseconds(timer.pending.due) for batch in (mine, theirs) for timer in batch.timers]
+        assert dues == [microseconds(make.now + HOUR + ahead) for ahead in range(5)]
+
+    async def test_one_time_jobs_of_other_zone_data_are_found_if_asked_for(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """A wall time of next year is another instant by new rules."""
+        once = make.job(make.now + HOUR, zone_data="old")
+        await self.add(store, once)
+        async with self.near(store, 10.0, other_zone_data_than="new") as batch:
+            assert list(batch.timers) == []
+        async with self.near(store, 10.0, other_zone_data_than="new", once=True) as batch:
+            assert [(timer.job_id, timer.run_id) for timer in batch.timers] == [(once.job_id, once.run_id)]
 
     async def test_a_run_keeps_the_time_that_the_schedule_named(self, store: KeyedStore, make: Factory) -> None:
         """Beside the time that it is due at: executors and people are told both."""
@@ -206,6 +222,17 @@ class DecisionsContract(StoreContract):
         [claimed] = await self.claim_freed(store, executor)
         assert await self.finish(store, executor, outcome(claimed)) == []
         assert (await self.job_row(store, job.job_id)).next_run_at is None
+
+    async def test_a_timer_that_was_changed_parks_nothing(self, store: KeyedStore, make: Factory) -> None:
+        """What was decided is about a schedule that is another one by now."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        async with self.near(store) as batch:
+            due = batch.timers[0].pending.due + 0.5
+            stale = make.fire(job.job_id, due, held(make.now), runs=(), park="too many runs")
+            assert await batch.commit([stale]) == 0
+        row = await self.job_row(store, job.job_id)
+        assert (row.status, row.paused_by) == (JobStatus.SCHEDULED, None)
 
     async def test_fires_are_counted_by_namespace_and_minute(self, store: KeyedStore, other: KeyedStore) -> None:
         """All schedulers together; each minute of the store's clock begins with none."""
@@ -403,6 +430,18 @@ class FirstInLineContract(StoreContract):
         """However late it is due."""
         late = make.scheduled(make.identifier(), make.now + 10.0, nominal=make.now, overlap=Overlap.SKIP)
         assert await self.guards(store, make, late, goes_on=None) == [False]
+
+    async def test_a_backfill_does_not_make_the_schedule_ask(self, store: KeyedStore, make: Factory) -> None:
+        """It is a line of its own."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        filled = make.run(job.job_id, make.now, trigger=Trigger.BACKFILL, overlap=Overlap.QUEUE_ALL)
+        await store.runs_add("default", job.job_id, [filled])
+        run = make.scheduled(job.job_id, make.now, overlap=Overlap.SKIP)
+        async with self.near(store) as batch:
+            await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + HOUR, runs=[run])])
+        claims = await self.claim_freed(store, await self.born(store))
+        assert {claimed.run_id: claimed.guarded for claimed in claims} == {filled.run_id: True, run.run_id: False}
 
     async def test_with_allow_nothing_asks(self, store: KeyedStore, make: Factory) -> None:
         """However many they are."""

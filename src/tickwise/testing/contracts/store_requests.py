@@ -308,6 +308,28 @@ class RunRequestsContract(StoreContract):
                 await store.run_postpone(namespace, run, make.now + HOUR)
         assert await self.run_state(store, living) is RunState.QUEUED
 
+    @pytest.mark.parametrize("ask", ["skip", "postpone"])
+    async def test_a_request_and_a_claim_at_the_same_time_end_in_one_of_two_ways(
+        self, store: KeyedStore, other: KeyedStore, make: Factory, ask: str
+    ) -> None:
+        """It was in time and the run is not claimed; or it was not, and the holder goes on, or hears of it."""
+        executor = await self.born(store)
+        jobs = [make.job() for _ in range(20)]
+        await self.add(store, *jobs)
+        runs = [job.run_id for job in jobs if job.run_id is not None]
+
+        async def in_time(run: UUID) -> bool:
+            if ask == "skip":
+                return await other.run_skip("default", run, "not this one") is RunState.SKIPPED
+            return await other.run_postpone("default", run, make.now + HOUR)
+
+        claiming = asyncio.create_task(self.claim(store, executor))
+        answers = await asyncio.gather(*(in_time(run) for run in runs))
+        claimed = {claimed.run_id for claimed in await claiming}
+        assert {run for run, answer in zip(runs, answers, strict=True) if not answer} == claimed
+        asked = {request.run_id for request in await self.cancels(store, executor)}
+        assert asked == (claimed if ask == "skip" else set())
+
     # ------------------------------------------------------------------------------------------- many at once
 
     async def test_many_runs_are_made_at_once(self, store: KeyedStore, make: Factory) -> None:

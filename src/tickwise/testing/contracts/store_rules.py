@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -208,6 +209,8 @@ class UsedRulesContract(StoreContract):
         change = make.change(await self.job_row(store, job.job_id), calendars=("two",))
         for _ in range(2):
             assert (await store.job_change(change)).version == 2
+        with pytest.raises(VersionConflict):
+            await store.job_change(replace(change, calendars=("one", "two")))
         await store.rule_delete("default", RuleKind.CALENDAR, "one")
         with pytest.raises(Conflict):
             await store.rule_delete("default", RuleKind.CALENDAR, "two")

@@ -164,6 +164,7 @@ class WaitingContract(LineContract):
         assert await store.run_postpone("default", second.run_id, make.now + HOUR) is False
         assert await store.runs_cancel("default", second.run_id, "grace") is RunState.CANCELLED
         assert await store.run_skip("default", third.run_id, "not this one") is RunState.SKIPPED
+        assert [(await self.run_row(store, ended.run_id)).blocked for ended in (second, third)] == [False, False]
         assert await self.waits(store, fourth.run_id)
         await self.finish(store, executor, outcome(first))
         assert await self.goes_on(store, fourth.run_id)
