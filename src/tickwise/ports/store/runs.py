@@ -50,8 +50,9 @@ class CancelKind(StrEnum):
     """Stop it, begun or not; it ends CANCELLED. If its holder gives it back, wants to retry it, leaves or is lost,
     the store itself ends it so. What ended before the request was heard stays as it ended."""
     REVOKE = "revoke"
-    """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it. If its holder gives it
-    back, leaves or is lost before a start was recorded, the store forgets it too."""
+    """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it, or puts it on record as
+    SKIPPED with the reason of a pause or of `run_skip`. If its holder gives it back, leaves or is lost before a start
+    was recorded, the store does the same."""
 
 
 class CancelRequest(NamedTuple):
