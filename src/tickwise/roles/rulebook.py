@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from tickwise.domain.calendar import Calendar, Otherwise, Rule, Rules, Window, next_cover
-from tickwise.domain.errors import Bug, Invalid
+from tickwise.domain.errors import Bug
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.ports.store import Rules as RuleStore
 from tickwise.roles.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
@@ -93,7 +93,7 @@ class Rulebook:
                     window = decode_window(row.name, row.body).window
                     _checked(window.when)
                     windows[row.namespace].append(window)
-            except (msgspec.MsgspecError, Invalid, ValueError) as wrong:
+            except Exception as wrong:  # noqa: BLE001  # one rule that is broken, however, must not stop all schedules
                 self._cannot_read(row, wrong)
         self._windows = dict(windows)
         self.version = version
