@@ -312,6 +312,35 @@ def test_a_backfill_asks_first_where_somebody_can_answer(local: Local) -> None:
     assert "3 runs are asked for" in seen
 
 
+def test_why_a_job_does_not_run_is_one_sentence(local: Local) -> None:
+    """Now, at a time to come, and before it was there; each with a code for programs."""
+    _job(local, "explained", "--cron", "0 3 1 1 *")
+    for at, code, said in (
+        ((), "not_due", "not due until"),
+        (("--at", "2040-01-01T03:00:00Z"), "will_fire", "will run"),
+        (("--at", "2040-01-01T04:00:00Z"), "not_an_occurrence", ""),
+        (("--at", "yesterday 03:00"), "not_yet_created", "not there yet"),
+    ):
+        ran = local.tickwise("jobs", "explain", "explained", *at)
+        assert (0, True) == (ran.code, said in ran.out), ran
+        assert 1 == len(ran.out.splitlines())
+        assert code == local.tickwise("jobs", "explain", "explained", *at, "--json").json["code"]
+    wrong = local.tickwise("jobs", "explain", "explained", "--at", "once upon a time")
+    assert (2, True) == (wrong.code, "--at" in wrong.err)
+
+
+def test_why_a_run_did_what_it_did_is_one_sentence(local: Local) -> None:
+    """Of one that was skipped by a person: by whom and why; control characters are shown, not obeyed."""
+    _job(local, "why", "--cron", "0 3 1 1 *")
+    moved = local.tickwise("jobs", "skip-next", "why", "--reason", "a \x1b[31mred day", "--json").json
+    ran = local.tickwise("runs", "explain", moved["run_id"])
+    assert (0, True) == (ran.code, "was skipped" in ran.out), ran
+    assert r"a \x1b[31mred day" in ran.out
+    assert "skipped_requested" == local.tickwise("runs", "explain", moved["run_id"], "--json").json["code"]
+    told = local.tickwise("jobs", "explain", "why", "--at", moved["nominal_time"])
+    assert f"tickwise runs show {moved['run_id']}" in told.err
+
+
 # ------------------------------------------------------------------------------------------ calendars and windows
 
 

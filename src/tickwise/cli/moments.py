@@ -18,6 +18,7 @@ _UNIT_SECONDS: Final = {
 }  # fmt: skip
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _STEPS: Final = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 86_400, "d"))
 
 
@@ -76,7 +77,7 @@ def _spelled_seconds(wanted: str) -> float:
 
 
 def moment(text: str, zone: tzinfo | None, at: float) -> datetime:
-    """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00`, `tomorrow 10:00`, or `5m` from now.
+    """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday), or `5m` from now.
 
     A text without an offset is a wall clock in `zone` (None: this machine's). A bare clock time is its next
     occurrence. Raises `Unreadable`.
@@ -84,8 +85,8 @@ def moment(text: str, zone: tzinfo | None, at: float) -> datetime:
     wanted = " ".join(text.strip().split())
     today = datetime.fromtimestamp(at, UTC).astimezone(zone)
     day, _, rest = wanted.partition(" ")
-    if day.lower() in {"today", "tomorrow"}:
-        base = today + timedelta(days=day.lower() == "tomorrow")
+    if day.lower() in _DAYS:
+        base = today + timedelta(days=_DAYS[day.lower()])
         clock = _CLOCK.fullmatch(rest.removeprefix("at "))
         if clock:
             return _wall(base, clock, zone)

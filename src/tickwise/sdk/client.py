@@ -265,6 +265,11 @@ class Client:
         answer: Json = self.request("POST", "/jobs:preview", body=body).body
         return answer
 
+    def job_explain(self, job_id: str, *, at: str | None = None) -> Json:
+        """Why it did, or did not, run at an RFC 3339 time; without one, why it does not run now."""
+        answer: Json = self.request("GET", f"/jobs/{_safe(job_id)}/explain", query={"at": at}).body
+        return answer
+
     def job_skip_next(self, job_id: str, body: Json | None = None) -> Json:
         """Skip its next occurrence; `body` may give a `reason`, and the `occurrence` that is meant."""
         answer: Json = self.request("POST", f"/jobs/{_safe(job_id)}/skipNext", body=body or {}).body
@@ -291,6 +296,11 @@ class Client:
     def run_get(self, run_id: str) -> Json:
         """One run with its attempts and stage times."""
         answer: Json = self.request("GET", f"/runs/{_safe(run_id)}").body
+        return answer
+
+    def run_explain(self, run_id: str) -> Json:
+        """Why it was late, was skipped, waits, or ran as it did."""
+        answer: Json = self.request("GET", f"/runs/{_safe(run_id)}/explain").body
         return answer
 
     def run_cancel(self, run_id: str) -> Any:

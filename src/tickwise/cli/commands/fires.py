@@ -100,6 +100,22 @@ def occurrences(session: Session, job: str, *, start: str | None, end: str | Non
     )
 
 
+@click.command()
+@click.argument("job")
+@click.option("--at", metavar="TIME", help="At this time, past or to come: 'yesterday 03:00', 2h (ago).  [now]")
+@view_options
+@click.pass_obj
+def explain(session: Session, job: str, at: str | None) -> None:
+    """Say why a job did, or did not, run at a time; or why it does not run now."""
+    from tickwise.cli.commands.runs import past, tell_why
+
+    work.blame(session, "?at", "--at", at or "")
+    found = session.client.job_explain(resolve(session, job), at=past(session, "--at", at))
+    tell_why(session, found)
+    if found["run_id"] is not None:
+        session.note(f"More of it: tickwise runs show {found['run_id']}")
+
+
 def _occurrence(session: Session, each: dict[str, Any], seen_at: float) -> tuple[str, str, str, str, str]:
     notes = [each["reason"] if each["note"] is None else each["note"]]
     if each["due_time"] not in (None, each["nominal_time"]):
@@ -257,4 +273,4 @@ def backfill_cancel(session: Session, job: str, backfill: str) -> None:
         session.say(f"{_runs(done['cancelled'])} cancelled, or asked to stop.")
 
 
-COMMANDS: Final = (preview, occurrences, skip_next, snooze, backfill, backfill_cancel)
+COMMANDS: Final = (preview, occurrences, explain, skip_next, snooze, backfill, backfill_cancel)

@@ -47,8 +47,8 @@ def list_runs(
         "status": [status.upper() for status in statuses] or None,
         "trigger": list(triggers) or None,
         "origin": backfill,
-        "due_after": _past(session, "--since", since),
-        "due_before": _past(session, "--until", until),
+        "due_after": past(session, "--since", since),
+        "due_before": past(session, "--until", until),
         "limit": min(limit, 500),
     }
     for status in statuses:
@@ -61,7 +61,7 @@ def list_runs(
     run_table(session, found, with_job=job is None)
 
 
-def _past(session: Session, option: str, text: str | None) -> str | None:
+def past(session: Session, option: str, text: str | None) -> str | None:
     """A time; a duration is one that long ago."""
     if text is None:
         return None
@@ -149,6 +149,25 @@ def show(session: Session, run: str) -> None:
              _took(each, seen_at), str(each.get("executor_id") or ""), _first_line(each.get("error_message")))
             for each in attempts
         ], empty="")  # fmt: skip
+
+
+@runs.command()
+@click.argument("run")
+@view_options
+@click.pass_obj
+def explain(session: Session, run: str) -> None:
+    """Say why a run was late, was skipped, waits, or ran as it did."""
+    tell_why(session, session.client.run_explain(run_id(run)))
+
+
+def tell_why(session: Session, found: dict[str, Any]) -> None:
+    """An explanation: the sentence, and what else had to do with it."""
+    if session.as_json:
+        session.show_json(found)
+        return
+    session.say(output.safe(found["sentence"]))
+    for cause in found["causes"]:
+        session.say(f"  - {output.safe(cause['sentence'])}")
 
 
 @runs.command()
