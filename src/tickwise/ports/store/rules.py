@@ -52,7 +52,7 @@ class Rules(Protocol):
         """One."""
         ...
 
-    async def rules_list(self, namespace: str, kind: RuleKind, after: str | None, limit: int) -> Sequence[RuleRow]:
+    async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         """By name, those after `after`."""
         ...
 

@@ -258,7 +258,7 @@ class Runs(Protocol):
         waits for another one, or has ended. Raises `NotFound`."""
         ...
 
-    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         """`runs_cancel` for all unfinished runs of a job with this origin; how many there were (of a job that is not
         there: none)."""
         ...

@@ -96,7 +96,7 @@ class Backfills(Jobs):
         """End its unfinished runs: how many there were. Raises `NotFound` for the job."""
         row = await self._job(who, job_id)
         cancelled = await self._surely(
-            lambda: self._store.runs_cancel_all(row.namespace, job_id, backfill_id, who.name)
+            lambda: self._store.runs_cancel_all(row.namespace, job_id, backfill_id, principal=who.name)
         )
         self._signals.send(Topic.CANCELS)
         return cancelled

@@ -152,12 +152,12 @@ class Calendars(Core):
 
     async def calendars_list(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
         """By name, those after `after`."""
-        rows = await self._store.rules_list(who.namespace, RuleKind.CALENDAR, after, limit)
+        rows = await self._store.rules_list(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
         return await self._in_thread(lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
     async def windows_list(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
         """The same for maintenance windows."""
-        rows = await self._store.rules_list(who.namespace, RuleKind.WINDOW, after, limit)
+        rows = await self._store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
         return await self._in_thread(lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows])
 
     async def rule_delete(self, who: Principal, kind: RuleKind, name: str, condition: Condition = ALWAYS) -> RuleRow:

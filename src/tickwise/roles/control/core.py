@@ -166,7 +166,7 @@ class Core:
         """All of one namespace, page by page."""
         found: list[RuleRow] = []
         while True:
-            page = await self._store.rules_list(namespace, kind, found[-1].name if found else None, PAGE)
+            page = await self._store.rules_list(namespace, kind, after=found[-1].name if found else None, limit=PAGE)
             found += page
             if len(page) < PAGE:
                 return found

@@ -377,7 +377,7 @@ class RunRequestsContract(StoreContract):
         claims = {claimed.run_id: claimed for claimed in await self.claim(store, executor)}
         await self.finish(store, executor, outcome(claims[runs[0].run_id]))
         await self.finish(store, executor, outcome(claims[runs[1].run_id], RunState.RETRYING, retry_at=make.now + HOUR))
-        assert await store.runs_cancel_all("default", job.job_id, origin, "grace") == 3
+        assert await store.runs_cancel_all("default", job.job_id, origin, principal="grace") == 3
         assert await self.cancels(store, executor) == [CancelRequest(runs[2].run_id, CancelKind.CANCEL)]
         states = [await self.run_state(store, run.run_id) for run in runs]
         assert states == [RunState.SUCCESS, RunState.CANCELLED, RunState.DISPATCHED, RunState.CANCELLED]
@@ -385,7 +385,7 @@ class RunRequestsContract(StoreContract):
         assert (row.reason, row.error) == ("cancelled", "cancelled by grace")
         assert [await self.run_state(store, run.run_id) for run in others] == [RunState.DISPATCHED] * 2
         await self.finish(store, executor, outcome(claims[runs[2].run_id], RunState.CANCELLED, reason="cancelled"))
-        assert await store.runs_cancel_all("default", job.job_id, origin, "grace") == 0
+        assert await store.runs_cancel_all("default", job.job_id, origin, principal="grace") == 0
 
     async def test_runs_of_another_namespace_or_job_are_not_cancelled(self, store: KeyedStore, make: Factory) -> None:
         """There are none of that origin."""
@@ -398,5 +398,5 @@ class RunRequestsContract(StoreContract):
             ("default", stranger.job_id),
             ("default", make.identifier()),
         ):
-            assert await store.runs_cancel_all(namespace, job_id, origin, "eve") == 0
+            assert await store.runs_cancel_all(namespace, job_id, origin, principal="eve") == 0
         assert await self.run_state(store, run.run_id) is RunState.QUEUED

@@ -121,11 +121,13 @@ class RulesContract(StoreContract):
             await store.rule_put(make.rule(name))
         await store.rule_put(make.rule("aardvark", RuleKind.WINDOW))
         await store.rule_put(make.rule("aardvark", namespace="elsewhere"))
-        first = await store.rules_list("default", RuleKind.CALENDAR, None, 3)
+        first = await store.rules_list("default", RuleKind.CALENDAR, after=None, limit=3)
         assert [rule.name for rule in first] == ["alpha", "bravo", "charlie"]
-        rest = await store.rules_list("default", RuleKind.CALENDAR, first[-1].name, 3)
+        rest = await store.rules_list("default", RuleKind.CALENDAR, after=first[-1].name, limit=3)
         assert [rule.name for rule in rest] == ["delta"]
-        assert [rule.name for rule in await store.rules_list("default", RuleKind.WINDOW, None, 3)] == ["aardvark"]
+        assert [rule.name for rule in await store.rules_list("default", RuleKind.WINDOW, after=None, limit=3)] == [
+            "aardvark"
+        ]
 
     async def test_all_rules_of_all_namespaces_are_read_at_once(self, store: KeyedStore, make: Factory) -> None:
         """Every scheduler holds them in memory."""

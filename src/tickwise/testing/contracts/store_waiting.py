@@ -208,7 +208,7 @@ class WaitingContract(LineContract):
         executor = await self.born(store)
         first, second, _ = await self.claims(store, executor, executor, executor)
         assert await self.starts(store, executor, first, second) == [True, False]
-        assert await store.runs_cancel_all("default", job.job_id, origin, "grace") == 3
+        assert await store.runs_cancel_all("default", job.job_id, origin, principal="grace") == 3
         assert await self.run_state(store, first.run_id) is RunState.RUNNING
         assert await self.run_state(store, second.run_id) is RunState.CANCELLED
         asked = {request.run_id for request in await self.cancels(store, executor)}

@@ -93,7 +93,7 @@ class Dispatch(Duty):
         run = self._find(namespace, run_id)
         return run if isinstance(run, RunState) else self._stop(run, principal)
 
-    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace:
             return 0

@@ -40,7 +40,7 @@ class Rules(Duty):
     async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
         return self._state.rules.get((namespace, kind, name))
 
-    async def rules_list(self, namespace: str, kind: RuleKind, after: str | None, limit: int) -> Sequence[RuleRow]:
+    async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         mine = [rule for rule in self._state.rules.values() if (rule.namespace, rule.kind) == (namespace, kind)]
         mine.sort(key=lambda rule: rule.name)
         return [rule for rule in mine if after is None or rule.name > after][:limit]

@@ -66,7 +66,7 @@ class Asked(Part):
             state = await connection.fetchval(statement("run_cancel"), run_id, namespace, f"cancelled by {principal}")
             return await _state(connection, namespace, run_id, state)
 
-    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, principal: str) -> int:
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:

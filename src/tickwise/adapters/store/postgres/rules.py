@@ -50,7 +50,7 @@ class Rules(Part):
             row = await connection.fetchrow(statement("rule_get"), namespace, kind, name)
         return None if row is None else _rule(row)
 
-    async def rules_list(self, namespace: str, kind: RuleKind, after: str | None, limit: int) -> Sequence[RuleRow]:
+    async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("rules_list"), namespace, kind, after, limit)
