@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given, given_instant, replayed
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given, replayed
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, time_of
 from tickwise.domain.lifecycle import RunState
@@ -103,7 +103,7 @@ class BackfillCancelled(msgspec.Struct, kw_only=True):
 async def job_preview(call: Call) -> Answer:
     """The next fires of a job."""
     query: PreviewQuery = call.query
-    look = Look(after=given_instant(query.start), count=query.count, viewer_timezone=given(query.viewer_timezone))
+    look = Look(start=given(query.start), count=query.count, viewer_timezone=given(query.viewer_timezone))
     preview = await call.control.preview_job(call.principal, call.uuid("job_id", "job"), look)
     return answer(200, _preview_view(preview))
 

@@ -22,12 +22,14 @@ from tickwise.roles.control.bodies import OCCURRENCES_MAX, BackfillBody
 from tickwise.roles.control.composing import payload_of
 from tickwise.roles.control.core import ReceiptFor
 from tickwise.roles.control.jobs import Jobs, with_payload
-from tickwise.roles.control.planning import instant, written
+from tickwise.roles.control.planning import instant_within, written
 from tickwise.roles.control.replans import check_recurring
 from tickwise.roles.definition import decode_definition
 
-LOOKED_AT_MAX: Final = 10_000
-"""So many closed occurrences of a range are passed over: a fraction of a second of work."""
+CLOSED_MAX: Final = 2_000
+"""So many closed occurrences of a range are passed over."""
+SLICE: Final = 20
+"""After so many occurrences others get a turn: asking calendars for one takes up to some 10 ms."""
 PAYLOADS_BYTES_MAX: Final = 32 << 20
 """Of all runs of one request together: as much as a batch of jobs may bring."""
 
@@ -59,16 +61,14 @@ class Backfills(Jobs):
         check_recurring(row, plan, "backfilled")
         payload = payload_of(body.payload, body.params)
         now = await self._time.now()
-        start, end = instant(body.start), instant(body.end)
+        start, end = instant_within(body.start, "/from"), instant_within(body.end, "/to")
         schedule = plan.schedule(job_id)
         _check_range(schedule, start, end, body.limit, now)
         # Calendars say at which times the job is meant to run; a window closed something else, in its time.
         rules = await self._rules(row.namespace, plan.calendars, row.labels)
         rules = None if rules is None else Rules(rules.calendars)
-        backfill = Backfill(
-            time_id(int(now * 1000), self._clock.noise(10)),
-            *_occurrences(schedule, start, end, body.limit or OCCURRENCES_MAX, rules),
-        )
+        chosen = await self._occurrences(schedule, start, end, body.limit or OCCURRENCES_MAX, rules)
+        backfill = Backfill(time_id(int(now * 1000), self._clock.noise(10)), *chosen)
         definition = None if payload is None else with_payload(row.definition, payload)
         if definition is not None and len(definition) * len(backfill.nominals) > PAYLOADS_BYTES_MAX:
             raise Invalid(
@@ -91,6 +91,30 @@ class Backfills(Jobs):
         receipt = receipt_for(backfill) if receipt_for is not None else None
         replay = await self._demand(row.namespace, job_id, runs, receipt)
         return backfill if replay is None else replay
+
+    async def _occurrences(
+        self, schedule: Schedule, start: float, end: float, most: int, rules: Rules | None
+    ) -> tuple[tuple[float, ...], int, bool]:
+        """The first of the range, at most so many, that no calendar closes; how many are closed; whether there are
+        more."""
+        found: list[float] = []
+        closed = 0
+        at = schedules.first_fire(schedule, start)
+        while at is not None and at <= end and len(found) < most and closed < CLOSED_MAX:
+            if rules is not None and isinstance(rules.verdict(at), Closed):
+                closed += 1
+            else:
+                found.append(at)
+            if (len(found) + closed) % SLICE == 0:
+                await self._clock.sleep(0)
+            at = schedules.next_fire(schedule, at)
+        if not found:
+            raise Conflict(
+                f"calendars close all of the {closed} occurrences that were looked at, so nothing would run",
+                pointer="/from",
+                code="occurrence_closed",
+            )
+        return tuple(found), closed, at is not None and at <= end
 
     async def backfill_cancel(self, who: Principal, job_id: UUID, backfill_id: UUID) -> int:
         """End its unfinished runs: how many there were. Raises `NotFound` for the job."""
@@ -117,25 +141,3 @@ def _check_range(schedule: Schedule, start: float, end: float, limit: int | None
             pointer="/to",
             code="backfill_too_large",
         )
-
-
-def _occurrences(
-    schedule: Schedule, start: float, end: float, most: int, rules: Rules | None
-) -> tuple[tuple[float, ...], int, bool]:
-    """The first of the range, at most so many, that no calendar closes; how many are closed; whether there are more."""
-    found: list[float] = []
-    closed = 0
-    at = schedules.first_fire(schedule, start)
-    while at is not None and at <= end and len(found) < most and closed < LOOKED_AT_MAX:
-        if rules is not None and isinstance(rules.verdict(at), Closed):
-            closed += 1
-        else:
-            found.append(at)
-        at = schedules.next_fire(schedule, at)
-    if not found:
-        raise Conflict(
-            f"calendars close all of the {closed} occurrences that were looked at, so nothing would run",
-            pointer="/from",
-            code="occurrence_closed",
-        )
-    return tuple(found), closed, at is not None and at <= end

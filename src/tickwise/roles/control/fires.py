@@ -23,7 +23,7 @@ from tickwise.ports.store import JobRow, NewRun, OccurrenceMove, RunQuery, RunRo
 from tickwise.roles.control.bodies import SkipNextBody, SnoozeBody
 from tickwise.roles.control.core import clean_text
 from tickwise.roles.control.jobs import CHANGED_TOO_OFTEN, RACES_MAX, Jobs
-from tickwise.roles.control.planning import instant, written, zone_data
+from tickwise.roles.control.planning import instant, instant_within, written, zone_data
 from tickwise.roles.control.replans import PAUSED, check_recurring, skipped
 from tickwise.roles.definition import Plan, decode_definition
 
@@ -74,7 +74,7 @@ class Fires(Jobs):
     async def snooze(self, who: Principal, job_id: UUID, body: SnoozeBody) -> Moved:
         """The next occurrence runs at another time. Raises `NotFound`, `Invalid`; `Conflict` if there is none that can
         be moved."""
-        until = instant(body.until)
+        until = instant_within(body.until, "/until")
         for _ in range(RACES_MAX):
             found = await self._next(who, job_id, "snoozed", body.occurrence)
             _check_until(until, found, await self._time.now())

@@ -28,6 +28,7 @@ from tickwise.roles.definition import CalendarUse, ClockChanges, MisfirePolicy, 
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
 _UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+LAST_LOOK: Final = LAST_INSTANT - 1_000 * 366 * 86_400.0
 WILL_NEVER_FIRE: Final = "it will never fire: its schedule names no time from now on"
 
 
@@ -91,6 +92,15 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def instant(time: datetime) -> float:
     """Unix seconds of an aware time; of every year, which `timestamp` is not made for."""
     return (time - _EPOCH).total_seconds()
+
+
+def instant_within(time: datetime, pointer: str) -> float:
+    """`instant` of a time that is looked from: one at the ends of the calendar has nothing around it. Raises
+    `Invalid`."""
+    found = instant(time)
+    if not 0 <= found <= LAST_LOOK:
+        raise Invalid("give a time between the years 1970 and 8990", pointer=pointer)
+    return found
 
 
 def written(moment: float) -> str:
@@ -372,4 +382,4 @@ def upcoming(schedule: Schedule, after: float, count: int) -> list[float]:
     """The next fires, an IMMEDIATE job's own first one included."""
     if schedule.type is ScheduleType.IMMEDIATE:
         return [after]
-    return schedules.preview(schedule, after, count)
+    return [at for at in schedules.preview(schedule, after, count) if at <= LAST_INSTANT]

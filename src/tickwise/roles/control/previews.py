@@ -23,11 +23,15 @@ from tickwise.domain.zones import zone_named
 from tickwise.roles.control.bodies import PreviewBody
 from tickwise.roles.control.composing import check_calendars
 from tickwise.roles.control.jobs import Jobs
-from tickwise.roles.control.planning import instant, planned, upcoming, written
+from tickwise.roles.control.planning import instant_within, planned, upcoming, written
 from tickwise.roles.definition import decode_definition
 
 GAPS_MAX: Final = 10
-"""So many clock changes are told of at which occurrences are left out."""
+"""So many clock changes are told of at which occurrences are left out, …"""
+GAPS_SECONDS: Final = 5 * 366 * 86_400.0
+"""… and so far ahead."""
+SLICE: Final = 20
+"""After so many fires others get a turn: asking calendars for one takes up to some 10 ms."""
 NO_JOB: Final = UUID(int=0)
 """Stands for the job that an unsaved schedule has not got."""
 
@@ -71,7 +75,7 @@ class Preview(NamedTuple):
 class Look:
     """From when on, how far, and for whom."""
 
-    after: float | None = None
+    start: datetime | None = None
     """Fires strictly after this; None: now."""
     count: int = 20
     viewer_timezone: str | None = None
@@ -87,7 +91,7 @@ class Previews(Jobs):
         plan = decode_definition(row.definition)
         rules = await self._rules(row.namespace, plan.calendars, row.labels)
         fired = 0 if row.timer is None else row.timer.fired
-        return _preview(_Shown(plan.schedule(job_id), rules, fired), look, now)
+        return await self._preview(_Shown(plan.schedule(job_id), rules, fired), look, now)
 
     async def preview(self, who: Principal, body: PreviewBody) -> Preview:
         """What a schedule would say if it were saved now. Raises `Invalid`."""
@@ -98,13 +102,40 @@ class Previews(Jobs):
             check_calendars(uses, await self._calendars_known(who.namespace, {use.name for use in uses}))
         rules = await self._rules(who.namespace, uses, body.labels or {})
         look = Look(
-            after=None if body.start is None else instant(body.start),
+            start=body.start,
             count=body.count,
             viewer_timezone=body.viewer_timezone,
         )
-        found = _preview(_Shown(timing.plan.schedule(NO_JOB), rules, 0), look, now)
+        found = await self._preview(_Shown(timing.plan.schedule(NO_JOB), rules, 0), look, now)
         seedless = () if timing.plan.cron_expression is None else cron.parse(timing.plan.cron_expression).warnings()
         return found._replace(warnings=tuple(dict.fromkeys((*timing.warnings, *seedless, *found.warnings))))
+
+    async def _preview(self, shown: _Shown, look: Look, now: float) -> Preview:
+        schedule = shown.schedule
+        try:
+            viewer = zone_named(look.viewer_timezone or schedule.timezone)
+        except Invalid as refusal:
+            refusal.pointer = "/viewer_timezone"
+            raise
+        after = now if look.start is None else instant_within(look.start, "/from")
+        fires: list[Fire] = []
+        running = 0
+        left = None if schedule.max_runs is None else max(0, schedule.max_runs - shown.fired)
+        for due in upcoming(schedule, after, look.count):
+            if left is not None and running >= left:
+                break
+            fire = _fire(shown, due, viewer)
+            running += fire.fate is not Fate.SKIP
+            fires.append(fire)
+            if len(fires) % SLICE == 0:
+                await self._clock.sleep(0)
+        return Preview(
+            schedule,
+            schedules.explain(schedule),
+            look.viewer_timezone or schedule.timezone,
+            (*schedules.warnings(schedule), *_left_out(schedule, after, fires)),
+            tuple(fires),
+        )
 
 
 class _Shown(NamedTuple):
@@ -115,37 +146,11 @@ class _Shown(NamedTuple):
     fired: int
 
 
-def _preview(shown: _Shown, look: Look, now: float) -> Preview:
-    schedule = shown.schedule
-    try:
-        viewer = zone_named(look.viewer_timezone or schedule.timezone)
-    except Invalid as refusal:
-        refusal.pointer = "/viewer_timezone"
-        raise
-    after = now if look.after is None else look.after
-    fires: list[Fire] = []
-    running = 0
-    left = None if schedule.max_runs is None else max(0, schedule.max_runs - shown.fired)
-    for due in upcoming(schedule, after, look.count):
-        if left is not None and running >= left:
-            break
-        fire = _fire(shown, due, viewer)
-        running += fire.fate is not Fate.SKIP
-        fires.append(fire)
-    return Preview(
-        schedule,
-        schedules.explain(schedule),
-        look.viewer_timezone or schedule.timezone,
-        (*schedules.warnings(schedule), *_left_out(schedule, after, fires)),
-        tuple(fires),
-    )
-
-
 def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str, ...]:
     """What the clock skips meanwhile, and the job wants skipped: no occurrence stands for it above."""
     if not fires or schedule.type is not ScheduleType.CRON:
         return ()
-    gaps = schedules.gap_skips(schedule, after, fires[-1].instant)
+    gaps = schedules.gap_skips(schedule, after, min(fires[-1].instant, after + GAPS_SECONDS))
     return tuple(f"{written(gap.instant)}: {gap.sentence()}" for gap in gaps[:GAPS_MAX])
 
 

@@ -22,14 +22,14 @@ from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.store import JobAction, JobMove, JobRow, NewRun, NewSkip, Replan
 from tickwise.roles.control.bodies import OCCURRENCES_MAX, MissedMode, PauseBody, ResumeBody
-from tickwise.roles.control.planning import RECURRING, Replanned, instant, is_decided, zone_data
+from tickwise.roles.control.planning import RECURRING, Replanned, instant_within, is_decided, zone_data
 from tickwise.roles.definition import Plan
 
 KEPT_AHEAD_SECONDS: Final = 30.0
 """Runs that are made already, for fires of the old plan that the new one has too, are looked for this far ahead:
 well beyond any horizon of a scheduler."""
 KEPT_MAX: Final = 64
-CLOSED_MOST: Final = 1_000
+CLOSED_MOST: Final = 64
 """So many closed occurrences are passed over in search of those of a pause that may run."""
 CHANGED: Final = "the schedule was changed before they could run"
 PAUSED: Final = "the job was paused"
@@ -151,7 +151,7 @@ def _nominal(schedule: Schedule, timer: Pending) -> float:
 def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobMove:
     """The move of a pause. Raises `Conflict`, `Invalid`."""
     check_recurring(row, plan, "paused")
-    until = None if body.until is None else instant(body.until)
+    until = None if body.until is None else instant_within(body.until, "/until")
     if until is not None and until <= now:
         raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
     return JobMove(
