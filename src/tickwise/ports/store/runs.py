@@ -322,8 +322,8 @@ class Runs(Protocol):
         record, and is claimable from `retry_at`. QUEUED (given back unstarted) is claimable at once, or from
         `retry_at` if that is given, and the attempt is not counted; if its start was on record, the attempt stays on
         record as QUEUED and its number is used up, but neither a failure nor a crash is counted. SKIPPED with reason
-        `revoked` leaves nothing; if the request was withdrawn meanwhile, it is a give-back. An outcome that
-        left a record before, with the same executor and token, is accepted again and changes nothing; a
+        `revoked` leaves what `CancelKind.REVOKE` says; if the request was withdrawn meanwhile, it is a give-back. An
+        outcome that left a record before, with the same executor and token, is accepted again and changes nothing; a
         repeated give-back or revoke changes nothing. What a store cannot keep of an error text (NUL, lone
         surrogates) it replaces.
 
