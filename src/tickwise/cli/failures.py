@@ -146,10 +146,15 @@ def safe(text: Any) -> str:
     )
 
 
+def safe_lines(text: str) -> str:
+    """The same of a text whose line breaks are meant."""
+    return "\n".join(map(safe, text.split("\n")))
+
+
 def show(lines: list[str], *, first: str) -> None:
     """Write an error to stderr, its first line marked."""
     colour = None if os.environ.get("NO_COLOR", "") == "" else False
-    message, *rest = [safe(part) for text in (first, *lines) for part in text.split("\n")]
+    message, *rest = safe_lines("\n".join((first, *lines))).split("\n")
     click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True, color=colour)
     for line in rest:
         click.echo(line, err=True, color=colour)

@@ -6,7 +6,6 @@ Everything that takes time to import is imported where it is used: this module i
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tickwise.cli.failures import Blame
+from tickwise.cli.failures import Blame, safe_lines
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -70,11 +69,11 @@ class Session:
 
     def say(self, text: str) -> None:
         """A message for a person; on stderr when stdout carries JSON."""
-        click.echo(text, err=self.as_json, color=self.colour(sys.stderr if self.as_json else sys.stdout))
+        click.echo(safe_lines(text), err=self.as_json)
 
     def note(self, text: str) -> None:
         """A remark beside the result, always on stderr."""
-        click.echo(text, err=True, color=self.colour(sys.stderr))
+        click.echo(safe_lines(text), err=True)
 
     def show_json(self, value: Any) -> None:
         """The one JSON value of the command."""

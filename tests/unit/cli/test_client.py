@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -110,3 +111,33 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch: p
     monkeypatch.delenv("no_proxy", raising=False)
     with serving(Reply(200, {"ok": True})) as server, _client(server.url) as client:
         assert {"ok": True} == client.job_get("j")
+
+
+@pytest.mark.parametrize(
+    ("call", "sent"),
+    [
+        (lambda to: to.job_preview("a/b", count=2, after="T"), ("GET", "/jobs/a%2Fb/preview?count=2&from=T", None)),
+        (lambda to: to.schedule_preview({"cron": "x"}), ("POST", "/jobs:preview", {"cron": "x"})),
+        (lambda to: to.job_explain("j", at="T"), ("GET", "/jobs/j/explain?at=T", None)),
+        (lambda to: to.run_explain("r"), ("GET", "/runs/r/explain", None)),
+        (lambda to: to.job_skip_next("j"), ("POST", "/jobs/j/skipNext", {})),
+        (lambda to: to.job_snooze("j", {"until": "T"}), ("POST", "/jobs/j/snooze", {"until": "T"})),
+        (lambda to: to.job_backfill("j", {"from": "T"}), ("POST", "/jobs/j/backfill", {"from": "T"})),
+        (lambda to: to.job_backfill_cancel("j", "b"), ("POST", "/jobs/j/backfills/b/cancel", None)),
+        (lambda to: to.calendar_put("a b", {}), ("PUT", "/calendars/a%20b", {})),
+        (lambda to: to.calendar_get("a"), ("GET", "/calendars/a", None)),
+        (lambda to: to.calendar_delete("a"), ("DELETE", "/calendars/a", None)),
+        (lambda to: to.calendar_covers("a", start="T", limit=3), ("GET", "/calendars/a/covers?from=T&limit=3", None)),
+        (lambda to: to.calendar_preview({"calendar": {}}), ("POST", "/calendars:preview", {"calendar": {}})),
+        (lambda to: to.window_put("a", {}), ("PUT", "/windows/a", {})),
+        (lambda to: to.window_get("a"), ("GET", "/windows/a", None)),
+        (lambda to: to.window_delete("a"), ("DELETE", "/windows/a", None)),
+        (lambda to: to.window_covers("a", end="T"), ("GET", "/windows/a/covers?to=T", None)),
+    ],
+)
+def test_each_call_of_schedules_has_its_route(call: Callable[[Client], object], sent: tuple[str, str, object]) -> None:
+    """Names are one segment of the path, whatever they hold; what is not said is not sent."""
+    with serving(Reply(200, {"ok": True})) as server, _client(server.url) as client:
+        assert {"ok": True} == call(client)
+    (request,) = server.received
+    assert (sent[0], f"/api/v1{sent[1]}", sent[2]) == (request.method, request.path, request.body)

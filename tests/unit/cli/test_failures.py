@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tickwise.cli.failures import Exit, Said, explain_problem
+import pytest
+
+from tickwise.cli.failures import Exit, Said, explain_problem, show
+from tickwise.cli.main import main
+from tickwise.cli.session import Session
 
 SCRIPT = "import os\n\ndef f(:\n    pass\n"
 
@@ -60,3 +64,36 @@ def test_exit_codes_are_what_scripts_rely_on() -> None:
         "OK": 0, "JOB_FAILED": 1, "USAGE": 2, "UNREACHABLE": 3, "REFUSED": 4, "NOT_FOUND": 5, "MISCONFIGURED": 6,
         "BUG": 70, "INTERRUPTED": 130,
     } == {code.name: code.value for code in Exit}  # fmt: skip
+
+
+HOSTILE = "red \x1b[31m bell \x07 c1 \x9b31m turned \u202e half \udc80 return \r"
+
+
+def test_no_error_lets_control_characters_through(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever wrote them: the server, a file, the person. Line breaks are kept."""
+    blame = {"/cron_expression": Said("--cron", f"{HOSTILE} x")}
+    problem = {"pointer": "/cron_expression", "position": len(HOSTILE) + 1}
+    show([*explain_problem(problem, HOSTILE, blame), "one\ntwo"], first=HOSTILE)
+    seen = capsys.readouterr().err
+    assert not set("\x1b\x07\x9b\u202e\udc80\r") & set(seen)
+    error, said, mark, *rest = seen.splitlines()
+    assert r"red \x1b[31m bell \x07" in error
+    assert said.index("x'") == mark.index("^")
+    assert ["one", "two"] == rest
+
+
+def test_no_message_lets_control_characters_through(capsys: pytest.CaptureFixture[str]) -> None:
+    """On either stream."""
+    session = Session(environ={})
+    session.say(HOSTILE)
+    session.note(HOSTILE)
+    out, err = capsys.readouterr()
+    assert out == err
+    assert not set("\x1b\x07\x9b\u202e\udc80\r") & set(out)
+
+
+def test_what_utf_8_cannot_say_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """The shell hands over any bytes; the server takes text."""
+    server = ("--url", "http://127.0.0.1:1", "--key", "x")
+    assert Exit.USAGE == main(["jobs", "show", "\udcff", *server])
+    assert "is no text that UTF-8 can say" in capsys.readouterr().err
