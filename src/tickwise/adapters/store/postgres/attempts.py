@@ -180,7 +180,7 @@ class Attempts(Part):
         async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
             refused = await _end(connection, executor, ends, woken) if ends else []
             refused += await _skip(connection, executor, skips, woken) if skips else []
-            refused += await _release(connection, executor, releases) if releases else []
+            refused += await _release(connection, executor, releases, woken) if releases else []
             await unblock(connection, woken)
             return refused
 
@@ -224,13 +224,16 @@ async def _skip(
     return await _unrecorded(connection, executor, rest)
 
 
-async def _release(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+async def _release(
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: list[UUID]
+) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "state", "started", "ended", "reason", "error", "retry_at")
     _check_instants(*columns[3:5], [instant for instant in columns[-1] if instant is not None])
     taken = dict(await connection.fetch(statement("release"), executor, *columns))
     if taken:
         begun = [run for run, counts in taken.items() if counts]
-        await connection.execute(statement("settle_requests"), list(taken), begun)
+        _, jobs = await connection.fetchrow(statement("settle_requests"), list(taken), begun)
+        woken += jobs or []
     rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
     if not rest:
         return []

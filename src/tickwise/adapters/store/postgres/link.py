@@ -40,6 +40,7 @@ POOL_CONNECTIONS: Final = 8
 
 # The tables of the hot path go from empty to full and back within seconds, so a plan that follows their statistics
 # flips (40k runs a second became 1.5k). Hot sessions get the one plan that their statements were written for.
+# A process that is stopped in the midst of a transaction keeps others from what it holds only for the time-out.
 HOT_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
@@ -48,10 +49,9 @@ HOT_SETTINGS: Final = {
     "enable_nestloop": "off",
     "enable_mergejoin": "off",
     "enable_sort": "off",
-    # A process that is stopped in the midst of a transaction must not keep others from what it holds.
     "idle_in_transaction_session_timeout": "30s",
 }
-POOL_SETTINGS: Final = {"jit": "off"}
+POOL_SETTINGS: Final = {"jit": "off", "idle_in_transaction_session_timeout": "30s"}
 
 
 class Terms(NamedTuple):

@@ -1,5 +1,6 @@
 -- Runs that came back free although somebody wants them gone: cancelled ones end now; revoked ones that never began are put on
--- record as skipped if there is a reason to give, else forgotten. $1 runs, $2 those of them that had begun.
+-- record as skipped if there is a reason to give, else forgotten. $1 runs, $2 those of them that had begun. How many went, and the
+-- jobs in which a run waits for one of them (NULL: none).
 WITH c AS MATERIALIZED (
   DELETE FROM tickwise.cancel_requests WHERE run_id = ANY($1::uuid[]) RETURNING run_id, kind, reason, error),
 d AS (
@@ -7,7 +8,7 @@ d AS (
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM c)) AND holder = 0
     AND ((SELECT kind FROM c WHERE c.run_id = runs.run_id) = 'cancel' OR (state = 1 AND NOT run_id = ANY($2::uuid[])))
   RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
-            CASE WHEN own THEN spec END AS definition, origin
+            CASE WHEN own THEN spec END AS definition, origin, watched
 ),
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
@@ -18,4 +19,4 @@ h AS (
   FROM d JOIN c USING (run_id) WHERE c.kind = 'cancel' OR c.reason IS NOT NULL
   ON CONFLICT DO NOTHING
 )
-SELECT count(*) FROM d
+SELECT count(*), array_agg(job_id) FILTER (WHERE watched) FROM d
