@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,22 @@ def test_importing_twice_is_importing_once(local: Local, tmp_path: Path) -> None
     assert ["present", "present", "created"] == [each["outcome"] for each in second]
     assert [each["job_id"] for each in first] == [each["job_id"] for each in second[:2]]
     assert "0 of 3 jobs are stored, 3 were imported before." in _apply(local, path).err
+
+
+def test_imports_at_once_are_one_import(local: Local, tmp_path: Path) -> None:
+    """Whoever comes first stores a job, the others find it."""
+    path = tmp_path / "at-once"
+    path.write_text("".join(f"{minute} 3 1 1 * true\n" for minute in range(40)), encoding="utf-8")
+    line = ("import", "crontab", path, "--timezone", "UTC", "--apply", "--json")
+    with ThreadPoolExecutor(3) as pool:
+        ran = list(pool.map(lambda _: local.tickwise_with(*line), range(3)))
+    assert [0, 0, 0] == [each.code for each in ran], ran
+    outcomes = [[entry["outcome"] for entry in each.json["entries"]] for each in ran]
+    assert 40 == sum(each.count("created") for each in outcomes)
+    assert 80 == sum(each.count("present") for each in outcomes)
+    identifiers = [{entry["job_id"] for entry in each.json["entries"]} for each in ran]
+    assert 40 == len(identifiers[0])
+    assert identifiers[0] == identifiers[1] == identifiers[2]
 
 
 def test_what_was_changed_since_its_import_is_told_of_and_left_alone(local: Local, tmp_path: Path) -> None:
