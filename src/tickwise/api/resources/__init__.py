@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources.calendars import CALENDARS
+from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.schedules import SCHEDULES
 from tickwise.api.resources.tasks import TASKS
 
-RESOURCES: tuple[Endpoint, ...] = (*JOBS, *SCHEDULES, *OCCURRENCES, *CALENDARS, *RUNS, *TASKS)
+RESOURCES: tuple[Endpoint, ...] = (*JOBS, *SCHEDULES, *OCCURRENCES, *CALENDARS, *RUNS, *EXPLAIN, *TASKS)
 
 __all__ = ["RESOURCES"]

@@ -87,7 +87,7 @@ def _view(each: Occurrence) -> TimeLineEntry:
 
 OCCURRENCES: Final = (
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/occurrences", scope="jobs:read", name="listOccurrences",
+        method="GET", path=f"{API}/jobs/{{job_id}}/occurrences", scope="runs:read", name="listOccurrences",
         tag="schedules",
         summary="One time line of a job: what became of its occurrences, what is held back, and what comes.",
         description="The earliest first. Calendars, windows, pauses and jitter are applied to what is to come, by the "

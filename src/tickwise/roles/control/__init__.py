@@ -27,6 +27,7 @@ from tickwise.roles.control.bodies import (
 )
 from tickwise.roles.control.calendars import Condition, Covers, Range, WindowBody, Written
 from tickwise.roles.control.control import Control
+from tickwise.roles.control.explanations import Because, Cause, Explanation
 from tickwise.roles.control.fires import Moved
 from tickwise.roles.control.jobs import Change
 from tickwise.roles.control.logs import LogChunk
@@ -40,10 +41,13 @@ __all__ = [
     "NOT_BUILT",
     "Backfill",
     "BackfillBody",
+    "Because",
+    "Cause",
     "Change",
     "Condition",
     "Control",
     "Covers",
+    "Explanation",
     "Fate",
     "Fire",
     "JobBody",

@@ -15,6 +15,7 @@ from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
 from tickwise.roles.control.backfills import Backfills
 from tickwise.roles.control.calendars import Calendars
 from tickwise.roles.control.core import Counters, Parts
+from tickwise.roles.control.explaining import Explains
 from tickwise.roles.control.fires import Fires
 from tickwise.roles.control.occurrences import Occurrences
 from tickwise.roles.control.previews import Previews
@@ -23,7 +24,7 @@ from tickwise.roles.control.tasks import TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
 
 
-class Control(Runs, Fires, Backfills, Previews, Occurrences, Calendars, Tasks):
+class Control(Runs, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Tasks):
     """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
 
     name = "control"

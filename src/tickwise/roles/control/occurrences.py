@@ -27,7 +27,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, id_instant, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType
-from tickwise.domain.zones import zone_named
+from tickwise.domain.zones import LAST_INSTANT, zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
 from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.planning import written
@@ -42,6 +42,8 @@ RANGES_MOST: Final = 10
 """So many records before the first time are looked at for one that reaches into the range."""
 COUNTED_MOST: Final = 10_000
 """Occurrences to come that are counted one by one until a schedule with `max_runs` has made all its runs."""
+TOLD_UNTIL: Final = LAST_INSTANT - 6 * 366 * 86_400.0
+"""Later occurrences are not told of: a calendar may move one by years, beyond what can be written as a date."""
 GAPS_AHEAD_SECONDS: Final = 366 * 86_400.0
 DECISIONS_MOST: Final = 10
 """Of what is overdue, each of up to `PAGE_MOST` occurrences; the work of a scheduler's next looks."""
@@ -181,7 +183,7 @@ class Occurrences(Jobs):
 
 def name_from(instant: float) -> UUID:
     """The smallest name that an occurrence from the millisecond of `instant` on can have."""
-    return UUID(int=max(0, math.floor(instant * 1000)) << _OF_MILLIS)
+    return UUID(int=max(0, round(instant * 1_000_000) // 1000) << _OF_MILLIS)
 
 
 def name_before(instant: float) -> UUID | None:
@@ -301,7 +303,7 @@ class Outlook:
         if most is None and schedule.recurs and at is not None and at < start:
             at = schedules.first_fire(schedule, start)
         counted = 0
-        while at is not None and left > 0:
+        while at is not None and at <= TOLD_UNTIL and left > 0:
             found = self._told(at, timer)
             yield found
             left -= found.outcome is not Fate.SKIP

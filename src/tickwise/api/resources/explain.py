@@ -1,0 +1,89 @@
+"""`explain`: why a job, or a run, did what it did, waits, or will do what it will."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given_instant
+from tickwise.api.wire import API, time_of
+from tickwise.roles.control import Because, Explanation
+
+
+class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Of which time."""
+
+    at: (
+        Annotated[
+            datetime,
+            Meta(tz=True, description="Past or to come, to the second; what the job does at the moment if not sent."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class CauseView(msgspec.Struct, kw_only=True):
+    """What else had to do with it."""
+
+    code: Because
+    sentence: str
+
+
+class ExplanationView(msgspec.Struct, kw_only=True):
+    """Why."""
+
+    code: Because
+    """Stable. New ones may come."""
+    sentence: str
+    """For people, with times on the job's clock."""
+    job_id: UUID | None
+    run_id: UUID | None
+    """The run, or the record, that it speaks of."""
+    nominal_time: datetime | None
+    data: dict[str, Any]
+    """What the sentence speaks of, for programs; which members there are follows from the code."""
+    causes: list[CauseView]
+
+
+async def job_explain(call: Call) -> Answer:
+    """Why a job did, or did not, run."""
+    query: ExplainQuery = call.query
+    job_id = call.uuid("job_id", "job")
+    found = await call.control.explain_job(call.principal, job_id, given_instant(query.at))
+    return answer(200, _view(found, job_id))
+
+
+async def run_explain(call: Call) -> Answer:
+    """Why a run is where it is."""
+    return answer(200, _view(await call.control.explain_run(call.principal, call.uuid("run_id", "run")), None))
+
+
+def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:
+    run = found.run
+    return ExplanationView(
+        code=found.code,
+        sentence=found.sentence,
+        job_id=job_id if run is None else run.job_id,
+        run_id=None if run is None else run.run_id,
+        nominal_time=None if run is None else time_of(run.nominal_at),
+        data=found.data,
+        causes=[CauseView(code=cause.code, sentence=cause.sentence) for cause in found.causes],
+    )
+
+
+EXPLAIN: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/jobs/{{job_id}}/explain", scope="runs:read", name="explainJob", tag="jobs",
+        summary="Why a job did, or did not, run at a time; or why it does not run now.",
+        handler=job_explain, answers=(ExplanationView,), query=ExplainQuery, refuses=(404,),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/{{run_id}}/explain", scope="runs:read", name="explainRun", tag="runs",
+        summary="Why a run was late, was skipped, waits, or ran as it did.",
+        handler=run_explain, answers=(ExplanationView,), refuses=(404,),
+    ),
+)  # fmt: skip

@@ -1,0 +1,194 @@
+"""What an explanation is: a code for programs, a sentence for people, and the facts that both are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from tickwise.domain.calendar import Rules
+from tickwise.domain.calendar_words import moment
+from tickwise.domain.model import Trigger
+from tickwise.domain.schedule import Schedule
+from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, RunRow
+from tickwise.roles.definition import Plan
+
+ON_TIME_SECONDS: Final = 1.0
+"""What starts within it after its due time is on time, for people."""
+
+
+class Because(StrEnum):
+    """The codes. Programs of users decide by them: never renamed."""
+
+    FIRED = "fired"
+    """It started on time."""
+    LATE_SCHEDULER_AWAY = "late_scheduler_away"
+    LATE_STORE_AWAY = "late_store_away"
+    LATE_SCHEDULER_BEHIND = "late_scheduler_behind"
+    """Schedulers were there, as far as anybody noticed, and made its run late."""
+    LATE_OVERLAP = "late_overlap"
+    """It waited for an earlier run of its job."""
+    LATE_NO_EXECUTOR = "late_no_executor"
+    LATE_NOT_OFFERED = "late_not_offered"
+    """Executors were alive, but none with its queue, labels and function."""
+    LATE_PRIORITY = "late_priority"
+    """Runs of higher priority went first."""
+    LATE_EXECUTORS_BUSY = "late_executors_busy"
+    LATE_EXECUTOR_LOST = "late_executor_lost"
+    """The executor that held it first was lost before it began."""
+    LATE_START = "late_start"
+    """Its executor had it in time, and began late."""
+    LATE = "late"
+    """Nothing on record says why."""
+    EXECUTOR_LOST = "executor_lost"
+    """An attempt was lost with its executor, and another one followed."""
+    RETRIED = "retried"
+    """It began on time, and an attempt failed."""
+    DEFERRED = "deferred"
+    """A calendar or window moved it."""
+    SNOOZED = "snoozed"
+    """Somebody moved it."""
+    MADE_UP_FOR = "made_up_for"
+    """It was missed, and ran later."""
+    ASKED_FOR = "asked_for"
+    """Somebody wanted a run beside the schedule."""
+    RETRY_OF = "retry_of"
+    """Somebody wanted an ended run again."""
+    BACKFILL = "backfill"
+
+    RUNNING = "running"
+    HANDED_OUT = "handed_out"
+    """An executor has it, and has not said yet that it began."""
+    WAITING_SCHEDULER = "waiting_scheduler"
+    """Its time has come, and no scheduler has decided it."""
+    WAITING_OVERLAP = "waiting_overlap"
+    WAITING_NO_EXECUTOR = "waiting_no_executor"
+    WAITING_NOT_OFFERED = "waiting_not_offered"
+    WAITING_PRIORITY = "waiting_priority"
+    WAITING_EXECUTORS_BUSY = "waiting_executors_busy"
+    WAITING_BACKOFF = "waiting_backoff"
+    WAITING_TURN = "waiting_turn"
+    """Somebody can take it; it should be a moment."""
+
+    SKIPPED = "skipped"
+    """For a reason that this version does not know."""
+    SKIPPED_OVERLAP = "skipped_overlap"
+    SKIPPED_MISFIRE = "skipped_misfire"
+    SKIPPED_PAUSED = "skipped_paused"
+    SKIPPED_CALENDAR = "skipped_calendar"
+    SKIPPED_MAINTENANCE = "skipped_maintenance"
+    SKIPPED_EXPIRED = "skipped_expired"
+    SKIPPED_DST = "skipped_dst"
+    SKIPPED_FUSE = "skipped_fuse"
+    SKIPPED_REQUESTED = "skipped_requested"
+    CANCELLED = "cancelled"
+    """It never began."""
+    FAILED_UNBEGUN = "failed_unbegun"
+
+    NOT_DUE = "not_due"
+    PAUSED = "paused"
+    PAUSED_FUSE = "paused_fuse"
+    """It made too many runs in a minute, and was parked."""
+    HELD_CALENDAR = "held_calendar"
+    HELD_MAINTENANCE = "held_maintenance"
+    JOB_CANCELLED = "job_cancelled"
+    OVER_END_AT = "over_end_at"
+    OVER_MAX_RUNS = "over_max_runs"
+    OVER_ONE_TIME = "over_one_time"
+    OVER_NO_TIME = "over_no_time"
+    """The schedule names no time any more."""
+    WILL_FIRE = "will_fire"
+    WILL_BE_SKIPPED = "will_be_skipped"
+    WILL_BE_DEFERRED = "will_be_deferred"
+    NOT_AN_OCCURRENCE = "not_an_occurrence"
+    """The schedule does not name this time."""
+    NOT_YET_CREATED = "not_yet_created"
+    SCHEDULE_CHANGED = "schedule_changed"
+    """The schedule of now counts from a later time on."""
+    FORGOTTEN = "forgotten"
+    """It is longer ago than runs are kept."""
+    UNKNOWN = "unknown"
+    """Nothing is on record of it."""
+
+
+class Cause(NamedTuple):
+    """One thing that had to do with it."""
+
+    code: Because
+    sentence: str
+    """A part of a sentence, without a full stop."""
+    data: dict[str, Any] = {}  # noqa: RUF012 - made once, never changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The answer."""
+
+    code: Because
+    sentence: str
+    data: dict[str, Any] = field(default_factory=dict)
+    """What the sentence speaks of, for programs; times as RFC 3339 text."""
+    causes: tuple[Cause, ...] = ()
+    """What else had to do with it."""
+    run: RunRow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one run and of the time around it."""
+
+    now: float
+    run: RunRow
+    zone: ZoneInfo
+    attempts: Sequence[AttemptRow] = ()
+    job: JobRow | None = None
+    plan: Plan | None = None
+    schedule: Schedule | None = None
+    rules: Rules | None = None
+    function: str | None = None
+    """That it runs, if it runs one."""
+    incidents: Sequence[Incident] = ()
+    """That touch the time from its nominal time to its first start, or to now."""
+    executors: Sequence[ExecutorRow] = ()
+    """That lived meanwhile."""
+    living: Sequence[ExecutorRow] = ()
+    earlier: Sequence[RunRow] = ()
+    """Runs of the job with a smaller id, the newest first."""
+    favoured: Sequence[tuple[RunRow, JobRow]] = ()
+    """Runs of higher priority in the same queue that were taken while this one waited."""
+
+    def said(self, instant: float) -> str:
+        """An instant on the clock of the job."""
+        return f"{moment(instant, self.zone)} ({self.zone.key})"
+
+    @property
+    def name(self) -> str:
+        """What the run is called in a sentence."""
+        words = {
+            Trigger.RUN_NOW: "the run that was asked for at",
+            Trigger.RETRY: "the repetition that was asked for at",
+            Trigger.BACKFILL: "the backfilled run of",
+            Trigger.MISSED: "the made-up run of",
+        }
+        return f"{words.get(Trigger(self.run.trigger), 'the run of')} {self.said(self.run.nominal_at)}"
+
+    @property
+    def began(self) -> float | None:
+        """When its task first began."""
+        starts = [self.run.started_at, *(each.started_at for each in self.attempts)]
+        return min((start for start in starts if start is not None), default=None)
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+
+
+def lasting(seconds: float) -> str:
+    """For people: 0.4 s, 45 s, 12 min, 3 h, 9 days."""
+    for size, unit, length in ((172_800.0, "days", 86_400.0), (7_200.0, "h", 3_600.0), (120.0, "min", 60.0)):
+        if seconds >= size:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

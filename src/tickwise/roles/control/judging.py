@@ -1,0 +1,436 @@
+"""Why a run ran when it did, waits, or did not run: what is on record of it, judged and put into one sentence.
+
+        Facts (run, attempts, executors, absences, …) ──► judged ──► Explanation(code, sentence, data, causes)
+
+Pure: whoever has the facts gets the same answer. Invariants: exactly one code leads, the most telling that the facts
+bear out; what they do not bear out is not claimed (`late`, `skipped`, `waiting_turn` say only what is certain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tickwise.domain.calendar import Closed
+from tickwise.domain.decision import Overlap, Reason, spread
+from tickwise.domain.lifecycle import FINAL, RunState
+from tickwise.domain.model import Trigger
+from tickwise.ports.store import ExecutorRow, Incident, RunRow
+from tickwise.roles.control.composing import not_offered, unserved
+from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause, Explanation, Facts, lasting, sentence
+from tickwise.roles.control.planning import written
+
+LEASE_LOST: Final = "lease_lost"
+_QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
+
+
+def judged(facts: Facts) -> Explanation:
+    """Why the run is where it is."""
+    state = facts.run.state
+    if state is RunState.SKIPPED:
+        return _skipped(facts)
+    if state in (RunState.QUEUED, RunState.RETRYING):
+        return _waiting(facts)
+    if state is RunState.DISPATCHED:
+        return _handed_out(facts)
+    if facts.began is None:
+        return _never_began(facts)
+    return _ran(facts)
+
+
+def _of_run(facts: Facts, **more: Any) -> dict[str, Any]:
+    run, began = facts.run, facts.began
+    return {
+        "status": run.state.value,
+        "due_time": written(run.due_at),
+        "started_time": None if began is None else written(began),
+        "ended_time": None if run.ended_at is None else written(run.ended_at),
+        **more,
+    }
+
+
+# ------------------------------------------------------------------------------------------ it ran, or runs
+
+
+def _ran(facts: Facts) -> Explanation:
+    run, began = facts.run, facts.began or facts.run.due_at
+    late = began - run.due_at
+    causes: list[Cause] = []
+    if late > ON_TIME_SECONDS:
+        causes.append(_late(facts, began))
+    causes += _along_the_way(facts)
+    moved = _moved(facts)
+    causes += [moved] if moved else []
+    causes += _asked(facts)
+    how = f"{lasting(late)} late" if late > ON_TIME_SECONDS else "on time"
+    words = f"{facts.name} began {how}, at {facts.said(began)}"
+    if causes:
+        words += f": {causes[0].sentence}"
+    if run.state is RunState.RUNNING:
+        since = began if run.started_at is None else run.started_at
+        words = f"{facts.name} is running since {facts.said(since)}" + (f"; it began {how}" if late > 1 else "")
+        words += f": {causes[0].sentence}" if causes else ""
+        code = Because.RUNNING
+    else:
+        words += f"; it ended {run.state.value}" + (f" at {facts.said(run.ended_at)}" if run.ended_at else "")
+        code, causes = (causes[0].code, causes) if causes else (Because.FIRED, causes)
+    data = _of_run(facts, late_seconds=round(max(late, 0.0), 3), trigger=Trigger(run.trigger).name.lower())
+    for cause in reversed(causes):
+        data |= cause.data
+    rest = causes if code is Because.RUNNING else causes[1:]
+    return Explanation(code=code, sentence=sentence(words), data=data, causes=tuple(rest), run=run)
+
+
+def _late(facts: Facts, began: float) -> Cause:
+    """The first thing on its way that took longer than it should."""
+    run, due = facts.run, facts.run.due_at
+    if run.queued_at - due > ON_TIME_SECONDS:
+        return _made_late(facts)
+    away = _absence(facts.incidents, "store_away", due, began)
+    if away is not None:
+        return _away(facts, away, Because.LATE_STORE_AWAY)
+    earlier = _waited_for(facts, due, began)
+    if earlier is not None:
+        return Cause(
+            Because.LATE_OVERLAP,
+            f"it waited until the run of {facts.said(earlier.nominal_at)} had ended (overlap: {_overlap(facts)})",
+            {"waited_for": str(earlier.run_id)},
+        )
+    if facts.attempts and facts.attempts[0].attempt > 1:
+        return Cause(
+            Because.LATE_EXECUTOR_LOST,
+            "the executor that held it first was lost before it began",
+            {"first_attempt": facts.attempts[0].attempt},
+        )
+    return _nobody_took_it(facts, began)
+
+
+def _made_late(facts: Facts) -> Cause:
+    run = facts.run
+    away = [
+        (found, code)
+        for kind, code in (
+            ("store_away", Because.LATE_STORE_AWAY),
+            ("scheduler_away", Because.LATE_SCHEDULER_AWAY),
+        )
+        if (found := _absence(facts.incidents, kind, run.due_at, run.queued_at)) is not None
+    ]
+    if away:
+        # Where both were noticed, the one that was noticed for longer.
+        found, code = max(away, key=lambda each: each[0].end - each[0].begin)
+        return _away(facts, found, code)
+    return Cause(
+        Because.LATE_SCHEDULER_BEHIND,
+        f"schedulers made the run only at {facts.said(run.queued_at)}; no absence was noticed",
+        {"made_time": written(run.queued_at)},
+    )
+
+
+def _away(facts: Facts, away: Incident, code: Because) -> Cause:
+    what = "the database could not be reached" if code is Because.LATE_STORE_AWAY else "no scheduler was at work"
+    return Cause(
+        code,
+        f"{what} from {facts.said(away.begin)} to {facts.said(away.end)}, as {away.who} noticed",
+        {"away_from": written(away.begin), "away_to": written(away.end), "noticed_by": away.who},
+    )
+
+
+def _absence(incidents: Sequence[Incident], kind: str, begin: float, end: float) -> Incident | None:
+    """The longest one of this time, if it was long enough to matter."""
+    found = [
+        each
+        for each in incidents
+        if each.kind == kind and min(each.end, end) - max(each.begin, begin) > ON_TIME_SECONDS
+    ]
+    return max(found, key=lambda each: min(each.end, end) - max(each.begin, begin), default=None)
+
+
+def _waited_for(facts: Facts, due: float, began: float) -> RunRow | None:
+    """The run of the job whose end let this one begin."""
+    if facts.plan is None or facts.plan.overlap not in _QUEUES:
+        return None
+    ended = [
+        each
+        for each in facts.earlier
+        if each.state is not RunState.SKIPPED and each.ended_at is not None and due < each.ended_at <= began
+    ]
+    return max(ended, key=lambda each: each.ended_at or 0.0, default=None)
+
+
+def _nobody_took_it(facts: Facts, began: float) -> Cause:
+    """Executors: none alive, none that could, none free, or one that was slow."""
+    due = facts.run.due_at
+    anybody = _alive_from(facts.executors, due)
+    if anybody is None or anybody - due > ON_TIME_SECONDS:
+        until = began if anybody is None else min(anybody, began)
+        return Cause(
+            Because.LATE_NO_EXECUTOR,
+            f"no executor was alive until {facts.said(until)}",
+            {"executors_from": written(until)},
+        )
+    able = [each for each in facts.executors if _can_take(facts, each)]
+    somebody = _alive_from(able, due)
+    if somebody is None or somebody - due > ON_TIME_SECONDS:
+        until = began if somebody is None else min(somebody, began)
+        return Cause(
+            Because.LATE_NOT_OFFERED,
+            f"until {facts.said(until)} no executor was alive with {_needs(facts)}",
+            {"executors_from": written(until), **_wanted(facts)},
+        )
+    if facts.favoured:
+        return Cause(Because.LATE_PRIORITY, *_priority(facts))
+    taken = facts.attempts[0].dispatched_at if facts.attempts else facts.run.dispatched_at
+    if taken is not None and taken - due > ON_TIME_SECONDS:
+        return Cause(
+            Because.LATE_EXECUTORS_BUSY,
+            f"the executors that could take it had no free slot until {facts.said(taken)}",
+            {"taken_time": written(taken), "slots": sum(each.slots for each in able)},
+        )
+    if taken is not None:
+        return Cause(
+            Because.LATE_START,
+            f"its executor had it since {facts.said(taken)} and began late; that machine may be overloaded",
+            {"taken_time": written(taken)},
+        )
+    return Cause(Because.LATE, "nothing on record says why")
+
+
+def _alive_from(executors: Sequence[ExecutorRow], instant: float) -> float | None:
+    """From when on, at or after `instant`, one of them was alive."""
+    alive = [each for each in executors if (each.gone_at or each.lease_until) > instant]
+    return min((max(each.born_at, instant) for each in alive), default=None)
+
+
+def _can_take(facts: Facts, executor: ExecutorRow) -> bool:
+    job = facts.job
+    return job is None or unserved(job.lane, facts.function, [executor]) is None
+
+
+def _wanted(facts: Facts) -> dict[str, Any]:
+    if facts.job is None:
+        return {}
+    labels = [label for label in facts.job.lane.requires if ":" not in label]
+    return {"queue": facts.job.lane.queue, "labels": labels, "function": facts.function}
+
+
+def _needs(facts: Facts) -> str:
+    wanted = _wanted(facts)
+    words = [f"the queue {wanted.get('queue')!r}"]
+    if wanted.get("labels"):
+        words.append(f"the labels {', '.join(wanted['labels'])}")
+    if facts.function is not None:
+        words.append(f"the function {facts.function!r}")
+    return " and ".join(words)
+
+
+def _priority(facts: Facts) -> tuple[str, dict[str, Any]]:
+    own = 0 if facts.job is None else facts.job.lane.priority
+    highest = max(job.lane.priority for _, job in facts.favoured)
+    words = f"runs of a higher priority (up to {highest}, its own is {own}) were taken first"
+    return words, {"priority": own, "higher": highest, "taken_first": [str(run.run_id) for run, _ in facts.favoured]}
+
+
+def _overlap(facts: Facts) -> str:
+    return "" if facts.plan is None else facts.plan.overlap.value
+
+
+def _along_the_way(facts: Facts) -> list[Cause]:
+    """What happened to its attempts."""
+    found: list[Cause] = []
+    lost = [each for each in facts.attempts if each.reason == LEASE_LOST]
+    if lost:
+        who = ", ".join(str(each.executor) for each in lost)
+        words = f"the executor {who} was lost while it ran, and it went on with another attempt"
+        if facts.run.reason == "poison":
+            words = f"it took {len(lost)} executors down with it ({who}), so it was given up"
+        found.append(Cause(Because.EXECUTOR_LOST, words, {"lost_executors": [str(each.executor) for each in lost]}))
+    failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
+    if failed:
+        last = failed[-1]
+        why = f" (the last with {last.error.splitlines()[0][:200]!r})" if last.error else ""
+        times = "once" if len(failed) == 1 else f"{len(failed)} times"
+        found.append(Cause(Because.RETRIED, f"it failed {times}{why} and was tried again", {"retries": len(failed)}))
+    return found
+
+
+def _moved(facts: Facts) -> Cause | None:
+    """Why it was due later than the schedule named."""
+    run, schedule = facts.run, facts.schedule
+    if schedule is None or run.trigger != Trigger.SCHEDULE:
+        return None
+    if run.due_at - run.nominal_at <= spread(schedule, run.nominal_at) + 0.001:
+        return None
+    to = f"from {facts.said(run.nominal_at)} to {facts.said(run.due_at)}"
+    verdict = None if facts.rules is None else facts.rules.verdict(run.nominal_at)
+    if isinstance(verdict, Closed):
+        data = {"closed_by": verdict.name, "reason": verdict.reason.value}
+        return Cause(Because.DEFERRED, f"it was deferred {to}, {verdict.sentence}", data)
+    if run.queued_at > run.nominal_at + ON_TIME_SECONDS:
+        away = [each for each in facts.incidents if each.begin <= run.queued_at and each.end >= run.nominal_at]
+        why = "no scheduler fired it in time" if not away else f"{away[0].kind.replace('_', ' ')} at its time"
+        return Cause(Because.MADE_UP_FOR, f"it was missed and made up for, {to}: {why}", {})
+    return Cause(Because.SNOOZED, f"it was moved {to}", {})
+
+
+def _asked(facts: Facts) -> list[Cause]:
+    run = facts.run
+    if run.trigger == Trigger.RUN_NOW:
+        return [Cause(Because.ASKED_FOR, "somebody asked for it, beside the schedule")]
+    if run.trigger == Trigger.RETRY:
+        data = {"retry_of": None if run.origin is None else str(run.origin)}
+        return [Cause(Because.RETRY_OF, f"somebody asked for the run {run.origin} again", data)]
+    if run.trigger == Trigger.BACKFILL:
+        data = {"backfill_id": None if run.origin is None else str(run.origin)}
+        return [Cause(Because.BACKFILL, "it was asked for by a backfill", data)]
+    if run.trigger == Trigger.MISSED:
+        return [Cause(Because.MADE_UP_FOR, "it fell into a pause and was made up for when the job was resumed")]
+    return []
+
+
+# ------------------------------------------------------------------------------------------ it waits
+
+
+def _waiting(facts: Facts) -> Explanation:
+    run, now = facts.run, facts.now
+    data = _of_run(facts)
+    if run.state is RunState.QUEUED and run.due_at > now and not run.blocked:
+        return _not_due(facts)
+    code, words, more = _waits(facts)
+    since = max(run.due_at, run.queued_at)
+    data |= {"waiting_seconds": round(max(0.0, now - since), 3), **more}
+    causes = tuple(_along_the_way(facts))
+    return Explanation(code=code, sentence=sentence(f"{facts.name} {words}"), data=data, causes=causes, run=run)
+
+
+def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
+    run, now = facts.run, facts.now
+    if run.blocked:
+        first = next((each for each in facts.earlier if each.state not in FINAL), None)
+        which = "an earlier run of its job" if first is None else f"the run of {facts.said(first.nominal_at)}"
+        data = {} if first is None else {"waits_for": str(first.run_id)}
+        return Because.WAITING_OVERLAP, f"waits until {which} has ended (overlap: {_overlap(facts)})", data
+    if run.ready_at is not None and run.ready_at > now:
+        failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
+        error = failed[-1].error if failed else None
+        words = f"is tried again at {facts.said(run.ready_at)}, attempt {run.attempt + 1}"
+        words += f"; the last one failed: {error.splitlines()[0][:200]}" if error else ""
+        return Because.WAITING_BACKOFF, words, {"ready_time": written(run.ready_at), "failures": run.failures}
+    if not facts.living:
+        return Because.WAITING_NO_EXECUTOR, "waits, for no executor is alive; start one", {}
+    missing = None
+    if facts.job is not None:
+        offered = {name for each in facts.living for name in each.functions}
+        missing = not_offered(facts.function, frozenset(offered))
+        missing = missing or unserved(facts.job.lane, facts.function, facts.living)
+    if missing is not None:
+        return Because.WAITING_NOT_OFFERED, f"waits: {missing}", _wanted(facts)
+    if facts.favoured:
+        words, data = _priority(facts)
+        return Because.WAITING_PRIORITY, f"waits: {words}", data
+    able = [each for each in facts.living if _can_take(facts, each)]
+    slots, held = sum(each.slots for each in able), sum(each.held for each in able)
+    if held >= slots:
+        words = f"waits, for all {slots} slots of the executors that can take it are in use"
+        return Because.WAITING_EXECUTORS_BUSY, words, {"slots": slots, "held": held}
+    words = "is due, and an executor with a free slot can take it; it should be a moment"
+    return Because.WAITING_TURN, words, {"slots": slots, "held": held}
+
+
+def _not_due(facts: Facts) -> Explanation:
+    run = facts.run
+    moved = _moved(facts)
+    words = f"{facts.name} is not due until {facts.said(run.due_at)}" + (f": {moved.sentence}" if moved else "")
+    causes = (moved,) if moved else ()
+    return Explanation(code=Because.NOT_DUE, sentence=sentence(words), data=_of_run(facts), causes=causes, run=run)
+
+
+def _handed_out(facts: Facts) -> Explanation:
+    run = facts.run
+    if run.due_at > facts.now:
+        return _not_due(facts)
+    since = "" if run.dispatched_at is None else f" since {facts.said(run.dispatched_at)}"
+    words = f"{facts.name} is with the executor {run.executor}{since}, which has not said yet that it began"
+    data = _of_run(facts, executor_id=str(run.executor))
+    causes = tuple(_along_the_way(facts))
+    return Explanation(code=Because.HANDED_OUT, sentence=sentence(words), data=data, causes=causes, run=run)
+
+
+# ------------------------------------------------------------------------------------------ it did not run
+
+
+def _never_began(facts: Facts) -> Explanation:
+    run = facts.run
+    if run.state is RunState.CANCELLED:
+        who = (run.error or "").removeprefix("cancelled by ") if (run.error or "").startswith("cancelled by ") else None
+        words = f"{facts.name} was cancelled before it began" + (f", by {who}" if who else "")
+        if who is None and run.error:
+            words += f": {run.error}"
+        data = _of_run(facts, cancelled_by=who)
+        return Explanation(code=Because.CANCELLED, sentence=sentence(words), data=data, run=run)
+    words = f"{facts.name} ended {run.state.value} before it began" + (f": {run.error}" if run.error else "")
+    causes = tuple(_along_the_way(facts))
+    return Explanation(
+        code=Because.FAILED_UNBEGUN, sentence=sentence(words), data=_of_run(facts), causes=causes, run=run
+    )
+
+
+def _skipped(facts: Facts) -> Explanation:
+    run = facts.run
+    reasons = {reason.value for reason in Reason}
+    code = Because(f"skipped_{run.reason}") if run.reason in reasons else Because.SKIPPED
+    data: dict[str, Any] = {"status": run.state.value, "reason": run.reason, "occurrences": run.occurrences}
+    words = facts.name
+    if run.occurrences > 1 and run.until is not None:
+        words = f"{run.occurrences} occurrences from {facts.said(run.nominal_at)} to {facts.said(run.until)}"
+        data |= {"first": written(run.nominal_at), "until": written(run.until)}
+        words += " were skipped"
+    else:
+        words += " was skipped"
+    why, more = _why_skipped(facts, code)
+    return Explanation(code=code, sentence=sentence(f"{words}: {why}"), data=data | more, run=run)
+
+
+def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
+    run = facts.run
+    said = run.error or f"the reason on record is {run.reason}"
+    if code is Because.SKIPPED_OVERLAP:
+        ended = facts.now if run.ended_at is None else run.ended_at
+        going = next(
+            (
+                each
+                for each in facts.earlier
+                if each.state is not RunState.SKIPPED and (each.ended_at is None or each.ended_at >= ended)
+            ),
+            None,
+        )
+        if going is not None:
+            words = f"the run of {facts.said(going.nominal_at)} was still unfinished (overlap: {_overlap(facts)})"
+            return words, {"unfinished_run": str(going.run_id)}
+        return f"an earlier run was still unfinished ({said})", {}
+    if code is Because.SKIPPED_MISFIRE:
+        last = run.nominal_at if run.until is None else run.until
+        away = [each for each in facts.incidents if each.begin <= last + 1.0 and each.end >= run.nominal_at]
+        names = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
+        noticed = "".join(
+            f"; {names.get(each.kind, each.kind)} from {facts.said(each.begin)} to {facts.said(each.end)}"
+            for each in away[:3]
+        )
+        absences = [{"kind": each.kind, "from": written(each.begin), "to": written(each.end)} for each in away]
+        return said + noticed, {"absences": absences}
+    if code is Because.SKIPPED_PAUSED:
+        return said, _still_paused(facts)
+    if code in (Because.SKIPPED_CALENDAR, Because.SKIPPED_MAINTENANCE):
+        verdict = None if facts.rules is None else facts.rules.verdict(run.nominal_at)
+        same = isinstance(verdict, Closed) and verdict.reason.value == run.reason
+        return said, {"closed_by": verdict.name if same and isinstance(verdict, Closed) else None}
+    if code is Because.SKIPPED_REQUESTED:
+        return said, {}
+    return said, {}
+
+
+def _still_paused(facts: Facts) -> dict[str, Any]:
+    """Who paused it, as long as that pause goes on; afterwards nobody keeps it."""
+    job = facts.job
+    if job is None or job.paused_at is None or job.paused_at > facts.run.nominal_at:
+        return {}
+    return {"paused_by": job.paused_by, "paused_reason": job.pause_reason, "paused_time": written(job.paused_at)}
