@@ -375,7 +375,7 @@ def _from_micros(schedule: Schedule, micros: int) -> float | None:
     """The first occurrence of an interval from a microsecond on."""
     anchor, step = _grid(schedule)
     found = (anchor - (anchor - micros) // step * step) / _MICROS
-    return None if schedule.end_at is not None and found > schedule.end_at else found
+    return None if found > (LAST_INSTANT if schedule.end_at is None else schedule.end_at) else found
 
 
 def _up_to_micros(schedule: Schedule, micros: int) -> float | None:

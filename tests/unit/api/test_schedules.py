@@ -25,7 +25,7 @@ from tests.unit.api.rig import (
     stored,
 )
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.calendar import Calendar, Window
+from tickwise.domain.calendar import Calendar, Weekly, Window
 from tickwise.domain.decision import NEVER, Hold, Pending
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.signals import Topic
@@ -513,3 +513,34 @@ async def test_what_runs_once_is_previewed_too(here: World) -> None:
         ({"schedule_type": ScheduleType.IMMEDIATE}, ["2027-01-15T08:00:00Z"]),
     ):
         assert fires == [fire["utc"] for fire in (await post(here, "/jobs:preview", **said))["fires"]]
+
+
+async def test_a_preview_of_what_is_closed_for_good_ends(here: World) -> None:
+    """It says so, and does not search years of every further fire."""
+    await calendar(here, "always", Weekly(frozenset(range(7)), 0, 86_400))
+    found = await post(here, "/jobs:preview", cron="0 0 1 1 *", count=1000, calendars=[{"name": "always"}])
+    assert {"skip"} == {fire["decision"] for fire in found["fires"]}
+    assert 20 == len(found["fires"])
+    assert any("open for no time in years" in warning for warning in found["warnings"])
+
+
+@pytest.mark.parametrize("when", [{"every": "3660d"}, {"cron": "0 0 1 1 *", "timezone": "Europe/Berlin"}])
+async def test_the_end_of_the_calendar_is_no_trap(here: World, when: dict[str, Any]) -> None:
+    """What lies after the year 9999 is no time at all; what would be looked at from there is refused."""
+    job_id = await create(here, **when, start_at="9999-12-20T00:00:00Z")
+    assert (await get(here, f"/jobs/{job_id}/preview?count=1000"))["warnings"] is not None
+    first = await here.client.post(f"{API}/jobs/{job_id}/skipNext")
+    assert first.status_code in (200, 409)
+    for path in ("", "/preview?count=1000", "/runs"):
+        await get(here, f"/jobs/{job_id}{path}")
+    await here.client.put(f"{API}/jobs/{job_id}?dry_run=true", json={"every": "3660d"})
+    late = "9999-12-31T23:59:59Z"
+    for path, body in (
+        ("pause", {"until": late}),
+        ("snooze", {"until": late}),
+        ("backfill", {"from": late, "to": late}),
+    ):
+        refused = await here.client.post(f"{API}/jobs/{job_id}/{path}", json=body)
+        assert refused.status_code in (409, 422), refused.text
+    refused = await here.client.post(f"{API}/jobs:preview", json={**when, "from": "0001-01-01T00:00:00Z"})
+    assert (422, "/from") == (refused.status_code, refused.json()["pointer"])

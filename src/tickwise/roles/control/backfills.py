@@ -26,9 +26,9 @@ from tickwise.roles.control.planning import instant_within, written
 from tickwise.roles.control.replans import check_recurring
 from tickwise.roles.definition import decode_definition
 
-CLOSED_MAX: Final = 2_000
+CLOSED_MAX: Final = 1_000
 """So many closed occurrences of a range are passed over."""
-SLICE: Final = 20
+SLICE: Final = 5
 """After so many occurrences others get a turn: asking calendars for one takes up to some 10 ms."""
 PAYLOADS_BYTES_MAX: Final = 32 << 20
 """Of all runs of one request together: as much as a batch of jobs may bring."""

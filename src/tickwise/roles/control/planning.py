@@ -382,4 +382,4 @@ def upcoming(schedule: Schedule, after: float, count: int) -> list[float]:
     """The next fires, an IMMEDIATE job's own first one included."""
     if schedule.type is ScheduleType.IMMEDIATE:
         return [after]
-    return [at for at in schedules.preview(schedule, after, count) if at <= LAST_INSTANT]
+    return schedules.preview(schedule, after, count)

@@ -30,8 +30,11 @@ GAPS_MAX: Final = 10
 """So many clock changes are told of at which occurrences are left out, …"""
 GAPS_SECONDS: Final = 5 * 366 * 86_400.0
 """… and so far ahead."""
-SLICE: Final = 20
+SLICE: Final = 5
 """After so many fires others get a turn: asking calendars for one takes up to some 10 ms."""
+SHUT_MAX: Final = 20
+"""After so many fires in a row that nothing opens for, for years, the list ends."""
+CLOSED_FOR_GOOD: Final = "calendars and windows open for no time in years, so the list ends here"
 NO_JOB: Final = UUID(int=0)
 """Stands for the job that an unsaved schedule has not got."""
 
@@ -119,21 +122,29 @@ class Previews(Jobs):
             raise
         after = now if look.start is None else instant_within(look.start, "/from")
         fires: list[Fire] = []
-        running = 0
+        running = shut = 0
         left = None if schedule.max_runs is None else max(0, schedule.max_runs - shown.fired)
         for due in upcoming(schedule, after, look.count):
             if left is not None and running >= left:
                 break
-            fire = _fire(shown, due, viewer)
-            running += fire.fate is not Fate.SKIP
-            fires.append(fire)
+            verdict = None if shown.rules is None else shown.rules.verdict(due)
+            closed = verdict if isinstance(verdict, Closed) else None
+            fires.append(_fire(schedule, due, viewer, closed))
+            running += fires[-1].fate is not Fate.SKIP
+            shut = shut + 1 if closed is not None and closed.opens is None else 0
+            if shut == SHUT_MAX:
+                break
             if len(fires) % SLICE == 0:
                 await self._clock.sleep(0)
         return Preview(
             schedule,
             schedules.explain(schedule),
             look.viewer_timezone or schedule.timezone,
-            (*schedules.warnings(schedule), *_left_out(schedule, after, fires)),
+            (
+                *schedules.warnings(schedule),
+                *_left_out(schedule, after, fires),
+                *((CLOSED_FOR_GOOD,) if shut == SHUT_MAX else ()),
+            ),
             tuple(fires),
         )
 
@@ -154,8 +165,7 @@ def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str,
     return tuple(f"{written(gap.instant)}: {gap.sentence()}" for gap in gaps[:GAPS_MAX])
 
 
-def _fire(shown: _Shown, nominal: float, viewer: ZoneInfo) -> Fire:
-    schedule = shown.schedule
+def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed | None) -> Fire:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(nominal * 1_000_000))
     zone = zone_named(schedule.timezone)
     local = moment.astimezone(zone)
@@ -166,13 +176,12 @@ def _fire(shown: _Shown, nominal: float, viewer: ZoneInfo) -> Fire:
     if schedule.type is ScheduleType.CRON:
         line = cron.parse(schedule.cron_expression or "", schedule.seed)
         notes.append(line.note_at(int(nominal), zone, schedule.dst))
-    verdict = None if shown.rules is None else shown.rules.verdict(nominal)
     fate, opens = Fate.FIRE, nominal
-    if isinstance(verdict, Closed):
-        notes.append(verdict.sentence)
+    if closed is not None:
+        notes.append(closed.sentence)
         fate = Fate.SKIP
-        if verdict.otherwise is Otherwise.DEFER and verdict.opens is not None:
-            fate, opens = Fate.DEFER, verdict.opens
+        if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
+            fate, opens = Fate.DEFER, closed.opens
             notes.append(f"deferred to {written(opens)}; what is deferred to one time becomes one run")
     return Fire(
         instant=nominal,
