@@ -148,7 +148,7 @@ class Cron(WallTimes):
 
         A line that keeps real time loses nothing where it fires again soon enough, unless `skip` was asked for.
         """
-        if self._rules(dst)[0] is not GapRule.SKIP:
+        if not self.loses_times(dst):
             return []
         found = (
             cron_changes.skipped_at(self, stretch, keeps_spacing=dst.gap is None)
@@ -156,6 +156,10 @@ class Cron(WallTimes):
             if stretch.offset > stretch.before and stretch.begin == begin
         )
         return [skip for skip in found if skip is not None]
+
+    def loses_times(self, dst: Dst = DEBIAN) -> bool:
+        """Whether there are changes of the clock, in whatever zone, for which `gap_skips` has an answer."""
+        return self._rules(dst)[0] is GapRule.SKIP
 
     def warnings(self) -> tuple[str, ...]:
         """What is legal and probably not meant, in sentences."""

@@ -17,6 +17,7 @@ from tickwise.domain.zones import DAY_SECONDS
 
 ALL_WEEKDAYS: Final = 0b1111111
 ALL_DAYS: Final = (1 << 32) - 2
+ALL_MONTHS: Final = (1 << 13) - 2
 
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 _LAST_YEAR: Final = 9999
@@ -222,6 +223,12 @@ class WallTimes:
         if self.weekdays == ALL_WEEKDAYS:
             return bool(self.last_day or self.days & _DAYS_OF_EVERY_MONTH)
         return self.days == ALL_DAYS and bool(self.weekdays or self.last_weekdays)
+
+    @property
+    def names_each_week(self) -> bool:
+        """Whether no seven days are without such a time; False also where it takes more to tell."""
+        each_week = self.weekdays != 0 and (self.days == ALL_DAYS or not self.both_days)
+        return each_week and self.months == ALL_MONTHS
 
     def ever_fires(self) -> bool:
         """Whether there is any such time. Every pair of month length and first weekday occurs in the 400 years after

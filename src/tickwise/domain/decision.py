@@ -27,12 +27,12 @@ from tickwise.domain.calendar import Closed, Otherwise, Rules
 from tickwise.domain.schedule import (
     MisfireMode,
     Schedule,
-    ScheduleType,
+    clock_skips,
     count_between,
     first_fire,
-    gap_skips,
     last_before,
     latest_fire,
+    loses_times,
     most_per_minute,
     next_fire,
 )
@@ -261,12 +261,13 @@ class _Deciding:
         if following is None:
             park = None  # nothing is left to hold back
         else:
-            following = following._replace(fired=self.timer.fired + len(self.fires))
+            minute, in_minute = (self._minute, self._in_minute) if self._watched and park is None else (None, 0)
+            due, since, hold = following.due, following.since, following.hold
             if park is not None:
-                following = following._replace(due=NEVER, since=following.first_open, hold=Hold.PAUSED)
-            elif self._watched:
-                following = following._replace(minute=self._minute, in_minute=self._in_minute)
-        self.skips.sort(key=lambda skip: skip.nominal)
+                due, since, hold = NEVER, following.first_open, Hold.PAUSED
+            following = Pending(due, since, hold, self.timer.fired + len(self.fires), minute, in_minute)
+        if len(self.skips) > 1:
+            self.skips.sort(key=lambda skip: skip.nominal)
         return Decision(tuple(self.fires), tuple(self.skips), following, park)
 
     def _after(self, nominal: float) -> Pending | None:
@@ -430,6 +431,9 @@ class _Deciding:
 
     def _start(self, firing: Firing, earliest: float) -> None:
         """A run starts in no closed time, though its nominal time was none: it is late, or its spread led there."""
+        if self.rules is None:
+            self.fires.append(firing)
+            return
         for due in (firing.due, earliest):
             closed = self._closed(max(due, self.now))
             if closed is None:
@@ -474,13 +478,12 @@ class _Deciding:
     def _record_clock_skips(self) -> None:
         """Times that the clock skipped, and the schedule with it: those since the occurrence before the first that was
         decided now, up to the last, so that the decision before and the one after have none of them."""
-        last = max([fire.nominal for fire in self.fires] + [skip.until for skip in self.skips], default=None)
-        if last is None or self.schedule.timezone == "UTC" or self.schedule.type is not ScheduleType.CRON:
+        if not loses_times(self.schedule):
             return
-        before = last_before(self.schedule, self.timer.first_open)
-        floors = (before, self.schedule.planned_at, self.schedule.start_at)
-        known = [floor for floor in floors if floor is not None]
-        for gap in gap_skips(self.schedule, max(known, default=self.timer.first_open), last):
+        last = max([fire.nominal for fire in self.fires] + [skip.until for skip in self.skips], default=None)
+        if last is None:
+            return
+        for gap in clock_skips(self.schedule, self.timer.first_open, last):
             instant = float(gap.instant)
             self.skips.append(Skip(instant, instant, gap.count, Reason.DST, gap.sentence()))
 

@@ -19,7 +19,15 @@ from typing import Final
 
 from tickwise.domain import cron
 from tickwise.domain.errors import Invalid
-from tickwise.domain.zones import DEBIAN, LAST_INSTANT, Dst, zone_named
+from tickwise.domain.zones import (
+    CHANGE_REACH_SECONDS,
+    DAY_SECONDS,
+    DEBIAN,
+    LAST_INSTANT,
+    Dst,
+    stretch_at,
+    zone_named,
+)
 
 INTERVAL_MIN_SECONDS: Final = 1.0
 INTERVAL_MAX_SECONDS: Final = 10 * 366 * 86_400.0
@@ -30,6 +38,9 @@ RUNS_MOST: Final = 1_000_000_000
 FUSE_PER_MINUTE: Final = 120
 FUSE_MOST: Final = 60_000
 _MICROS: Final = 1_000_000
+_WEEK_AND_CHANGE_SECONDS: Final = 7 * DAY_SECONDS + CHANGE_REACH_SECONDS
+"""If the clock was not changed for so long, what names a time of each week has fired: within the reach of the change
+before, a time that it repeats may have been passed over."""
 
 
 class ScheduleType(StrEnum):
@@ -90,11 +101,21 @@ class Schedule:
     """The job's id: from it follow the places of `H` and of jitter."""
     planned_at: float | None = None
     """Since when it counts: what a clock skipped before is nobody's loss. None: always."""
+    _line: cron.Cron | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def recurs(self) -> bool:
         """Whether it can fire more than once."""
         return self.type in (ScheduleType.CRON, ScheduleType.INTERVAL)
+
+    def line(self) -> cron.Cron:
+        """CRON: its line, read. It is kept: a decision asks for it several times, and finding costs more than using it.
+        Raises `CronInvalid`."""
+        line = self._line
+        if line is None:
+            line = cron.parse(self.cron_expression or "", self.seed)
+            object.__setattr__(self, "_line", line)  # it follows from the other fields, so nothing has changed
+        return line
 
 
 # ------------------------------------------------------------------------------------------------------- checking
@@ -113,7 +134,7 @@ def check(schedule: Schedule, *, now: float | None = None) -> None:
     if schedule.type is ScheduleType.CRON:
         if schedule.cron_expression is None:
             raise Invalid("CRON needs cron_expression, such as '0 3 * * *'", pointer="/cron_expression")
-        _cron(schedule)
+        schedule.line()
     elif schedule.type is ScheduleType.INTERVAL:
         _check_interval(schedule)
     elif schedule.type is ScheduleType.FUTURE:
@@ -271,7 +292,7 @@ def count_between(schedule: Schedule, start: float, end: float) -> int:
         return 0
     if schedule.type is ScheduleType.CRON:
         until = math.floor(last) if end > last else math.ceil(end) - 1
-        return _cron(schedule).count(math.ceil(start), until, zone_named(schedule.timezone), schedule.dst)
+        return schedule.line().count(math.ceil(start), until, zone_named(schedule.timezone), schedule.dst)
     anchor, step = _grid(schedule)
     until = _micros(last) if end > last else _micros(end) - 1
     return max(0, (until - anchor) // step - (_micros(start) - 1 - anchor) // step)
@@ -299,7 +320,7 @@ def just_after(instant: float) -> float:
 def most_per_minute(schedule: Schedule) -> int:
     """No minute holds more occurrences than this."""
     if schedule.type is ScheduleType.CRON:
-        return _cron(schedule).seconds.bit_count()
+        return schedule.line().seconds.bit_count()
     return math.ceil(60 / schedule.interval_seconds) if schedule.interval_seconds else 1
 
 
@@ -308,7 +329,25 @@ def gap_skips(schedule: Schedule, after: float, until: float) -> list[cron.GapSk
     if schedule.type is not ScheduleType.CRON:
         return []
     zone = zone_named(schedule.timezone)
-    return _cron(schedule).gap_skips(math.floor(after) + 1, math.floor(until), zone, schedule.dst)
+    return schedule.line().gap_skips(math.floor(after) + 1, math.floor(until), zone, schedule.dst)
+
+
+def loses_times(schedule: Schedule) -> bool:
+    """Whether there may be changes of the clock at which times of a cron line are lost."""
+    if schedule.type is not ScheduleType.CRON or schedule.timezone == "UTC":
+        return False
+    return schedule.line().loses_times(schedule.dst)
+
+
+def clock_skips(schedule: Schedule, first: float, last: float) -> list[cron.GapSkip]:
+    """The same as `gap_skips` since the occurrence before `first` (or since the schedule counts) up to `last`."""
+    # Of nearly all decisions this is the end: the occurrence before is near, and the clock was not changed for long.
+    since = math.floor(first) - _WEEK_AND_CHANGE_SECONDS
+    if schedule.line().names_each_week and last < stretch_at(zone_named(schedule.timezone), since).end:
+        return []
+    before = last_before(schedule, first)
+    known = [floor for floor in (before, schedule.planned_at, schedule.start_at) if floor is not None]
+    return gap_skips(schedule, max(known, default=first), last)
 
 
 def preview(schedule: Schedule, after: float, count: int) -> list[float]:
@@ -329,7 +368,7 @@ def fires_between(schedule: Schedule, start: float, end: float, limit: int) -> l
 def explain(schedule: Schedule) -> str:
     """The schedule in plain English."""
     if schedule.type is ScheduleType.CRON:
-        return f"{_cron(schedule).explain()} ({schedule.timezone})"
+        return f"{schedule.line().explain()} ({schedule.timezone})"
     if schedule.type is ScheduleType.INTERVAL:
         return _every(schedule.interval_seconds or 0.0)
     if schedule.type is ScheduleType.FUTURE and schedule.at is not None:
@@ -339,7 +378,7 @@ def explain(schedule: Schedule) -> str:
 
 def warnings(schedule: Schedule) -> tuple[str, ...]:
     """What is legal and probably not meant."""
-    return _cron(schedule).warnings() if schedule.type is ScheduleType.CRON else ()
+    return schedule.line().warnings() if schedule.type is ScheduleType.CRON else ()
 
 
 def _every(seconds: float) -> str:
@@ -352,10 +391,6 @@ def _every(seconds: float) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------ the maths
-
-
-def _cron(schedule: Schedule) -> cron.Cron:
-    return cron.parse(schedule.cron_expression or "", schedule.seed)
 
 
 def _grid(schedule: Schedule) -> tuple[int, int]:
@@ -386,10 +421,10 @@ def _up_to_micros(schedule: Schedule, micros: int) -> float | None:
 
 def _from_second(schedule: Schedule, second: int) -> float | None:
     """The first occurrence of a cron line from a whole second on."""
-    found = _cron(schedule).next_second(second - 1, zone_named(schedule.timezone), schedule.dst)
+    found = schedule.line().next_second(second - 1, zone_named(schedule.timezone), schedule.dst)
     return None if found is None or (schedule.end_at is not None and found > schedule.end_at) else float(found)
 
 
 def _up_to_second(schedule: Schedule, second: int) -> float | None:
-    found = _cron(schedule).previous_second(second, zone_named(schedule.timezone), schedule.dst)
+    found = schedule.line().previous_second(second, zone_named(schedule.timezone), schedule.dst)
     return None if found is None or (schedule.start_at is not None and found < schedule.start_at) else float(found)

@@ -18,6 +18,7 @@ from tickwise.domain.schedule import (
     Schedule,
     ScheduleType,
     check,
+    clock_skips,
     count_between,
     explain,
     fires_between,
@@ -201,6 +202,37 @@ def test_what_the_clock_skipped_is_told_where_it_is_lost() -> None:
     assert gap_skips(lost, change, change + DAY) == [], "what was asked after is not included"
     assert gap_skips(cron("30 2 * * *", "America/New_York"), change - DAY, change + DAY) == []
     assert gap_skips(every(60), change - DAY, change + DAY) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "*/30 * * * *",
+        "0 */2 * * *",
+        "30 2 * * *",
+        "30 2 * * 0",
+        "0 9 * * 1",
+        "30 2 8 3 *",
+        "30 2 1,8,15 * *",
+        "0 3 1 * 1",
+    ],
+)
+def test_each_occurrence_has_what_the_clock_skipped_since_the_one_before(line: str) -> None:
+    """So occurrence by occurrence all of it is told, and nothing twice, however far one is from the one before."""
+    schedule = dataclasses.replace(cron(line, "America/New_York"), dst=Dst(GapRule.SKIP))
+    fires = fires_between(schedule, at("2025-12-20 00:00").timestamp(), at("2028-05-20 00:00").timestamp(), 100_000)
+    told = [skip for fire in fires[1:] for skip in clock_skips(schedule, fire, fire)]
+    assert gap_skips(schedule, fires[0], fires[-1]) == told
+
+
+def test_what_the_clock_skipped_before_a_schedule_counts_is_not_told() -> None:
+    """Neither before it was planned nor before its start; and there may be no occurrence before."""
+    change = at("2026-03-08 07:00").timestamp()
+    lost = dataclasses.replace(cron("30 2 * * 0", "America/New_York"), dst=Dst(GapRule.SKIP))
+    first = next_fire(lost, change) or 0.0
+    assert [change] == [skip.instant for skip in clock_skips(lost, first, first)]
+    assert clock_skips(dataclasses.replace(lost, planned_at=change), first, first) == []
+    assert clock_skips(dataclasses.replace(lost, start_at=change + 1.0), first, first) == []
 
 
 # ------------------------------------------------------------------------------------------------------ checking
