@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from uuid import UUID
 
@@ -203,7 +203,7 @@ class State:
             definition=new.definition,
             origin=new.origin,
         )
-        alone = not any(each.in_backfill == run.in_backfill for each in job.runs.values())
+        alone = not job.runs or not any(each.in_backfill == run.in_backfill for each in job.runs.values())
         run.settled = run.open and alone and run.due <= settled_by
         self.runs[run.run_id] = job.runs[run.run_id] = run
         self.place(run)
@@ -227,11 +227,8 @@ class State:
             origin=None,
         )
         report = Report(ended=self.now(), reason=new.reason, error=new.error)
-        row = replace(
-            self.ended_row(run, RunState.SKIPPED, report),
-            occurrences=new.occurrences,
-            until=new.until if new.occurrences > 1 else None,
-        )
+        until = new.until if new.occurrences > 1 else None
+        row = run_row(run, RunState.SKIPPED, report, occurrences=new.occurrences, until=until)
         self.ended[run.run_id] = job.ended[run.run_id] = EndedRun(row, 0, (), reported=False)
 
     def place(self, run: RunRecord) -> None:
@@ -301,7 +298,7 @@ class State:
     def end(self, run: RunRecord, event: RunEvent, report: Report) -> None:
         """Its final state: the run goes, a record stays."""
         state = move(run.state, event)
-        row = self.ended_row(run, state, report)
+        row = run_row(run, state, report)
         attempts = list(run.attempts)
         if run.executor is not None:
             attempts.append(attempt_row(run, state, report))
@@ -346,44 +343,7 @@ class State:
 
     def run_row(self, run: RunRecord) -> RunRow:
         """A living run, as it is told."""
-        return RunRow(
-            run_id=run.run_id,
-            job_id=run.job.job_id,
-            namespace=run.job.namespace,
-            state=run.state,
-            trigger=run.trigger,
-            due_at=run.due,
-            queued_at=run.queued,
-            dispatched_at=run.dispatched,
-            started_at=run.started,
-            ended_at=None,
-            ready_at=None if run.blocked else run.ready,
-            attempt=run.attempt,
-            failures=run.failures,
-            crashes=run.crashes,
-            executor=run.executor,
-            reason=None,
-            error=None,
-            result=None,
-            origin=run.origin,
-            definition=run.definition,
-            nominal_at=run.nominal,
-            blocked=run.blocked,
-        )
-
-    def ended_row(self, run: RunRecord, state: RunState, report: Report) -> RunRow:
-        """A run as it will be told once it has ended."""
-        return replace(
-            self.run_row(run),
-            state=state,
-            started_at=report.started,
-            ended_at=report.ended,
-            ready_at=None,
-            blocked=False,
-            reason=report.reason,
-            error=report.error,
-            result=report.result,
-        )
+        return run_row(run, run.state, Report(started=run.started))
 
     def job_row(self, job: JobRecord) -> JobRow:
         """A job, with what follows from its timer and its runs."""
@@ -454,6 +414,38 @@ class Duty:
 def is_coming(run: RunRecord, now: float) -> bool:
     """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have."""
     return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)
+
+
+def run_row(
+    run: RunRecord, state: RunState, report: Report, *, occurrences: int = 1, until: float | None = None
+) -> RunRow:
+    """A run as it is told, in `state`: a final one if the report has an end."""
+    return RunRow(
+        run_id=run.run_id,
+        job_id=run.job.job_id,
+        namespace=run.job.namespace,
+        state=state,
+        trigger=run.trigger,
+        due_at=run.due,
+        queued_at=run.queued,
+        dispatched_at=run.dispatched,
+        started_at=report.started,
+        ended_at=report.ended,
+        ready_at=None if run.blocked or report.ended is not None else run.ready,
+        attempt=run.attempt,
+        failures=run.failures,
+        crashes=run.crashes,
+        executor=run.executor,
+        reason=report.reason,
+        error=report.error,
+        result=report.result,
+        origin=run.origin,
+        definition=run.definition,
+        nominal_at=run.nominal,
+        blocked=run.blocked and report.ended is None,
+        occurrences=occurrences,
+        until=until,
+    )
 
 
 def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
