@@ -39,6 +39,9 @@ SEARCH_SECONDS: Final = 5 * 366 * 86_400.0
 """How far ahead `opens` is looked for. A job that cannot run for five years is as good as ended."""
 SEARCH_STEPS: Final = 4_000
 """And over how many windows: five years hold 1,830 nights and 260 weekends; a step takes a few microseconds."""
+SEARCH_LOOKS: Final = 40_000
+"""A step looks at each calendar and window, so where there are more than ten it is fewer steps: whoever has hundreds of
+windows must not stop everybody's schedules for seconds."""
 _NONE_HOLDS_SECONDS: Final = 86_400.0
 """That nothing opens in years is not asked anew within a day."""
 
@@ -231,7 +234,7 @@ class Rules:
 
     def opens(self, instant: float) -> float | None:
         """The first moment from `instant` on at which all allow. None: there is none up to `SEARCH_SECONDS` ahead, or
-        it was not found within `SEARCH_STEPS`."""
+        it was not found within `SEARCH_STEPS` and `SEARCH_LOOKS`."""
         if self._searched:
             begin, end, found = self._searched[0]
             if begin <= instant < end:
@@ -243,7 +246,7 @@ class Rules:
     def _search(self, instant: float) -> float | None:
         closers: tuple[Rule | Window, ...] = (*self.windows, *self.calendars)
         cursor, last = instant, instant + SEARCH_SECONDS
-        for _ in range(SEARCH_STEPS):
+        for _ in range(min(SEARCH_STEPS, 1 + SEARCH_LOOKS // max(1, len(closers)))):
             # Until the last of them may open, none of the time between can be allowed by all.
             ends = [until for each in closers if (until := each.closed_until(cursor)) is not None]
             if not ends:

@@ -195,6 +195,7 @@ _texts = msgspec.json.Decoder(_Text)
 
 def _read(body: CalendarBody, reader: CalendarReader, span: Span) -> StoredCalendar:
     zone_named(body.timezone)
+    _check_names(body)
     entries = list(_entries(body))
     warnings: list[str] = []
     if body.holidays is not None:
@@ -213,6 +214,14 @@ def _read(body: CalendarBody, reader: CalendarReader, span: Span) -> StoredCalen
 
 
 _KINDS: Final = (Dates, Weekly, Recurring, Period)
+
+
+def _check_names(body: CalendarBody) -> None:
+    """They stand in the records of what is skipped, so that every store must be able to keep them."""
+    for kind in ("dates", "weekly", "recurring", "periods"):
+        for number, entry in enumerate(getattr(body, kind)):
+            if not isinstance(entry, str) and "\0" in (entry.name or ""):
+                raise Invalid("the character U+0000 cannot be stored; leave it out", pointer=f"/{kind}/{number}/name")
 
 
 class _Entries(Protocol):

@@ -92,7 +92,9 @@ def _skip(timer: Timer, skip: Skip) -> NewSkip:
         name = run_id(timer.job_id, skip.nominal, request=Reason.DST.value.encode())
     else:
         name = run_id(timer.job_id, skip.nominal) if timer.run_id is None else timer.run_id
-    return NewSkip(name, skip.nominal, skip.until, skip.occurrences, skip.reason, skip.sentence, Trigger.SCHEDULE)
+    # One text that the store refuses would hold up the whole batch, and with it every schedule.
+    sentence = skip.sentence.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return NewSkip(name, skip.nominal, skip.until, skip.occurrences, skip.reason, sentence, Trigger.SCHEDULE)
 
 
 class NamespaceFuse:

@@ -157,9 +157,10 @@ class Scheduler(Service):
         request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=settings.batch, once=once)
         while True:
             async with self._batches, self._store.fires(request) as taken:
-                if not taken.timers:
-                    return 0, 0
+                # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
                 if taken.rules_version == self._rulebook.version:
+                    if not taken.timers:
+                        return 0, 0
                     decided = [self._decide(timer, taken.now) for timer in taken.timers]
                     await self._fuse.hold_down(decided, taken.now)
                     made = await taken.commit([each.fire for each in decided])

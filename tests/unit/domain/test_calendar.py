@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tickwise.domain.calendar import (
     ALLOWED,
+    SEARCH_LOOKS,
     Allowed,
     Calendar,
     Closed,
@@ -322,6 +323,23 @@ def test_a_window_concerns_jobs_that_have_all_of_its_labels() -> None:
     assert not window.concerns({"team": "data"})
     assert not window.concerns({"team": "data", "tier": "2"})
     assert Window("w", HOLIDAYS).concerns({})
+
+
+def test_many_windows_are_searched_no_longer_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes a thousand of them, one beginning as the other ends, holds up nobody else's schedules."""
+    looks = 0
+    real = Window.closed_until
+
+    def closed_until(window: Window, instant: float) -> float | None:
+        nonlocal looks
+        looks += 1
+        return real(window, instant)
+
+    monkeypatch.setattr(Window, "closed_until", closed_until)
+    morning, evening = (Calendar("UTC", (Recurring(cron, 43_200, None),)) for cron in ("0 0 * * *", "0 12 * * *"))
+    windows = tuple(Window(f"window {number}", (morning, evening)[number % 2]) for number in range(1_000))
+    assert Rules(windows=windows).opens(at("2026-12-25 10:00")) is None
+    assert looks <= SEARCH_LOOKS + 2 * len(windows)
 
 
 def test_what_never_opens_is_not_searched_for_without_end() -> None:

@@ -76,7 +76,7 @@ def test_each_kind_of_entry_is_read() -> None:
 
 def test_what_is_stored_is_what_was_said_and_what_it_means() -> None:
     """Also with names of any script, and microseconds."""
-    stored = read({**SAID, "dates": [{"from": "2026-12-25", "name": 'Ünïcode 🎄 \\ " \x00'}]})
+    stored = read({**SAID, "dates": [{"from": "2026-12-25", "name": 'Ünïcode 🎄 \\ " \x01'}]})
     assert stored == decode_calendar(encode_calendar(stored))
 
 
@@ -135,6 +135,8 @@ def test_a_file_in_which_nothing_is_left_is_kept_with_its_warning() -> None:
         ({"weekly": [{"days": ["mon"], "from": "24:00"}]}, "/weekly/0/from", "00:00 of the next day"),
         ({"weekly": [{"days": ["mon"], "to": "24:01"}]}, "/weekly/0/to", "at most 24:00"),
         ({"weekly": [{"days": ["mon"], "to": "12:60"}]}, "/weekly/0/to", "write such as 09:00"),
+        ({"weekly": [{"days": ["mon"], "name": "a\0b"}]}, "/weekly/0/name", "cannot be stored"),
+        ({"dates": ["2026-12-24", {"from": "2026-12-25", "name": "\0"}]}, "/dates/1/name", "cannot be stored"),
         ({"recurring": [{"cron": "61 * * * *", "duration": "2h"}]}, "/recurring/0/cron", "minute"),
         ({"recurring": [{"cron": "@reboot", "duration": "2h"}]}, "/recurring/0/cron", "@reboot"),
         ({"recurring": [{"cron": "0 0 * * *", "duration": "32d"}]}, "/recurring/0/duration", "at most 31d"),

@@ -162,6 +162,29 @@ async def test_a_one_time_job_in_a_window_that_skips_is_on_record_under_its_own_
     assert "in the maintenance window upgrade: new disks" in (row.error or "")
 
 
+async def test_a_window_that_is_new_counts_where_there_are_one_time_jobs_alone(rig: Rig) -> None:
+    """Schedulers hear of it though no timer that needs a decision comes by."""
+    now = rig.clock.now()
+    scheduler = rig.scheduler()
+    await drive(rig.clock, scheduler.tick())
+    await put_window(rig, now + 20, now + 30)
+    job = rig.make.job(now + 25.0, definition=FUTURE)
+    await rig.store.jobs_add([job])
+    await tick_for(rig, scheduler, 26)
+    (row,) = await rig.rows()
+    assert (job.run_id, RunState.SKIPPED, "maintenance") == (row.run_id, row.state, row.reason)
+
+
+async def test_what_people_call_things_stops_no_schedule(rig: Rig) -> None:
+    """A character that not every store keeps is replaced in what is put on record."""
+    now = rig.clock.now()
+    await put_window(rig, now - 10, now + 30, reason="new\0disks")
+    await rig.cron("* * * * * *", now + 1)
+    (fire,) = await rig.decided(rig.scheduler())
+    assert fire.skips
+    assert [] == [skip.error for skip in fire.skips if "\0" in skip.error]
+
+
 async def test_a_job_whose_calendar_cannot_be_read_waits(rig: Rig) -> None:
     """Running in a time that is closed would be worse. When the calendar can be read, what waited is decided."""
     now = rig.clock.now()

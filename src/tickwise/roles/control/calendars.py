@@ -31,7 +31,7 @@ from tickwise.roles.calendars import (
     read_calendar,
 )
 from tickwise.roles.control.bodies import Labels
-from tickwise.roles.control.core import Core, clean_id
+from tickwise.roles.control.core import Core, clean_id, clean_text
 from tickwise.roles.control.planning import written
 from tickwise.roles.rulebook import StoredWindow, decode_window, encode_window
 
@@ -139,6 +139,7 @@ class Calendars(Core):
     async def window_put(self, who: Principal, name: str, body: WindowBody, condition: Condition = ALWAYS) -> Written:
         """The same for a maintenance window."""
         _check_name(name, RuleKind.WINDOW)
+        clean_text(body.reason, "/reason")
         when = await self._read(body.when, "/when")
         window = Window(name, when.calendar, dict(body.labels), body.action, body.reason)
         return await self._put(who, RuleKind.WINDOW, name, encode_window(window, when), condition)
