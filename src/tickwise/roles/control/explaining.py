@@ -128,13 +128,14 @@ class Explains(Jobs):
             plan=plan,
             schedule=plan.schedule(row.job_id),
             rules=await self._rules(row.namespace, plan.calendars, row.labels),
-            now=await self._time.now(),
+            # Read, not carried on: a run that was made a moment ago must not seem to be due later.
+            now=await self._store.now(),
             zone=zone_named(plan.timezone),
         )
 
     async def _explained(self, run: RunRow, standing: Standing | None) -> Explanation:
         """A run, judged by all that can be known of it."""
-        now = await self._time.now()
+        now = await self._store.now()
         attempts = await self._store.run_attempts(run.run_id)
         facts = Facts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
