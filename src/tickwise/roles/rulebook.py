@@ -11,11 +11,13 @@ wait. Both are said loudly, once per version.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -66,6 +68,14 @@ def decode_window(name: str, text: str) -> StoredWindow:
     return StoredWindow(Window(name, when.calendar, found.labels, found.action, found.reason), when.said, when.warnings)
 
 
+class _Known(NamedTuple):
+    """What holds from one instant to before another: a window is going on, or none is and the next begins then."""
+
+    begin: float
+    end: float
+    going_on: bool
+
+
 class Rulebook:
     """One scheduler's."""
 
@@ -76,6 +86,7 @@ class Rulebook:
         self._calendars: dict[tuple[str, str], Calendar] = {}
         self._unreadable: set[tuple[str, str]] = set()
         self._windows: dict[str, list[Window]] = {}
+        self._windows_known: _Known | None = None
         self._kept: dict[object, Rules] = {}
 
     async def load(self) -> None:
@@ -84,6 +95,7 @@ class Rulebook:
         self._calendars.clear()
         self._unreadable.clear()
         self._kept.clear()
+        self._windows_known = None
         windows: dict[str, list[Window]] = defaultdict(list)
         for row in rows:
             try:
@@ -103,12 +115,22 @@ class Rulebook:
         self.version = None
 
     def near(self, now: float, seconds: float) -> bool:
-        """Whether a maintenance window of any namespace is going on, or begins within `seconds`."""
-        return any(
-            next_cover(window.when, now, now + seconds) is not None
-            for windows in self._windows.values()
-            for window in windows
-        )
+        """Whether a maintenance window of any namespace is going on, or begins within `seconds`. Asked at every look
+        for timers, of up to thousands of windows: the answer is worked out when it may be another."""
+        known = self._windows_known
+        if known is None or not known.begin <= now < known.end:
+            known = self._windows_known = self._look_at_windows(now)
+        return known.going_on or known.end < now + seconds
+
+    def _look_at_windows(self, now: float) -> _Known:
+        earliest = math.inf
+        for window in chain.from_iterable(self._windows.values()):
+            cover = next_cover(window.when, now)
+            if cover is not None and cover.begin <= now:
+                return _Known(now, cover.end, going_on=True)
+            if cover is not None:
+                earliest = min(earliest, cover.begin)
+        return _Known(now, earliest, going_on=False)
 
     def has_windows(self) -> bool:
         """Whether there are any."""

@@ -14,14 +14,14 @@ import pytest
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
 from tickwise.domain import zones
-from tickwise.domain.calendar import Calendar, Otherwise, Period, Window
+from tickwise.domain.calendar import Calendar, Cover, Otherwise, Period, Window, next_cover
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar
-from tickwise.roles.rulebook import decode_window, encode_window
+from tickwise.roles.rulebook import Rulebook, decode_window, encode_window
 from tickwise.roles.scheduler import Scheduler
 
 USES = [{"name": "quiet"}]
@@ -160,6 +160,30 @@ async def test_a_one_time_job_in_a_window_that_skips_is_on_record_under_its_own_
     (row,) = await rig.rows()
     assert (job.run_id, RunState.SKIPPED, "maintenance") == (row.run_id, row.state, row.reason)
     assert "in the maintenance window upgrade: new disks" in (row.error or "")
+
+
+async def test_whether_a_window_is_near_is_known_at_every_moment(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, in and after each, those that touch and overlap included; and not by looking at all of them each time."""
+    spans = [(10.0, 20.0), (15.0, 25.0), (25.0, 26.0), (40.5, 41.0)]
+    for number, span in enumerate(spans):
+        when = stored(span)
+        text = encode_window(Window(f"window {number}", when.calendar), when)
+        await rig.store.rule_put(RuleRow(namespace="default", kind=RuleKind.WINDOW, name=str(number), body=text))
+    book = Rulebook(rig.store)
+    await book.load()
+    looks = 0
+    real = next_cover
+
+    def counted(calendar: Calendar, instant: float) -> Cover | None:
+        nonlocal looks
+        looks += 1
+        return real(calendar, instant)
+
+    monkeypatch.setattr("tickwise.roles.rulebook.next_cover", counted)
+    moments = [number / 4 for number in range(200)]
+    expected = [at for at in moments if any(begin < at + 2.0 and at < end for begin, end in spans)]
+    assert expected == [at for at in moments if book.near(at, 2.0)]
+    assert looks < 40
 
 
 async def test_a_window_that_is_new_counts_where_there_are_one_time_jobs_alone(rig: Rig) -> None:
