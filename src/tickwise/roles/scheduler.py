@@ -27,7 +27,7 @@ from tickwise.domain.schedule import moved
 from tickwise.ports.blobs import LOGS, Blobs, log_day
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Fire, FireRequest, Retention, Store, Timer
+from tickwise.ports.store import Fire, FireBatch, FireRequest, Retention, Store, Timer
 from tickwise.roles.firing import Decided, NamespaceFuse, fire_of, read_plan
 from tickwise.roles.presence import Presence
 from tickwise.roles.rulebook import Rulebook
@@ -35,6 +35,11 @@ from tickwise.roles.service import Loop, Service, Telemetry
 
 DECISION_LIMIT: Final = 100
 """Fires of one job decided at once: 100 fires of a one-second job are more than any horizon."""
+RUNS_AT_ONCE: Final = 10_000
+"""After so many runs and skips of one batch the rest is decided in the next: after downtime each timer may come to a
+thousand, and a thousand timers to more than one transaction should hold."""
+DECIDING_SECONDS: Final = 0.25
+"""And after so long, for nothing else of this process gets a turn meanwhile, not even a heartbeat."""
 PARKED_SECONDS: Final = 60.0
 """A timer that cannot be decided (a defect of ours) is looked at again after this, so that it blocks no other."""
 LOOKS_PER_HORIZON: Final = 4
@@ -145,14 +150,14 @@ class Scheduler(Service):
             begin = await self._store.now() - AFTER_WINDOW_SECONDS
             once = book.near(begin, AFTER_WINDOW_SECONDS + settings.horizon_seconds)
         fired = 0 if once else await self._store.timers_fire(settings.horizon_seconds, settings.batch)
-        made, timers = await self._decide_batch(once=once)
+        made, look = await self._decide_batch(once=once)
         if fired or made:
             self._telemetry.fired(fired + made)
             self._signals.send(Topic.RUNS)
-        return _Look(fired + timers, filled=max(fired, timers) >= settings.batch)
+        return _Look(fired + look.timers, filled=look.filled or fired >= settings.batch)
 
-    async def _decide_batch(self, *, once: bool) -> tuple[int, int]:
-        """Decide what is near; how many runs came of how many timers."""
+    async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
+        """Decide what is near; how many runs came of which look."""
         settings = self._settings
         request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=settings.batch, once=once)
         while True:
@@ -160,14 +165,26 @@ class Scheduler(Service):
                 # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
                 if taken.rules_version == self._rulebook.version:
                     if not taken.timers:
-                        return 0, 0
-                    decided = [self._decide(timer, taken.now) for timer in taken.timers]
+                        return 0, _Look(0, filled=False)
+                    decided = self._decide_some(taken)
                     await self._fuse.hold_down(decided, taken.now)
                     made = await taken.commit([each.fire for each in decided])
                     self._tell(decided)
-                    return made, len(decided)
+                    filled = len(taken.timers) >= settings.batch or len(decided) < len(taken.timers)
+                    return made, _Look(len(decided), filled=filled)
             # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
             await self._rulebook.load()
+
+    def _decide_some(self, taken: FireBatch) -> list[Decided]:
+        """The earliest of the batch: all of them, unless they come to very much."""
+        decided: list[Decided] = []
+        records, begun = 0, self._clock.monotonic()
+        for timer in taken.timers:
+            decided.append(self._decide(timer, taken.now))
+            records += len(decided[-1].fire.runs) + len(decided[-1].fire.skips)
+            if records >= RUNS_AT_ONCE or self._clock.monotonic() - begun >= DECIDING_SECONDS:
+                break
+        return decided
 
     def _decide(self, timer: Timer, now: float) -> Decided:
         try:

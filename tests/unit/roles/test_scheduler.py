@@ -97,6 +97,28 @@ async def test_a_run_in_time_has_the_overlap_of_its_job(rig: Rig) -> None:
     assert {Overlap.SKIP} == set(overlaps)
 
 
+async def test_what_was_missed_by_many_is_recorded_bit_by_bit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One transaction does not hold all that a thousand jobs make up for; what is left is decided right after it."""
+    monkeypatch.setattr("tickwise.roles.scheduler.RUNS_AT_ONCE", 25)
+    due = rig.clock.now()
+    for _ in range(6):
+        await rig.cron("* * * * * *", due, misfire={"mode": "all", "max_catchup": 10, "grace_seconds": 0})
+    await rig.clock.advance(3600)
+    scheduler = rig.scheduler()
+    looks = [await scheduler.fire_due() for _ in range(4)]
+    assert [2, 2, 2, 0] == looks
+    assert 6 * 10 <= len(await rig.rows(RunState.QUEUED))
+
+
+async def test_a_look_goes_on_at_once_after_one_that_was_cut(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So one round of everything leaves nothing that is due."""
+    monkeypatch.setattr("tickwise.roles.scheduler.RUNS_AT_ONCE", 1)
+    due = rig.clock.now()
+    jobs = [await rig.cron("0 0 * * *", due) for _ in range(5)]
+    await drive(rig.clock, rig.scheduler().tick())
+    assert {run_id(job.job_id, due) for job in jobs} == {row.run_id for row in await rig.rows()}
+
+
 async def test_a_timer_that_cannot_be_decided_blocks_no_other(rig: Rig) -> None:
     """It is parked, and said."""
     broken = rig.make.recurring(rig.clock.now() + 0.5, definition='{"schedule_type":"CRON"}')
