@@ -182,6 +182,14 @@ async def test_a_time_that_the_schedule_does_not_name(here: Scene) -> None:
     assert {"nominal_time": "2027-01-15T11:00:00Z"} == ahead["data"]["after"]
 
 
+async def test_the_moment_of_creation_is_no_occurrence(here: Scene) -> None:
+    """A schedule counts from after it was stored, though it names that very moment."""
+    job_id = await here.create(**HOURLY)
+    for at in ("08:00:00", "08:30:00"):
+        found = await here.explain(job_id, at)
+        assert ("not_an_occurrence", None) == (found["code"], found["data"]["before"]), at
+
+
 async def test_a_time_within_a_second_of_an_occurrence_means_it(here: Scene) -> None:
     """An interval that counts from a fraction of a second is found by the whole second."""
     job_id = await here.create(every="1h", anchor="2027-01-15T00:00:00.640000Z", overlap="allow")

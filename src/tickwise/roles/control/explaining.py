@@ -85,7 +85,7 @@ class Standing:
 
     @property
     def counts_from(self) -> float:
-        """What the schedule of now names before this was named by another one, or by none."""
+        """What the schedule of now names up to this was named by another one, or by none."""
         return self.row.created_at if self.plan.planned_at is None else self.plan.planned_at
 
 
@@ -224,7 +224,7 @@ class Explains(Jobs):
             near.append(schedule.at)
         if schedule.recurs:
             named = (schedules.latest_fire(schedule, at), schedules.first_fire(schedule, at))
-            near += [each for each in named if each is not None and each >= standing.counts_from]
+            near += [each for each in named if each is not None and each > standing.counts_from]
         near = [each for each in near if abs(each - at) < EXACT_SECONDS]
         return min(near, key=lambda each: abs(each - at), default=None)
 
@@ -331,7 +331,7 @@ class Explains(Jobs):
         earlier = [each.nominal_at for each in rows]
         if schedule.recurs:
             named = schedules.latest_fire(schedule, at)
-            earlier += [] if named is None or named < standing.counts_from else [named]
+            earlier += [] if named is None or named <= standing.counts_from else [named]
         if not earlier and at < standing.counts_from:
             return _changed(standing)
         later = _later(standing, at)

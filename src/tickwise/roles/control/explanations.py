@@ -79,7 +79,6 @@ class Because(StrEnum):
     SKIPPED_PAUSED = "skipped_paused"
     SKIPPED_CALENDAR = "skipped_calendar"
     SKIPPED_MAINTENANCE = "skipped_maintenance"
-    SKIPPED_EXPIRED = "skipped_expired"
     SKIPPED_DST = "skipped_dst"
     SKIPPED_FUSE = "skipped_fuse"
     SKIPPED_REQUESTED = "skipped_requested"

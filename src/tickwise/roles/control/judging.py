@@ -21,6 +21,16 @@ from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause,
 from tickwise.roles.control.planning import written
 
 LEASE_LOST: Final = "lease_lost"
+_SKIPPED: Final[dict[str, Because]] = {
+    Reason.OVERLAP: Because.SKIPPED_OVERLAP,
+    Reason.MISFIRE: Because.SKIPPED_MISFIRE,
+    Reason.PAUSED: Because.SKIPPED_PAUSED,
+    Reason.CALENDAR: Because.SKIPPED_CALENDAR,
+    Reason.MAINTENANCE: Because.SKIPPED_MAINTENANCE,
+    Reason.DST: Because.SKIPPED_DST,
+    Reason.FUSE: Because.SKIPPED_FUSE,
+    Reason.REQUESTED: Because.SKIPPED_REQUESTED,
+}
 _QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
 
 
@@ -376,8 +386,7 @@ def _never_began(facts: Facts) -> Explanation:
 
 def _skipped(facts: Facts) -> Explanation:
     run = facts.run
-    reasons = {reason.value for reason in Reason}
-    code = Because(f"skipped_{run.reason}") if run.reason in reasons else Because.SKIPPED
+    code = _SKIPPED.get(run.reason or "", Because.SKIPPED)
     data: dict[str, Any] = {"status": run.state.value, "reason": run.reason, "occurrences": run.occurrences}
     words = facts.name
     if run.occurrences > 1 and run.until is not None:
@@ -423,8 +432,6 @@ def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
         verdict = None if facts.rules is None else facts.rules.verdict(run.nominal_at)
         same = isinstance(verdict, Closed) and verdict.reason.value == run.reason
         return said, {"closed_by": verdict.name if same and isinstance(verdict, Closed) else None}
-    if code is Because.SKIPPED_REQUESTED:
-        return said, {}
     return said, {}
 
 
