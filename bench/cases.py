@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from bench import cron, decision, raw
+from bench import cron, decision, raw, simulation
 from bench.harness import KEY, SQL, Case, Failed, Rig, Round
 from bench.load import Load, Posted, wrk
 from tickwise.adapters.store.postgres import PostgresStore
@@ -292,6 +292,15 @@ CASES = {
             decision.product,
             decision.an_hour,
             "the same after an hour, not ten years",
+        ),
+        Case(
+            "SIM",
+            "s",
+            60.0,
+            False,
+            simulation.product,
+            simulation.times_alone,
+            "to name the fires alone, in one process",
         ),
     )
 }
