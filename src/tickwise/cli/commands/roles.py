@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -26,9 +25,8 @@ def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
     from tickwise import config
     from tickwise.wiring import processes
 
-    settings = config.load(session.environ, flags)
-    start: Callable[[config.Settings], int] = getattr(processes, f"run_{role}")
-    return start(settings)
+    start = {"api": processes.run_api, "scheduler": processes.run_scheduler, "executor": processes.run_executor}[role]
+    return start(config.load(session.environ, flags))
 
 
 @click.command()

@@ -14,7 +14,7 @@ import click
 
 from tickwise.cli import moments, sources
 from tickwise.cli.failures import Exit
-from tickwise.cli.output import aligned
+from tickwise.cli.output import aligned, safe
 from tickwise.cli.session import Session, server_options
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Summary:
             (f"runs a day{_by_month(self.days)[1]}", _by_month(self.days)[0]),
             (
                 "runs a job" + (f", the {JOBS_SHOWN} with the most" if len(self.jobs) > JOBS_SHOWN else ""),
-                [(self.names[job], str(count)) for job, count in self.jobs.most_common(JOBS_SHOWN)],
+                [(safe(self.names[job]), str(count)) for job, count in self.jobs.most_common(JOBS_SHOWN)],
             ),
         ):
             if rows:
@@ -271,7 +271,7 @@ class Summary:
         if silent:
             click.echo(f"\njobs that do not run in this time: {len(silent)}")
             for name in silent[:JOBS_SHOWN]:
-                click.echo(f"  {name}")
+                click.echo(f"  {safe(name)}")
 
 
 def _by_month(days: Counter[int]) -> tuple[list[tuple[str, str]], str]:
