@@ -1,4 +1,4 @@
-"""Every command line that the documents, and the help texts, show can be typed as it stands."""
+"""What the documents show is so: command lines can be typed, and answer what is shown; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
 
+from tests.support.local_up import call_command, environment
 from tickwise.cli.main import root
 from tickwise.cli.session import Session
 
 ROOT = Path(__file__).resolve().parents[3]
+HOW_TO = tuple(sorted(f"docs/how-to/{path.name}" for path in (ROOT / "docs/how-to").glob("*.md")))
 DOCUMENTS = (
     "README.md", "docs/tutorial/first-job.md", "docs/reference/schedules.md", "examples/README.md", "examples/hello.py",
-    "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py",
+    "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO,
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
@@ -82,3 +85,95 @@ def test_the_documents_show_commands() -> None:
     """The search above finds what it is meant to find."""
     assert 5 <= len(list(_shown("README.md")))
     assert 12 <= len(list(_shown("docs/tutorial/first-job.md")))
+    assert [] == [place for place in HOW_TO if not list(_shown(place))]
+
+
+# ------------------------------------------------------------------------------------------ what they answer
+
+
+class _Dialogue(NamedTuple):
+    """A command after `$`, and what is shown below it."""
+
+    line: str
+    answer: list[str]
+
+
+def _dialogues(place: str) -> Iterator[_Dialogue]:
+    """Those of an indented block, which goes on over empty lines."""
+    found: _Dialogue | None = None
+    for line in (ROOT / place).read_text(encoding="utf-8").splitlines():
+        if line.startswith("    $ tickwise "):
+            if found is not None:
+                yield found
+            found = _Dialogue(line.removeprefix("    $ tickwise "), [])
+        elif found is not None and (not line or line.startswith("    ")):
+            found.answer.append(line[4:])
+        elif found is not None:
+            yield found
+            found = None
+    if found is not None:
+        yield found
+
+
+def _needs_no_server(line: str) -> bool:
+    words = line.split()
+    return (
+        words[0] == "schedule"
+        or (words[0] == "simulate" and "--file" in words)
+        or (words[0] == "import" and "--dry-run" in words)
+    )
+
+
+LOCAL = [(place, each) for place in ("README.md", *HOW_TO) for each in _dialogues(place) if _needs_no_server(each.line)]
+
+
+@pytest.mark.parametrize(("place", "shown"), [pytest.param(*each, id=f"{each[0]}: {each[1].line}") for each in LOCAL])
+def test_a_command_answers_what_is_shown(place: str, shown: _Dialogue) -> None:
+    """To the letter, where no server has a part in it; of what is said aside, the warnings."""
+    line, _, wanted = shown.line.partition(" | grep ")
+    words = [word.replace("shop.cron", "docs/how-to/shop.cron") for word in shlex.split(line)]
+    ran = call_command(words, environment(TICKWISE_URL="http://127.0.0.1:1"))
+    aside = [each for each in ran.err.splitlines() if each.startswith("warning: ")]
+    said = [each.rstrip() for each in (*ran.out.splitlines(), *aside) if wanted in each]
+    assert (0, "\n".join(shown.answer).rstrip().splitlines()) == (ran.code, said), place
+
+
+def test_there_are_answers_to_compare() -> None:
+    """Each of these pages shows some that need no server."""
+    places = {place for place, _ in LOCAL}
+    assert {"README.md", "docs/how-to/move-from-crontab.md", "docs/how-to/clock-changes.md"} <= places
+    assert 10 <= len(LOCAL)
+
+
+def test_the_crontab_of_the_page_is_the_one_that_is_imported() -> None:
+    """The page shows the whole file."""
+    file = (ROOT / "docs/how-to/shop.cron").read_text(encoding="utf-8")
+    shown = "".join(f"    {line}".rstrip() + "\n" for line in file.splitlines())
+    assert shown in (ROOT / "docs/how-to/move-from-crontab.md").read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------------------ where they lead
+
+PAGES = ("README.md", "ARCHITECTURE.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def _anchors(path: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    headings = _HEADING.findall(path.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("place", PAGES)
+def test_links_between_pages_lead_somewhere(place: str) -> None:
+    """To a file that is there, and to a heading of it."""
+    lost: list[str] = []
+    for target in _LINK.findall((ROOT / place).read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        path = (ROOT / place).parent / name if name else ROOT / place
+        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in _anchors(path)):
+            lost.append(target)
+    assert [] == lost
