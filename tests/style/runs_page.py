@@ -20,6 +20,7 @@ from tickwise.adapters.runner.context import (
 from tickwise.adapters.runner.http import TRANSIENT
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.process import EXIT_INVALID
+from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import FINAL, MOVES, JobStatus, RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Assignment
@@ -72,6 +73,16 @@ REASONS = {
     "timeout": "It ran for longer than its `timeout_seconds`.",
     "unkillable": "Its process hangs inside the kernel and does not end although it was killed.",
     "unknown_function": "This executor does not have the function; the run went back for another one.",
+}
+SKIPS = {
+    Reason.OVERLAP: "An earlier run of the job was unfinished.",
+    Reason.MISFIRE: "No scheduler could fire it within its grace.",
+    Reason.PAUSED: "The job was paused.",
+    Reason.CALENDAR: "A calendar of the job was closed, or deferred it to one with a later occurrence.",
+    Reason.MAINTENANCE: "The same of a maintenance window.",
+    Reason.DST: "The clock skipped that time.",
+    Reason.FUSE: "The job, or its namespace, made too many runs in a minute.",
+    Reason.REQUESTED: "A person asked to skip just this one.",
 }
 VARIABLES = {
     "JOB_ID": "The job.",
@@ -208,6 +219,9 @@ def _reasons() -> Iterator[str]:
     )
     yield from ("| reason | meaning |", "| --- | --- |")
     yield from (f"| `{reason}` | {meaning} |" for reason, meaning in REASONS.items())
+    yield from ("", "Of a run in the state `SKIPPED` ([schedules](schedules.md) has the rules):", "")
+    yield from ("| reason | meaning |", "| --- | --- |")
+    yield from (f"| `{reason}` | {SKIPS[reason]} |" for reason in Reason)
 
 
 if __name__ == "__main__":

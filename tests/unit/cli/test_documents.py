@@ -166,14 +166,12 @@ def _anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("place", PAGES)
-def test_links_between_pages_lead_somewhere(place: str) -> None:
-    """To a file that is there, and to a heading of it."""
+def test_links_to_headings_lead_to_one(place: str) -> None:
+    """A heading that was changed takes its links along."""
     lost: list[str] = []
     for target in _LINK.findall((ROOT / place).read_text(encoding="utf-8")):
-        if "://" in target:
-            continue
         name, _, anchor = target.partition("#")
         path = (ROOT / place).parent / name if name else ROOT / place
-        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in _anchors(path)):
+        if anchor and "://" not in target and path.suffix == ".md" and anchor not in _anchors(path):
             lost.append(target)
     assert [] == lost
