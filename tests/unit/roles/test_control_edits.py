@@ -9,10 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.app import Bell
+from tests.support.scene import scene
 from tests.unit.roles.rig import Silent
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
@@ -23,7 +25,7 @@ from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger
 from tickwise.domain.schedule import Schedule, fires_between
-from tickwise.ports.store import Retention, RunQuery, RunRow
+from tickwise.ports.store import JobChange, JobRow, Retention, RunQuery, RunRow
 from tickwise.roles.control import Control, JobBody, MissedMode, PauseBody, ResumeBody, SkipNextBody, Submitted
 from tickwise.roles.definition import Plan, decode_definition
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
@@ -184,3 +186,30 @@ def _silent(begins: list[tuple[float, Schedule]], end: float, runs: list[RunRow]
         if at > covered:
             silent.append(at)
     return silent
+
+
+@pytest.mark.parametrize(("before", "between"), [((), "pause"), (("pause",), "resume")])
+async def test_an_edit_that_meets_a_pause_or_its_end_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...], between: str
+) -> None:
+    """Else a paused job would fire, and one that was resumed would be held back with nobody to let it go."""
+    async with scene() as here:
+        job_id = UUID(await here.create(cron="* * * * *"))
+        for action in before:
+            await here.ask("POST", f"/jobs/{job_id}/{action}", body={})
+        real = here.store.job_change
+        met: list[str] = []
+
+        async def job_change(change: JobChange) -> JobRow:
+            if not met:
+                met.append(between)
+                await here.ask("POST", f"/jobs/{job_id}/{between}", body={})
+            return await real(change)
+
+        monkeypatch.setattr(here.store, "job_change", job_change)
+        await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "*/2 * * * *"})
+        await here.schedule(300)
+        runs = [
+            row for row in await here.store.runs_list(RunQuery(namespace="default")) if row.state == RunState.QUEUED
+        ]
+        assert (between == "resume") == bool(runs)

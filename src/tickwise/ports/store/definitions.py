@@ -168,6 +168,9 @@ class JobChange:
     replan: Replan | None
     """None: the schedule stays, and with it every timer and run."""
     calendars: Sequence[str] = ()
+    expected_paused: bool | None = None
+    """Whether the job was PAUSED when the plan was made, which a pause tells by no version; if it is otherwise by now,
+    `VersionConflict`. None: the plan is the same either way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,8 +322,8 @@ class Definitions(Protocol):
         included, get the new definition (unless they have their own) and the new lane. The same change repeated, with
         the version one higher by it, answers as it did at first and changes nothing.
 
-        Raises `VersionConflict` (another version is stored), `NotFound`, `Conflict` (it is CANCELLED, or its new
-        key is taken).
+        Raises `VersionConflict` (another version is stored, or it was paused or resumed meanwhile), `NotFound`,
+        `Conflict` (it is CANCELLED, or its new key is taken).
         """
         ...
 

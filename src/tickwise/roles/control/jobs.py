@@ -209,6 +209,7 @@ class Jobs(Submits):
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
             replan=replan_changed(row, before, changed, scene.now, await self._skipped_ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
+            expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:

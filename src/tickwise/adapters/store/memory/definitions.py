@@ -139,6 +139,8 @@ class Definitions(Duty):
             if job.version == change.expected_version + 1 and says(job, change):
                 return self._state.job_row(job)
             raise VersionConflict(f"the job is at version {job.version}, the change is for {change.expected_version}")
+        if change.expected_paused not in (None, self._state.is_paused(job)):
+            raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
         self._take_key(job, change.key)
         job.version += 1
         job.updated_at = self._state.now()

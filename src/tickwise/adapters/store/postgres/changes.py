@@ -37,6 +37,8 @@ class Changes(Part):
             async with self._links.pooled(writes=True) as connection, connection.transaction():
                 job = await _locked(connection, change.namespace, change.job_id)
                 if job["version"] == change.expected_version:
+                    if change.expected_paused not in (None, job["paused"]):
+                        raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
                     await self._change(connection, job, change, lane)
                 elif job["version"] != change.expected_version + 1 or not _says(job, change, lane):
                     raise VersionConflict(
