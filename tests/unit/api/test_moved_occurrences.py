@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
@@ -26,8 +26,12 @@ from tests.unit.api.rig import (
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.calendar import Dates
 from tickwise.domain.decision import Hold, Pending
+from tickwise.domain.errors import InDoubt
 from tickwise.domain.model import run_id
-from tickwise.ports.store import ClaimRequest, Fire, FireRequest, NewExecutor
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import ClaimRequest, Fire, FireRequest, NewExecutor, OccurrenceMove
+
+T = TypeVar("T")
 
 
 @pytest_asyncio.fixture
@@ -63,6 +67,39 @@ async def test_an_occurrence_that_is_named_is_skipped_once(here: World) -> None:
     again = await here.client.post(API + path, json={"occurrence": "2027-01-15T09:00:00Z"})
     assert (409, "occurrence_not_next") == (again.status_code, again.json()["code"])
     assert "2027-01-15T10:00:00Z" in again.json()["detail"]
+
+
+async def at_once(write: Callable[[], Awaitable[T]], clock: Clock) -> T:
+    """Repeated without a pause, for which a virtual clock would have to be moved."""
+    try:
+        return await write()
+    except InDoubt:
+        return await write()
+
+
+@pytest.mark.parametrize(
+    ("action", "body"), [("skipNext", {}), ("snooze", {"until": "2027-01-15T08:30:00Z"})], ids=["skip", "snooze"]
+)
+async def test_a_move_whose_answer_was_lost_concerns_no_other_occurrence(
+    here: World, monkeypatch: pytest.MonkeyPatch, action: str, body: dict[str, Any]
+) -> None:
+    """Though a scheduler has moved the timer on by the time of the repeat."""
+    job_id = await create(here, cron="* * * * * *", overlap="allow")
+    real = here.store.occurrence_move
+    moves: list[OccurrenceMove] = []
+
+    async def occurrence_move(move: OccurrenceMove) -> None:
+        moves.append(move)
+        await real(move)
+        if len(moves) == 1:
+            await plan_ahead(here, 5.0)
+            raise InDoubt("the link broke")
+
+    monkeypatch.setattr(here.store, "occurrence_move", occurrence_move)
+    monkeypatch.setattr("tickwise.roles.control.core.surely", at_once)
+    told = await post(here, f"/jobs/{job_id}/{action}", **body)
+    assert "2027-01-15T08:00:01Z" == told["nominal_time"]
+    assert {told["run_id"]} == {str(made.run_id) for move in moves for made in (move.skip, move.run) if made}
 
 
 async def test_a_run_that_was_made_ahead_is_skipped(here: World) -> None:

@@ -165,9 +165,21 @@ class Fires(Jobs):
         try:
             await self._surely(lambda: self._store.occurrence_move(move))
         except VersionConflict:
-            return False
+            # Or it was made, the answer was lost, and a scheduler moved the timer on since: another occurrence is not
+            # meant.
+            if not await self._is_on_record(move):
+                return False
         self._ring_all()
         return True
+
+    async def _is_on_record(self, move: OccurrenceMove) -> bool:
+        made = move.run if move.skip is None else move.skip
+        row = None if made is None else await self._store.run_get(move.namespace, made.run_id)
+        if row is None:
+            return False
+        if move.skip is not None:
+            return (row.reason, row.error) == (move.skip.reason, move.skip.error)
+        return move.run is not None and round(row.due_at, 6) == round(move.run.due, 6)
 
 
 def _timers_next(row: JobRow, plan: Plan) -> _Next | None:
