@@ -24,7 +24,8 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control import Control, ensure_keys, secret_digest
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.secrets import ensure_keys, secret_digest
 
 API = "/api/v1"
 RUNS_KEPT_SECONDS = 30 * 86_400.0

@@ -47,7 +47,7 @@ from tickwise.domain.errors import Bug, Conflict, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control import Control
+from tickwise.roles.control.control import Control
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -25,7 +25,8 @@ from tickwise.api.wire import encode
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Principal
 from tickwise.ports.store import Receipt, Replay
-from tickwise.roles.control import Control, instant
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.planning import instant
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from tickwise.api.wire import Health
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control import Control
+from tickwise.roles.control.control import Control
 
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0

@@ -10,7 +10,7 @@ import msgspec
 from tickwise.api.reading import JSON_TYPES, decode, field_names
 from tickwise.domain.errors import Invalid, Refused, TooLarge
 from tickwise.ports.clock import Clock
-from tickwise.roles.control import JobBody
+from tickwise.roles.control.bodies import JobBody
 
 JOBS_MAX: Final = 10_000
 LINES_TYPES: Final = frozenset({b"application/x-ndjson", b"application/ndjson", b"application/jsonl"})

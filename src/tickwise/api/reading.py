@@ -17,7 +17,7 @@ import msgspec
 
 from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
 from tickwise.domain.errors import Invalid, TooLarge
-from tickwise.roles.control import NOT_BUILT
+from tickwise.roles.control.bodies import NOT_BUILT
 
 T = TypeVar("T")
 Message = MutableMapping[str, Any]

@@ -14,7 +14,8 @@ from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask
-from tickwise.roles.control import Change, LogChunk
+from tickwise.roles.control.jobs import Change
+from tickwise.roles.control.logs import LogChunk
 from tickwise.roles.definition import (
     CalendarUse,
     ClockChanges,

@@ -33,7 +33,7 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import Runner
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
-from tickwise.roles.control import Control
+from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.service import Service, wait_for

@@ -25,7 +25,8 @@ from tickwise.domain.errors import Unavailable
 from tickwise.observability import logs
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import Store, StoreStats
-from tickwise.roles.control import Control, ensure_keys
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.secrets import ensure_keys
 from tickwise.roles.service import Service
 from tickwise.wiring.house import (
     House,

@@ -18,7 +18,7 @@ from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources import RESOURCES
 from tickwise.domain.errors import Misconfigured, Unauthenticated
 from tickwise.domain.model import Principal
-from tickwise.roles.control import ensure_keys, secret_digest
+from tickwise.roles.control.secrets import ensure_keys, secret_digest
 
 OPEN = {"/livez", "/readyz"}
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"

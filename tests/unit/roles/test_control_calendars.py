@@ -13,8 +13,8 @@ from tickwise.domain.calendar import Calendar, Dates, Period, Recurring, Weekly,
 from tickwise.domain.errors import Busy, Invalid
 from tickwise.domain.model import Principal
 from tickwise.roles.calendars import CalendarBody, written
-from tickwise.roles.control import Range
 from tickwise.roles.control import calendars as module
+from tickwise.roles.control.calendars import Range
 
 ADA = Principal("ada", "default", frozenset({"*"}))
 

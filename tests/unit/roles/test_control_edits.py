@@ -26,7 +26,9 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger
 from tickwise.domain.schedule import Schedule, fires_between
 from tickwise.ports.store import JobChange, JobRow, Retention, RunQuery, RunRow
-from tickwise.roles.control import Control, JobBody, MissedMode, PauseBody, ResumeBody, SkipNextBody, Submitted
+from tickwise.roles.control.bodies import JobBody, MissedMode, PauseBody, ResumeBody, SkipNextBody
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.submits import Submitted
 from tickwise.roles.definition import Plan, decode_definition
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 
@@ -213,3 +215,19 @@ async def test_an_edit_that_meets_a_pause_or_its_end_is_made_anew(
             row for row in await here.store.runs_list(RunQuery(namespace="default")) if row.state == RunState.QUEUED
         ]
         assert (between == "resume") == bool(runs)
+
+
+async def test_what_was_skipped_while_it_was_held_back_stays_so_through_an_edit() -> None:
+    """All that the record stands for, up to the time at which the calendar opens."""
+    async with scene() as here:
+        closed = {"periods": [{"from": "2027-01-15T08:00:00Z", "to": "2027-01-15T09:00:00Z"}]}
+        await here.ask("PUT", "/calendars/closed", 201, closed)
+        job_id = UUID(await here.create(cron="* * * * *", calendars=[{"name": "closed", "otherwise": "defer"}]))
+        await here.schedule(300)
+        await here.ask("POST", f"/jobs/{job_id}/skipNext", body={})
+        await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "*/2 * * * *"})
+        await here.schedule(3_600)
+        runs = await here.store.runs_list(RunQuery(namespace="default", limit=1_000))
+        spans = sorted((run.nominal_at, run.nominal_at if run.until is None else run.until) for run in runs)
+        assert (START + 60, START + 3_540) == spans[0]
+        assert START + 3_600 == spans[1][0]

@@ -12,8 +12,7 @@ from tests.support.scene import HOUR, START, scene
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, RunRow
-from tickwise.roles.control import Because
-from tickwise.roles.control.explanations import Facts, lasting, sentence
+from tickwise.roles.control.explanations import Because, Facts, lasting, sentence
 from tickwise.roles.control.judging import judged
 from tickwise.testing.factories import Factory
 

@@ -25,7 +25,7 @@ from tickwise.api.wire import API, time_of
 from tickwise.domain.calendar import Otherwise
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.calendars import CalendarBody, HolidaysBody, ResolvedBody, StoredCalendar, decode_calendar, written
-from tickwise.roles.control import Condition, Covers, Range, WindowBody
+from tickwise.roles.control.calendars import Condition, Covers, Range, WindowBody
 from tickwise.roles.rulebook import StoredWindow, decode_window
 
 Time = Annotated[datetime, Meta(tz=True)]

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given_instant
 from tickwise.api.wire import API, time_of
-from tickwise.roles.control import Because, Explanation
+from tickwise.roles.control.explanations import Because, Explanation
 
 
 class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

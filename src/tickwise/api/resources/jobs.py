@@ -44,15 +44,9 @@ from tickwise.api.wire import (
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
-from tickwise.roles.control import (
-    Change,
-    JobBody,
-    PauseBody,
-    ResumeBody,
-    RunNowBody,
-    Submitted,
-    Verdict,
-)
+from tickwise.roles.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
+from tickwise.roles.control.jobs import Change
+from tickwise.roles.control.submits import Submitted, Verdict
 
 Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
 Cursor = Annotated[

@@ -13,7 +13,7 @@ from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, giv
 from tickwise.api.resources.runs import TriggerName
 from tickwise.api.wire import API, time_of
 from tickwise.domain.model import Trigger
-from tickwise.roles.control import Kind, Occurrence, Section
+from tickwise.roles.control.occurrences import Kind, Occurrence, Section
 
 
 class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

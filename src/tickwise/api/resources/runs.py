@@ -28,7 +28,7 @@ from tickwise.api.wire import (
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
-from tickwise.roles.control import RunRetryBody
+from tickwise.roles.control.bodies import RunRetryBody
 
 LOG_BYTES_MAX: Final = 4 << 20
 LOG_BYTES_USUAL: Final = 1 << 20

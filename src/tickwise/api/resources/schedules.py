@@ -14,17 +14,10 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, time_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Replay
-from tickwise.roles.control import (
-    Backfill,
-    BackfillBody,
-    Fate,
-    Look,
-    Moved,
-    Preview,
-    PreviewBody,
-    SkipNextBody,
-    SnoozeBody,
-)
+from tickwise.roles.control.backfills import Backfill
+from tickwise.roles.control.bodies import BackfillBody, PreviewBody, SkipNextBody, SnoozeBody
+from tickwise.roles.control.fires import Moved
+from tickwise.roles.control.previews import Fate, Look, Preview
 
 _preview: Final = msgspec.json.Decoder(PreviewBody)
 _skip_next: Final = msgspec.json.Decoder(SkipNextBody)

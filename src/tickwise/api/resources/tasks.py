@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_text, given, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, TaskView, task_view
-from tickwise.roles.control import TaskBody
+from tickwise.roles.control.bodies import TaskBody
 
 _task: Final = msgspec.json.Decoder(TaskBody)
 
