@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -50,6 +50,8 @@ from tickwise.roles.definition import Definition, decode_definition, encode_defi
 COMPARED_FIRES: Final = 20
 SKIPPED_AHEAD_MOST: Final = 1_000
 """So many occurrences that were skipped ahead of their time are known when a schedule is changed."""
+RANGES_MOST: Final = 20
+"""And so many of the last records of skips are looked at for one that lasts until after now."""
 RACES_MAX: Final = 5
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
@@ -218,19 +220,26 @@ class Jobs(Submits):
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return Change(row=row, warnings=warnings, **difference)
 
-    async def _skipped_ahead(self, row: JobRow, changed: Replanned | None, now: float) -> frozenset[float]:
-        """Times to come that are on record as skipped: by request, or by a pause."""
+    async def _skipped_ahead(
+        self, row: JobRow, changed: Replanned | None, now: float
+    ) -> frozenset[tuple[float, float]]:
+        """Times to come that are on record as skipped, by request or by a pause: first and last of each record."""
         if changed is None or not changed.times_changed:
             return frozenset()
+        # By id, which begins with the nominal time: a job that fires each second has millions on record.
+        here = time_id(int(now * 1000), bytes(10))
         query = RunQuery(
             namespace=row.namespace,
             job_id=row.job_id,
             states=(RunState.SKIPPED,),
-            # By id, which begins with the nominal time: a job that fires each second has millions on record.
-            after=time_id(int(now * 1000), bytes(10)),
+            after=here,
             limit=SKIPPED_AHEAD_MOST,
         )
-        return frozenset(round(run.nominal_at, 6) for run in await self._store.runs_list(query))
+        runs = list(await self._store.runs_list(query))
+        # One record of many that began before may last until after now.
+        runs += await self._store.runs_list(replace(query, after=None, before=here, limit=RANGES_MOST))
+        spans = ((run.nominal_at, run.nominal_at if run.until is None else run.until) for run in runs)
+        return frozenset((round(first, 6), round(last, 6)) for first, last in spans if last > now)
 
     # ------------------------------------------------------------------------------------------ standing
 

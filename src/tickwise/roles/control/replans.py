@@ -44,11 +44,12 @@ def silence() -> Replan:
 
 
 def replan_changed(
-    row: JobRow, before: Plan, changed: Replanned | None, now: float, recorded: Collection[float] = ()
+    row: JobRow, before: Plan, changed: Replanned | None, now: float, recorded: Collection[tuple[float, float]] = ()
 ) -> Replan | None:
     """What follows for the timer and the runs of a job; None if nothing. Raises `Conflict`.
 
-    `recorded` are times to come that are on record as skipped: a new schedule that names them too leaves them so.
+    `recorded` are times to come that are on record as skipped, each the first and the last of a record: a new schedule
+    that names them too leaves them so.
     """
     if changed is None:
         return None
@@ -64,8 +65,8 @@ def replan_changed(
         return _once(plan, row.job_id, round(now, 6) if schedule.at is None else schedule.at, owed)
     kept = schedules.fires_between(schedule, now, now + KEPT_AHEAD_SECONDS, KEPT_MAX)
     timer, due = None, changed.timing.due
-    while due is not None and round(due, 6) in recorded:
-        due = schedules.next_fire(schedule, due)
+    while due is not None and (ends := [last for first, last in recorded if first <= round(due, 6) <= last]):
+        due = schedules.next_fire(schedule, max(ends))
     if due is not None:
         timer = Pending(due, fired=0 if changed.anew else _fired(row, old, now))
         if row.status is JobStatus.PAUSED:
