@@ -312,6 +312,7 @@ async def test_a_run_that_a_calendar_deferred(here: Scene) -> None:
     await here.work(number)
     after = await here.explain(job_id, "09:00:00")
     assert ("deferred", "closed") == (after["code"], after["data"]["closed_by"])
+    assert "The run of 2027-01-15 09:00 (UTC) began when it was due, at 2027-01-15 09:30 (UTC)" in after["sentence"]
 
 
 async def test_a_run_that_somebody_moved(here: Scene) -> None:
@@ -391,16 +392,33 @@ async def test_an_occurrence_that_an_earlier_run_kept_from_running(here: Scene) 
     assert ("skipped_overlap", str(first[0].run_id)) == (found["code"], found["data"]["unfinished_run"])
 
 
+async def test_an_occurrence_whose_place_a_later_run_took(here: Scene) -> None:
+    """It is not said to have waited for a run that came after it; the one that took its place is named."""
+    job_id = await here.create(**HOURLY, overlap="cancel_running")
+    number = await here.join()
+    await here.schedule(HOUR)
+    await here.begin(number, await here.take(number))
+    await here.schedule(HOUR)
+    assert 0 == await here.begin(number, await here.take(number))
+    await here.schedule(HOUR)
+    assert 0 == await here.begin(number, await here.take(number))
+    found = await here.explain(job_id, "10:00:00")
+    last = the_run(job_id, AT_NINE + 2 * HOUR)
+    assert ("skipped_overlap", str(last)) == (found["code"], found["data"]["replaced_by"])
+    assert "the run of 2027-01-15 11:00 (UTC) took its place (overlap: cancel_running)" in found["sentence"]
+
+
 async def test_occurrences_of_a_pause(here: Scene) -> None:
-    """All of them are one record, and each of them is found in it."""
+    """All of them are one record, and each of them is found in it; who paused the job and why is told afterwards."""
     job_id = await here.create(**HOURLY)
-    await here.ask("POST", f"/jobs/{job_id}/pause")
+    paused = await here.ask("POST", f"/jobs/{job_id}/pause", 200, {"reason": "moving house"})
     await here.pass_time(5 * HOUR)
     await here.ask("POST", f"/jobs/{job_id}/resume", 200, {})
     for at in ("09:00:00", "11:00:00", "13:00:00"):
         found = await here.explain(job_id, at)
         assert ("skipped_paused", 5) == (found["code"], found["data"]["occurrences"]), at
         assert "5 occurrences from 2027-01-15 09:00 (UTC) to 2027-01-15 13:00 (UTC)" in found["sentence"]
+        assert f"the job was paused by {paused['paused_by']}: moving house" in found["sentence"]
 
 
 async def test_occurrences_in_a_closed_time(here: Scene) -> None:

@@ -24,7 +24,7 @@ from tickwise.roles.control.bodies import SkipNextBody, SnoozeBody
 from tickwise.roles.control.core import clean_text
 from tickwise.roles.control.jobs import CHANGED_TOO_OFTEN, RACES_MAX, Jobs
 from tickwise.roles.control.planning import instant, instant_within, written, zone_data
-from tickwise.roles.control.replans import PAUSED, check_recurring, skipped
+from tickwise.roles.control.replans import check_recurring, skipped, was_paused
 from tickwise.roles.definition import Plan, decode_definition
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
@@ -194,7 +194,7 @@ def _wake(row: JobRow, plan: Plan, timer: Pending) -> OccurrenceMove:
     """The end of a pause by itself."""
     schedule = plan.schedule(row.job_id)
     since = timer.due if timer.since is None else timer.since
-    fell = skipped(schedule, row.job_id, since, schedules.just_before(timer.due), Reason.PAUSED, PAUSED)
+    fell = skipped(schedule, row.job_id, since, schedules.just_before(timer.due), Reason.PAUSED, was_paused(row))
     following = schedules.first_fire(schedule, max(since, timer.due))
     return OccurrenceMove(
         namespace=row.namespace,

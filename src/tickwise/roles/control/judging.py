@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tickwise.domain.calendar import Closed
-from tickwise.domain.decision import Overlap, Reason, spread
+from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
@@ -72,7 +72,7 @@ def _ran(facts: Facts) -> Explanation:
     moved = _moved(facts)
     causes += [moved] if moved else []
     causes += _asked(facts)
-    how = f"{lasting(late)} late" if late > ON_TIME_SECONDS else "on time"
+    how = _punctuality(run, late)
     words = f"{facts.name} began {how}, at {facts.said(began)}"
     if causes:
         words += f": {causes[0].sentence}"
@@ -89,6 +89,13 @@ def _ran(facts: Facts) -> Explanation:
         data |= cause.data
     rest = causes if code is Because.RUNNING else causes[1:]
     return Explanation(code=code, sentence=sentence(words), data=data, causes=tuple(rest), run=run)
+
+
+def _punctuality(run: RunRow, late: float) -> str:
+    """Lateness counts from when a run is due; what was moved is not on time for whoever looks at the schedule."""
+    if late > ON_TIME_SECONDS:
+        return f"{lasting(late)} late"
+    return "when it was due" if run.due_at - run.nominal_at > ON_TIME_SECONDS else "on time"
 
 
 def _late(facts: Facts, began: float) -> Cause:
@@ -399,23 +406,33 @@ def _skipped(facts: Facts) -> Explanation:
     return Explanation(code=code, sentence=sentence(f"{words}: {why}"), data=data | more, run=run)
 
 
+def _overlapped(facts: Facts, said: str) -> tuple[str, dict[str, Any]]:
+    """Which run was in the way: one that went on, or one that came after it and took its place."""
+    run = facts.run
+    ended = facts.now if run.ended_at is None else run.ended_at
+    if run.error == REPLACED_SENTENCE:
+        later = [each for each in facts.earlier if each.nominal_at > run.nominal_at]
+        by = min(later, key=lambda each: each.nominal_at, default=None)
+        if by is None:
+            return f"{said} (overlap: {Overlap.CANCEL_RUNNING.value})", {}
+        words = f"the run of {facts.said(by.nominal_at)} took its place (overlap: {Overlap.CANCEL_RUNNING.value})"
+        return words, {"replaced_by": str(by.run_id)}
+    going = [
+        each
+        for each in facts.earlier
+        if each.state is not RunState.SKIPPED and (each.ended_at is None or each.ended_at >= ended)
+    ]
+    if not going:
+        return f"an earlier run was still unfinished ({said})", {}
+    words = f"the run of {facts.said(going[0].nominal_at)} was still unfinished (overlap: {_overlap(facts)})"
+    return words, {"unfinished_run": str(going[0].run_id)}
+
+
 def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
     run = facts.run
     said = run.error or f"the reason on record is {run.reason}"
     if code is Because.SKIPPED_OVERLAP:
-        ended = facts.now if run.ended_at is None else run.ended_at
-        going = next(
-            (
-                each
-                for each in facts.earlier
-                if each.state is not RunState.SKIPPED and (each.ended_at is None or each.ended_at >= ended)
-            ),
-            None,
-        )
-        if going is not None:
-            words = f"the run of {facts.said(going.nominal_at)} was still unfinished (overlap: {_overlap(facts)})"
-            return words, {"unfinished_run": str(going.run_id)}
-        return f"an earlier run was still unfinished ({said})", {}
+        return _overlapped(facts, said)
     if code is Because.SKIPPED_MISFIRE:
         last = run.nominal_at if run.until is None else run.until
         away = [each for each in facts.incidents if each.begin <= last + 1.0 and each.end >= run.nominal_at]

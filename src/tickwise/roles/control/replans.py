@@ -15,7 +15,7 @@ from uuid import UUID
 
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Rules
-from tickwise.domain.decision import NEVER, Hold, Overlap, Pending, Reason
+from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Overlap, Pending, Reason
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
@@ -32,7 +32,6 @@ KEPT_MAX: Final = 64
 CLOSED_MOST: Final = 64
 """So many closed occurrences are passed over in search of those of a pause that may run."""
 CHANGED: Final = "the schedule was changed before they could run"
-PAUSED: Final = "the job was paused"
 
 
 def silence() -> Replan:
@@ -121,8 +120,8 @@ def _owed(old: Schedule, row: JobRow, now: float) -> list[NewSkip]:
     if timer.hold is not Hold.PAUSED:
         return skipped(old, job_id, since, now, Reason(timer.hold), f"held back; {CHANGED}")
     if timer.due > now:
-        return skipped(old, job_id, since, now, Reason.PAUSED, PAUSED)
-    found = skipped(old, job_id, since, schedules.just_before(timer.due), Reason.PAUSED, PAUSED)
+        return skipped(old, job_id, since, now, Reason.PAUSED, was_paused(row))
+    found = skipped(old, job_id, since, schedules.just_before(timer.due), Reason.PAUSED, was_paused(row))
     again = schedules.first_fire(old, max(since, timer.due))
     return found if again is None else [*found, *skipped(old, job_id, again, now, Reason.MISFIRE, CHANGED)]
 
@@ -137,6 +136,12 @@ def skipped(schedule: Schedule, job_id: UUID, first: float, last: float, reason:
         count += schedules.count_between(schedule, schedules.just_after(first), schedules.just_after(last))
         until = max(first, schedules.latest_fire(schedule, last) or first)
     return [NewSkip(run_id(job_id, first), first, until, count, reason, error)]
+
+
+def was_paused(row: JobRow) -> str:
+    """Who paused it and why, which the job itself forgets when it is resumed."""
+    who = f" by {row.paused_by}" if row.paused_by else ""
+    return f"{PAUSED_SENTENCE}{who}" + (f": {row.pause_reason}" if row.pause_reason else "")
 
 
 def _nominal(schedule: Schedule, timer: Pending) -> float:
@@ -232,7 +237,7 @@ def _missed(row: JobRow, plan: Plan, since: float, body: ResumeBody, rules: Rule
             shut.append((oldest, verdict))
         else:
             chosen.append(oldest)
-    skips = skipped(schedule, job_id, since, schedules.just_before(oldest), Reason.PAUSED, PAUSED)
+    skips = skipped(schedule, job_id, since, schedules.just_before(oldest), Reason.PAUSED, was_paused(row))
     for nominal, closed in shut:
         skips += skipped(schedule, job_id, nominal, nominal, Reason(closed.reason), closed.sentence)
     # They were all asked for at once: each waits for the one before it, unless the job's runs need not wait at all.

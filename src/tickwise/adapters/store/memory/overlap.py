@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tickwise.adapters.store.memory.records import RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import State
-from tickwise.domain.decision import Overlap, Reason
+from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason
 from tickwise.domain.lifecycle import RunEvent
 from tickwise.ports.store import CancelKind
-
-REPLACED = "a later run of the job took its place"
 
 
 def settle(state: State, run: RunRecord) -> bool:
@@ -33,12 +31,12 @@ def _ended(state: State, run: RunRecord) -> bool:
     """Stop a run in favour of a later one: asked of its holder, or at once if it has none."""
     if run.held:
         if not run.cancelling:
-            run.request = StopRequest(CancelKind.CANCEL, REPLACED)
+            run.request = StopRequest(CancelKind.CANCEL, REPLACED_SENTENCE)
         return False
     if run.begun:
-        state.cancel(run, StopRequest(CancelKind.CANCEL, REPLACED), began=False)
+        state.cancel(run, StopRequest(CancelKind.CANCEL, REPLACED_SENTENCE), began=False)
     else:
-        state.end_skipped(run, Reason.OVERLAP, REPLACED)
+        state.end_skipped(run, Reason.OVERLAP, REPLACED_SENTENCE)
     return True
 
 
