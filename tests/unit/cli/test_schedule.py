@@ -104,6 +104,37 @@ def test_a_fire_on_a_day_on_which_the_clock_is_changed_says_what_happens() -> No
 
 
 @pytest.mark.parametrize(
+    ("line", "nominal", "said"),
+    [
+        (("30 2 * * *", "--dst-gap", "skip"), "2027-03-28T02:30:00", "02:30 does not exist on this day"),
+        (("0 */2 * * *",), "2027-03-28T02:00:00", "02:00 does not exist on this day"),
+    ],
+)
+def test_a_time_that_the_clock_skips_and_that_does_not_run_is_told(
+    line: tuple[str, ...], nominal: str, said: str
+) -> None:
+    """Beside the fires, whose shape stays; as a warning; and in the table, between the fires before and after."""
+    given = ("preview", *line, "--timezone", "Europe/Berlin", "--from", "2027-03-26T20:00:00Z", "--count", "20")
+    told = schedule(*given, "--json").json
+    (skipped,) = told["skipped"]
+    assert (nominal, "2027-03-28T01:00:00Z", 1) == (skipped["nominal"], skipped["utc"], skipped["count"])
+    assert said in skipped["note"]
+    assert [f"2027-03-28T01:00:00Z: {skipped['note']}"] == told["warnings"]
+    assert {"nominal", "utc"} == set(told["fires"][0])
+    shown = schedule(*given).out.splitlines()
+    (place,) = [number for number, row in enumerate(shown) if skipped["note"] in row]
+    assert f"({nominal})" in shown[place]
+    before, after = (shown[place + step].split()[1] for step in (-1, 1))
+    assert before < "2027-03-28T01:00:00Z" <= after
+
+
+def test_without_times_that_are_left_out_there_is_no_such_member() -> None:
+    """Nor a warning: the clock is changed, but no time of the line is lost."""
+    told = schedule("preview", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2027-03-26", "--json").json
+    assert ([], False) == (told["warnings"], "skipped" in told)
+
+
+@pytest.mark.parametrize(
     ("options", "expected"),
     [
         ((), ["2027-10-31T02:30:00+02:00"]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -26,6 +26,11 @@ from tickwise.domain.zones import Dst, GapRule, RepeatRule, zone_named
 
 COUNT: Final = 10
 COUNT_MOST: Final = 10_000
+GAPS_MOST: Final = 1_000
+"""So many changes of the clock are told of at which times are left out, …"""
+GAPS_SECONDS: Final = 100 * 366 * 86_400.0
+"""… and so far ahead."""
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # a wall time has no zone
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -85,6 +90,8 @@ def preview(
     """Show when an expression fires next, in its own zone and in UTC, and what happens on days on which the clock
     is changed.
 
+    With --json, `skipped` holds the times that a change of the clock leaves out, if there are any.
+
     \b
     tickwise schedule preview '30 2 * * *' --timezone Europe/Berlin --from 2027-03-26
     tickwise schedule preview '*/15 9-17 * * MON-FRI' --timezone America/New_York --count 5
@@ -94,13 +101,21 @@ def preview(
         read = _read(expression, zone, dst_gap, dst_overlap, after)
     except Invalid as refusal:
         return _refused(session, refusal, {**_said(expression, zone), "/from": Said("--from", start or "")})
-    fires = [_fire(read, at) for at in schedules.preview(read.schedule, after, count)]
+    instants = schedules.preview(read.schedule, after, count)
+    fires = [_fire(read, at) for at in instants]
+    skipped = _skipped(read.schedule, after, instants)
     if session.as_json:
-        session.show_json({**_described(read), "fires": fires})
+        described = _described(read)
+        described["warnings"] += [f"{skip['utc']}: {skip['note']}" for skip in skipped]
+        session.show_json({**described, "fires": fires, **({"skipped": skipped} if skipped else {})})
         return Exit.OK
     _tell(session, read)
-    rows = [(fire["nominal"], fire["utc"], fire.get("note", "")) for fire in fires]
-    table(session, ("NOMINAL", "UTC", "NOTE"), rows, empty="It does not fire any more.")
+    rows = [(fire["utc"], fire["nominal"], fire.get("note", "")) for fire in fires]
+    # What the clock left out comes before what fires at the same instant: sorting keeps that order.
+    rows = [(skip["utc"], f"({skip['nominal']})", skip["note"]) for skip in skipped] + rows
+    rows.sort(key=lambda row: datetime.fromisoformat(row[0]))
+    shown = [(nominal, "–" if nominal.startswith("(") else utc, note) for utc, nominal, note in rows]
+    table(session, ("NOMINAL", "UTC", "NOTE"), shown, empty="It does not fire any more.")
     return Exit.OK
 
 
@@ -186,6 +201,24 @@ def _fire(read: Expression, at: float) -> dict[str, str]:
     if note is not None:
         fire["note"] = note
     return fire
+
+
+def _skipped(schedule: Schedule, after: float, fires: list[float]) -> list[dict[str, Any]]:
+    """What changes of the clock leave out up to the last of the fires: {nominal, utc, count, note}, in order.
+
+    `nominal` is the first time that is left out, without an offset, for no clock shows it; `utc` is the change.
+    """
+    if not fires:
+        return []
+    return [
+        {
+            "nominal": (_EPOCH + timedelta(seconds=gap.first_wall)).isoformat(),
+            "utc": _utc(gap.instant),
+            "count": gap.count,
+            "note": gap.sentence(),
+        }
+        for gap in schedules.gap_skips(schedule, after, min(fires[-1], after + GAPS_SECONDS))[:GAPS_MOST]
+    ]
 
 
 def _tell(session: Session, read: Expression) -> None:
