@@ -316,8 +316,17 @@ async def test_a_dry_run_tells_the_difference_and_changes_nothing(here: World) -
     assert "2027-01-15T10:00:00Z" in found["removed"]
     assert "2027-01-15T09:00:00Z" in found["added"]
     assert "2027-01-15T12:00:00Z" in found["kept"]
-    assert sorted(found["before"]) == sorted([*found["removed"], *found["kept"]])
+    assert sorted({*found["before"], *found["after"]}) == sorted([*found["removed"], *found["added"], *found["kept"]])
     assert "0 */2 * * *" == (await get(here, f"/jobs/{job_id}"))["cron_expression"]
+
+
+async def test_a_dry_run_counts_times_that_stay_though_they_lie_beyond_the_first_fires_of_before(here: World) -> None:
+    """Of a job that fires every 5 s and then every 10 minutes: 20 go, and the next 20 were named before too."""
+    job_id = await create(here, every="5s", anchor="2027-01-15T08:00:00Z")
+    answer = await here.client.put(f"{API}/jobs/{job_id}?dry_run=true", json={"cron": "*/10 * * * *"})
+    found = answer.json()
+    assert (20, 0) == (len(found["removed"]), len(found["added"]))
+    assert found["after"] == found["kept"]
 
 
 async def test_a_dry_run_tells_each_fire_that_would_be_lost(here: World) -> None:

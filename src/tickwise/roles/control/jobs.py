@@ -72,7 +72,7 @@ class Change:
     added: Sequence[float] = ()
     """… those of `after` that the old one did not, …"""
     kept: Sequence[float] = ()
-    """… and those of `before` that both name."""
+    """… and those of either that both name. So each time of `before` and `after` is in exactly one of the three."""
     warnings: Sequence[str] = ()
     """What the change brings along and may not be meant."""
 
@@ -398,14 +398,13 @@ def _difference(row: JobRow, old: Schedule, changed: Replanned | None, now: floa
     new = changed.timing.plan.schedule(row.job_id)
     fired = 0 if changed.anew or row.timer is None else row.timer.fired
     after = [new.at] if new.at is not None else _limited(new, upcoming(new, now, COMPARED_FIRES), fired)
-    removed = _unnamed(before, after, new)
-    gone = set(removed)
+    removed, added = _unnamed(before, after, new), _unnamed(after, before, old)
     return {
         "before": before,
         "after": after,
         "removed": removed,
-        "added": _unnamed(after, before, old),
-        "kept": [at for at in before if at not in gone],
+        "added": added,
+        "kept": sorted({*before, *after}.difference(removed, added)),
     }
 
 
