@@ -28,7 +28,7 @@ PREFIX: Final = "TICKWISE_"
 LOCATION: Final = "TICKWISE_CONFIG_LOCATION"
 FILES: Final = ("service.toml", "secrets.toml")
 
-# Names that programs around us read from the same environment: the context of a task (SPEC C3), the client's address
+# Names that programs around us read from the same environment: the context of a task, the client's address
 # and key, its tracebacks, and the tests' own. They are never settings, so no setting may have one of these names.
 RESERVED: Final = frozenset(
     PREFIX + name

@@ -140,7 +140,7 @@ class Server:
             call.media = check_media(call.headers, endpoint.media)
 
     async def _once(self, endpoint: Endpoint, call: Call) -> Answer:
-        """Under an Idempotency-Key: the stored answer, or a new one that is stored (SPEC A10)."""
+        """Under an Idempotency-Key: the stored answer, or a new one that is stored."""
         key = _idempotency_key(call.headers[b"idempotency-key"])
         # Path and query are part of what was asked, so they are part of what must be the same.
         asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body

@@ -1,4 +1,4 @@
-"""What is answered: the views of rows, in the words of SPEC A. Times are RFC 3339, UTC, ending in Z."""
+"""What is answered: the views of rows, in the words of the API. Times are RFC 3339, UTC, ending in Z."""
 
 from __future__ import annotations
 

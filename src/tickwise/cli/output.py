@@ -24,7 +24,7 @@ STYLES: Final[Mapping[str, str]] = {
     "CANCELLED": "magenta", "SKIPPED": "bright_black", "QUEUED": "blue", "SCHEDULED": "green", "PAUSED": "yellow",
     "COMPLETED": "bright_black", "ok": "green", "warning": "yellow", "error": "bold red",
 }  # fmt: skip
-"""How the words of SPEC look on a terminal."""
+"""How states and statuses look on a terminal."""
 
 Cells = Sequence[str]
 

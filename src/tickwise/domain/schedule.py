@@ -90,7 +90,7 @@ class Schedule:
     end_at: float | None = None
     """Recurring ones: occurrences are from `start_at` to `end_at`, both included."""
     max_runs: int | None = None
-    """Recurring ones: after so many runs by schedule it is over. Skipped occurrences are not counted."""
+    """Recurring ones: after so many runs by schedule it is over. What is skipped when it is decided is not counted."""
     jitter_seconds: float = 0.0
     window_seconds: float = 0.0
     """A run is due at its nominal time plus a stable part of the one or the other."""

@@ -44,7 +44,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
     """May be tried again."""
     INVALID = "invalid"
-    """Cannot succeed as it is: no retry (SPEC D2)."""
+    """Cannot succeed as it is: no retry."""
     CANCELLED = "cancelled"
     """It was stopped by request."""
     RELEASED = "released"

@@ -488,7 +488,7 @@ class Executor(Service):
             task.add_done_callback(self._starting.discard)
 
     async def _launch_guarded(self, batch: Sequence[Held]) -> None:
-        """Record the start, fenced, and begin only what the store accepted (SPEC D4)."""
+        """Record the start, fenced, and begin only what the store accepted."""
         while True:
             now = self._time.now()
             batch = [held for held in batch if self._live.get(held.claimed.run_id) is held]

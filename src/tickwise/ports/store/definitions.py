@@ -96,7 +96,7 @@ class Added(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """An answer to keep with its effect, under a client's Idempotency-Key (SPEC A10)."""
+    """An answer to keep with its effect, under a client's Idempotency-Key."""
 
     principal: str
     route: str
@@ -274,7 +274,7 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTask:
-    """One version of a stored task (SPEC A15)."""
+    """One version of a stored task."""
 
     namespace: str
     task_id: str

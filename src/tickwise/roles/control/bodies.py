@@ -87,8 +87,9 @@ MaxRuns = Annotated[
     Meta(
         ge=1,
         le=RUNS_MOST,
-        description="Of CRON and INTERVAL: after so many runs by schedule it is over. Skipped occurrences do not "
-        "count, nor do runs that people ask for; a new schedule counts from 0.",
+        description="Of CRON and INTERVAL: after so many runs by schedule it is over. What is skipped when it is "
+        "decided does not count, nor do runs that people ask for; what overlap or a pause keeps from starting does. A "
+        "new schedule counts from 0.",
     ),
 ]
 Jitter = Annotated[

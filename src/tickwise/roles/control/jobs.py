@@ -139,7 +139,7 @@ class Jobs(Submits):
         dry_run: bool = False,
     ) -> Change:
         """Change the fields that were sent. A new schedule replaces the old one, its time zone included, and counts
-        from now (SPEC A4).
+        from now.
 
         Raises `NotFound`, `Conflict`, `Invalid`, and `VersionConflict` if `if_version` is not the newest.
         """

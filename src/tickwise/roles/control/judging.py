@@ -31,6 +31,7 @@ _SKIPPED: Final[dict[str, Because]] = {
     Reason.FUSE: Because.SKIPPED_FUSE,
     Reason.REQUESTED: Because.SKIPPED_REQUESTED,
 }
+_ABSENCES: Final = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
 _QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
 
 
@@ -78,11 +79,12 @@ def _ran(facts: Facts) -> Explanation:
         words += f": {causes[0].sentence}"
     if run.state is RunState.RUNNING:
         since = began if run.started_at is None else run.started_at
-        words = f"{facts.name} is running since {facts.said(since)}" + (f"; it began {how}" if late > 1 else "")
+        words = f"{facts.name} has been running since {facts.said(since)}"
+        words += f"; it began {lasting(late)} late" if late > ON_TIME_SECONDS else ""
         words += f": {causes[0].sentence}" if causes else ""
         code = Because.RUNNING
     else:
-        words += f"; it ended {run.state.value}" + (f" at {facts.said(run.ended_at)}" if run.ended_at else "")
+        words += f"; it ended as {run.state.value}" + (f" at {facts.said(run.ended_at)}" if run.ended_at else "")
         code, causes = (causes[0].code, causes) if causes else (Because.FIRED, causes)
     data = _of_run(facts, late_seconds=round(max(late, 0.0), 3), trigger=Trigger(run.trigger).name.lower())
     for cause in reversed(causes):
@@ -144,12 +146,16 @@ def _made_late(facts: Facts) -> Cause:
 
 
 def _away(facts: Facts, away: Incident, code: Because) -> Cause:
-    what = "the database could not be reached" if code is Because.LATE_STORE_AWAY else "no scheduler was at work"
     return Cause(
         code,
-        f"{what} from {facts.said(away.begin)} to {facts.said(away.end)}, as {away.who} noticed",
+        f"{_absent(facts, away)}, as {away.who} noticed",
         {"away_from": written(away.begin), "away_to": written(away.end), "noticed_by": away.who},
     )
+
+
+def _absent(facts: Facts, away: Incident) -> str:
+    what = _ABSENCES.get(away.kind, away.kind)
+    return f"{what} from {facts.said(away.begin)} to {facts.said(away.end)}"
 
 
 def _absence(incidents: Sequence[Incident], kind: str, begin: float, end: float) -> Incident | None:
@@ -247,6 +253,25 @@ def _priority(facts: Facts) -> tuple[str, dict[str, Any]]:
     return words, {"priority": own, "higher": highest, "taken_first": [str(run.run_id) for run, _ in facts.favoured]}
 
 
+def _in_the_way(facts: Facts, instant: float) -> RunRow | None:
+    """The run of the same job that was unfinished at `instant` and kept this one from starting: one that came before
+    it, or had been let start; of several one that had, else the first."""
+    run = facts.run
+    found = [
+        each
+        for each in facts.earlier
+        if each.state is not RunState.SKIPPED
+        and (each.state not in FINAL if each.ended_at is None else each.ended_at >= instant)
+        and (each.trigger == Trigger.BACKFILL) is (run.trigger == Trigger.BACKFILL)
+        and (_had_begun(each, instant) or (each.due_at, each.run_id) < (run.due_at, run.run_id))
+    ]
+    return min(found, key=lambda each: (not _had_begun(each, instant), each.due_at, each.run_id), default=None)
+
+
+def _had_begun(run: RunRow, instant: float) -> bool:
+    return run.started_at is not None and run.started_at <= instant
+
+
 def _overlap(facts: Facts) -> str:
     return "" if facts.plan is None else facts.plan.overlap.value
 
@@ -275,18 +300,27 @@ def _moved(facts: Facts) -> Cause | None:
     run, schedule = facts.run, facts.schedule
     if schedule is None or run.trigger != Trigger.SCHEDULE:
         return None
-    if run.due_at - run.nominal_at <= spread(schedule, run.nominal_at) + 0.001:
+    own = spread(schedule, run.nominal_at)
+    if run.due_at - run.nominal_at <= own + 0.001:
         return None
     to = f"from {facts.said(run.nominal_at)} to {facts.said(run.due_at)}"
-    verdict = None if facts.rules is None else facts.rules.verdict(run.nominal_at)
-    if isinstance(verdict, Closed):
-        data = {"closed_by": verdict.name, "reason": verdict.reason.value}
-        return Cause(Because.DEFERRED, f"it was deferred {to}, {verdict.sentence}", data)
-    if run.queued_at > run.nominal_at + ON_TIME_SECONDS:
-        away = [each for each in facts.incidents if each.begin <= run.queued_at and each.end >= run.nominal_at]
-        why = "no scheduler fired it in time" if not away else f"{away[0].kind.replace('_', ' ')} at its time"
-        return Cause(Because.MADE_UP_FOR, f"it was missed and made up for, {to}: {why}", {})
-    return Cause(Because.SNOOZED, f"it was moved {to}", {})
+    made_ahead = run.queued_at <= run.nominal_at + ON_TIME_SECONDS
+    closed = _closed(facts, run.nominal_at) or _closed(facts, run.nominal_at + own)
+    # Schedulers make a deferred run no earlier than a moment before its time opens.
+    opens = None if closed is None else closed.opens
+    if closed is not None and not (made_ahead and (opens is None or not -0.001 <= run.due_at - opens <= own + 0.001)):
+        data = {"closed_by": closed.name, "reason": closed.reason.value}
+        return Cause(Because.DEFERRED, f"it was deferred {to}: {closed.sentence}", data)
+    if made_ahead:
+        return Cause(Because.SNOOZED, f"somebody snoozed it {to}")
+    away = [each for each in facts.incidents if each.begin <= run.queued_at and each.end >= run.nominal_at]
+    why = "no scheduler fired it in time" if not away else _absent(facts, away[0])
+    return Cause(Because.MADE_UP_FOR, f"it was missed and made up for, due at {facts.said(run.due_at)}: {why}")
+
+
+def _closed(facts: Facts, instant: float) -> Closed | None:
+    verdict = None if facts.rules is None else facts.rules.verdict(instant)
+    return verdict if isinstance(verdict, Closed) else None
 
 
 def _asked(facts: Facts) -> list[Cause]:
@@ -322,7 +356,7 @@ def _waiting(facts: Facts) -> Explanation:
 def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
     run, now = facts.run, facts.now
     if run.blocked:
-        first = next((each for each in facts.earlier if each.state not in FINAL), None)
+        first = _in_the_way(facts, now)
         which = "an earlier run of its job" if first is None else f"the run of {facts.said(first.nominal_at)}"
         data = {} if first is None else {"waits_for": str(first.run_id)}
         return Because.WAITING_OVERLAP, f"waits until {which} has ended (overlap: {_overlap(facts)})", data
@@ -384,7 +418,7 @@ def _never_began(facts: Facts) -> Explanation:
             words += f": {run.error}"
         data = _of_run(facts, cancelled_by=who)
         return Explanation(code=Because.CANCELLED, sentence=sentence(words), data=data, run=run)
-    words = f"{facts.name} ended {run.state.value} before it began" + (f": {run.error}" if run.error else "")
+    words = f"{facts.name} ended as {run.state.value} before it began" + (f": {run.error}" if run.error else "")
     causes = tuple(_along_the_way(facts))
     return Explanation(
         code=Because.FAILED_UNBEGUN, sentence=sentence(words), data=_of_run(facts), causes=causes, run=run
@@ -403,7 +437,9 @@ def _skipped(facts: Facts) -> Explanation:
     else:
         words += " was skipped"
     why, more = _why_skipped(facts, code)
-    return Explanation(code=code, sentence=sentence(f"{words}: {why}"), data=data | more, run=run)
+    # A record of a person's wish says "skipped by", and by whom, itself.
+    words = f"{words.removesuffix(' skipped')} {why}" if why.startswith("skipped by ") else f"{words}: {why}"
+    return Explanation(code=code, sentence=sentence(words), data=data | more, run=run)
 
 
 def _overlapped(facts: Facts, said: str) -> tuple[str, dict[str, Any]]:
@@ -417,15 +453,11 @@ def _overlapped(facts: Facts, said: str) -> tuple[str, dict[str, Any]]:
             return f"{said} (overlap: {Overlap.CANCEL_RUNNING.value})", {}
         words = f"the run of {facts.said(by.nominal_at)} took its place (overlap: {Overlap.CANCEL_RUNNING.value})"
         return words, {"replaced_by": str(by.run_id)}
-    going = [
-        each
-        for each in facts.earlier
-        if each.state is not RunState.SKIPPED and (each.ended_at is None or each.ended_at >= ended)
-    ]
-    if not going:
-        return f"an earlier run was still unfinished ({said})", {}
-    words = f"the run of {facts.said(going[0].nominal_at)} was still unfinished (overlap: {_overlap(facts)})"
-    return words, {"unfinished_run": str(going[0].run_id)}
+    going = _in_the_way(facts, ended)
+    if going is None:
+        return f"{said} (overlap: {_overlap(facts)})" if _overlap(facts) else said, {}
+    words = f"the run of {facts.said(going.nominal_at)} was still unfinished (overlap: {_overlap(facts)})"
+    return words, {"unfinished_run": str(going.run_id)}
 
 
 def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
@@ -436,19 +468,15 @@ def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
     if code is Because.SKIPPED_MISFIRE:
         last = run.nominal_at if run.until is None else run.until
         away = [each for each in facts.incidents if each.begin <= last + 1.0 and each.end >= run.nominal_at]
-        names = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
-        noticed = "".join(
-            f"; {names.get(each.kind, each.kind)} from {facts.said(each.begin)} to {facts.said(each.end)}"
-            for each in away[:3]
-        )
+        noticed = "".join(f"; {_absent(facts, each)}" for each in away[:3])
         absences = [{"kind": each.kind, "from": written(each.begin), "to": written(each.end)} for each in away]
         return said + noticed, {"absences": absences}
     if code is Because.SKIPPED_PAUSED:
         return said, _still_paused(facts)
     if code in (Because.SKIPPED_CALENDAR, Because.SKIPPED_MAINTENANCE):
-        verdict = None if facts.rules is None else facts.rules.verdict(run.nominal_at)
-        same = isinstance(verdict, Closed) and verdict.reason.value == run.reason
-        return said, {"closed_by": verdict.name if same and isinstance(verdict, Closed) else None}
+        closed = _closed(facts, run.nominal_at)
+        same = closed is not None and closed.reason.value == run.reason
+        return said, {"closed_by": closed.name if same and closed is not None else None}
     return said, {}
 
 

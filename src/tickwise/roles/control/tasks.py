@@ -101,7 +101,7 @@ def stored_as_checked(stored: StoredTask) -> CheckedTask:
 
 
 class Tasks(Core):
-    """Stored tasks (SPEC A15)."""
+    """Stored tasks."""
 
     _check_task: TaskCheck
 
