@@ -161,6 +161,19 @@ async def test_a_job_that_ran_once(here: Scene) -> None:
     assert "fired" == (await here.explain(job_id, "09:00:00"))["code"]
 
 
+async def test_a_job_that_runs_once_and_was_skipped(here: Scene) -> None:
+    """By what, whether it is asked of its time, of now or of later: its time is not just over."""
+    shut = {"periods": [{"from": "2027-01-15T08:30:00Z", "to": "2027-01-15T09:30:00Z"}]}
+    await here.ask("PUT", "/calendars/closed", 201, shut)
+    job_id = await here.create(at="2027-01-15T09:00:00Z", calendars=[{"name": "closed"}])
+    await here.schedule(HOUR + 60)
+    for at in (None, "09:00:00", "12:00:00"):
+        found = await here.explain(job_id, at)
+        assert "skipped_calendar" == found["code"], at
+        assert "was skipped: excluded by the calendar closed" in found["sentence"]
+    assert ["over_one_time"] == [each["code"] for each in found["causes"]]
+
+
 # ------------------------------------------------------------------------------------------ another time
 
 

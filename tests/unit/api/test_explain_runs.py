@@ -328,6 +328,20 @@ async def test_a_run_that_somebody_moved(here: Scene) -> None:
     assert "snoozed" == (await here.explain(job_id, "09:00:00"))["code"]
 
 
+async def test_a_run_that_somebody_moved_out_of_a_closed_time(here: Scene) -> None:
+    """It would have been deferred, but a person was first: not the calendar moved it."""
+    shut = {"periods": [{"from": "2027-01-15T08:30:00Z", "to": "2027-01-15T09:30:00Z"}]}
+    await here.ask("PUT", "/calendars/closed", 201, shut)
+    job_id = await here.create(**HOURLY, calendars=[{"name": "closed", "otherwise": "defer"}])
+    number = await here.join()
+    await here.ask("POST", f"/jobs/{job_id}/snooze", 200, {"until": "2027-01-15T09:45:00Z"})
+    await here.schedule(HOUR + 2700)
+    await here.work(number)
+    found = await here.explain(job_id, "09:00:00")
+    assert "snoozed" == found["code"]
+    assert "somebody snoozed it from 2027-01-15 09:00 (UTC) to 2027-01-15 09:45 (UTC)" in found["sentence"]
+
+
 async def test_a_run_that_was_missed_and_made_up_for(here: Scene) -> None:
     """With the absence that was noticed; the ones that were not made up for were skipped."""
     job_id = await here.create(**HOURLY)
@@ -341,7 +355,11 @@ async def test_a_run_that_was_missed_and_made_up_for(here: Scene) -> None:
     await here.work(number)
     found = await here.explain(job_id, "10:00:00")
     assert "made_up_for" == found["code"]
-    assert "scheduler away" in found["sentence"]
+    assert "began when it was due" in found["sentence"]
+    assert (
+        "its time was missed, so it was made up for (no scheduler was at work from 2027-01-15 09:00"
+        in found["sentence"]
+    )
     skipped = await here.explain(job_id, "09:00:00")
     assert "skipped_misfire" == skipped["code"]
     assert ["scheduler_away"] == [each["kind"] for each in skipped["data"]["absences"]]
@@ -390,6 +408,22 @@ async def test_an_occurrence_that_an_earlier_run_kept_from_running(here: Scene) 
     assert 0 == await here.begin(number, await here.take(number))
     found = await here.explain(job_id, "10:00:00")
     assert ("skipped_overlap", str(first[0].run_id)) == (found["code"], found["data"]["unfinished_run"])
+
+
+async def test_runs_that_an_earlier_run_keeps_waiting(here: Scene) -> None:
+    """Each of them waits for the one that goes on, and for none that came after it."""
+    job_id = await here.create(**HOURLY, overlap="queue_all")
+    number = await here.join()
+    await here.schedule(HOUR)
+    first = await here.take(number)
+    await here.begin(number, first)
+    for _ in range(3):
+        await here.schedule(HOUR)
+        assert 0 == await here.begin(number, await here.take(number))
+    for at in ("10:00:00", "11:00:00", "12:00:00"):
+        found = await here.explain(job_id, at)
+        assert ("waiting_overlap", str(first[0].run_id)) == (found["code"], found["data"]["waits_for"]), at
+        assert "waits until the run of 2027-01-15 09:00 (UTC) has ended" in found["sentence"]
 
 
 async def test_an_occurrence_whose_place_a_later_run_took(here: Scene) -> None:
@@ -442,7 +476,8 @@ async def test_an_occurrence_that_somebody_skipped(here: Scene) -> None:
     await here.ask("POST", f"/jobs/{job_id}/skipNext", 200, {"reason": "inventory"})
     found = await here.explain(job_id, "09:00:00")
     assert "skipped_requested" == found["code"]
-    assert "inventory" in found["sentence"]
+    who = (await here.ask("GET", f"/jobs/{job_id}"))["created_by"]
+    assert f"The run of 2027-01-15 09:00 (UTC) was skipped by {who}: inventory." == found["sentence"]
 
 
 @pytest.mark.parametrize("reason", list(Reason))

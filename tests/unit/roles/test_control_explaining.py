@@ -125,6 +125,27 @@ def test_a_reason_of_a_later_version_is_told_as_it_is() -> None:
     assert "the sun was gone" in found.sentence
 
 
+def test_a_later_run_kept_none_from_running() -> None:
+    """Of the runs that had not ended when one was skipped, the earlier one is named: not one that came after it."""
+    row = run(RunState.SKIPPED, reason="overlap", error="an earlier run of the job had not ended", started_at=None)
+    open_ended = {"state": RunState.QUEUED, "started_at": None, "ended_at": None, "dispatched_at": None}
+    earlier, later = (
+        run(**open_ended, run_id=run_id(JOB, START + step), nominal_at=START + step, due_at=START + step)
+        for step in (-60.0, 60.0)
+    )
+    found = judged(facts(row, earlier=[later, earlier]))
+    assert (Because.SKIPPED_OVERLAP, str(earlier.run_id)) == (found.code, found.data["unfinished_run"])
+    assert "unfinished_run" not in judged(facts(row, earlier=[later])).data
+
+
+def test_a_run_that_was_let_start_first_kept_an_earlier_one_from_running() -> None:
+    """Whatever its due time: somebody asked for it, or the earlier one came late."""
+    row = run(RunState.SKIPPED, reason="overlap", error="an earlier run of the job had not ended", started_at=None)
+    asked = run(RunState.RUNNING, run_id=run_id(JOB, START + 2), nominal_at=START + 2, due_at=START + 2,
+                started_at=START + 3, ended_at=None, trigger=Trigger.RUN_NOW)  # fmt: skip
+    assert str(asked.run_id) == judged(facts(row, earlier=[asked])).data["unfinished_run"]
+
+
 def test_words_of_an_error_are_bounded() -> None:
     """A megabyte of error text makes no megabyte of explanation."""
     failed = attempt(1, RunState.RETRYING, error="x" * 1_000_000)

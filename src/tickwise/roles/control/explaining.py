@@ -314,7 +314,20 @@ class Explains(Jobs):
         ahead = min(runs, key=lambda each: (each.due_at, each.run_id), default=None)
         if ahead is not None:
             return await self._explained(ahead, standing)
-        return _next(standing)
+        return _next(standing) if standing.schedule.recurs or row.timer is not None else await self._once(standing)
+
+    async def _once(self, standing: Standing) -> Explanation:
+        """A job that runs once, and whose time has been: what became of it, if that tells why it did not run."""
+        row = standing.row
+        runs = await self._store.runs_list(
+            RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT)
+        )
+        latest = max(runs, key=lambda each: each.queued_at, default=None)
+        if row.status is JobStatus.CANCELLED or latest is None or latest.state is not RunState.SKIPPED:
+            return _over(standing)
+        over = _over(standing)
+        cause = Cause(over.code, over.sentence.rstrip("."), over.data)
+        return _with(await self._explained(latest, standing), cause)
 
     async def _between(self, standing: Standing, at: float) -> Explanation:
         """The schedule does not name this time: what came before it, and what after."""
@@ -336,7 +349,7 @@ class Explains(Jobs):
             return _changed(standing)
         later = _later(standing, at)
         if later is None and (at > standing.now or not earlier):
-            return _over(standing)
+            return _over(standing) if schedule.recurs else await self._once(standing)
         words = f"the schedule ({schedules.explain(schedule)}) names no time at {standing.said(at)}"
         data: dict[str, Any] = {"before": None, "after": None}
         if earlier:

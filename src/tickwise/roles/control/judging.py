@@ -306,16 +306,18 @@ def _moved(facts: Facts) -> Cause | None:
     to = f"from {facts.said(run.nominal_at)} to {facts.said(run.due_at)}"
     made_ahead = run.queued_at <= run.nominal_at + ON_TIME_SECONDS
     closed = _closed(facts, run.nominal_at) or _closed(facts, run.nominal_at + own)
-    # Schedulers make a deferred run no earlier than a moment before its time opens.
-    opens = None if closed is None else closed.opens
-    if closed is not None and not (made_ahead and (opens is None or not -0.001 <= run.due_at - opens <= own + 0.001)):
+    # Schedulers make a deferred run no earlier than a moment before the rules open, and due then.
+    at_opening = (
+        closed is not None and closed.opens is not None and 0 <= run.due_at - closed.opens + 0.001 <= own + 0.002
+    )
+    if closed is not None and (at_opening or not made_ahead):
         data = {"closed_by": closed.name, "reason": closed.reason.value}
         return Cause(Because.DEFERRED, f"it was deferred {to}: {closed.sentence}", data)
     if made_ahead:
         return Cause(Because.SNOOZED, f"somebody snoozed it {to}")
     away = [each for each in facts.incidents if each.begin <= run.queued_at and each.end >= run.nominal_at]
     why = "no scheduler fired it in time" if not away else _absent(facts, away[0])
-    return Cause(Because.MADE_UP_FOR, f"it was missed and made up for, due at {facts.said(run.due_at)}: {why}")
+    return Cause(Because.MADE_UP_FOR, f"its time was missed, so it was made up for ({why})")
 
 
 def _closed(facts: Facts, instant: float) -> Closed | None:
