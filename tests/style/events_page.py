@@ -31,7 +31,7 @@ MEANINGS = {
     "attempt is killed and reports nothing.",
     "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried alone, "
     "so that one bad job does not refuse its neighbours.",
-    "calendar_gone": "A job names a calendar that is not there. It closes nothing; make it again, or change the job.",
+    "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
     "unstarted: `count` runs.",

@@ -4,9 +4,9 @@
              ▲                 └── near(now, seconds): is any window going on, or about to?
              └── whenever a batch of timers tells another version
 
-Invariant: what cannot be read never opens a time by accident. A job that names a calendar that cannot be read is not
-decided (`Bug`), so it waits; a window that cannot be read closes nothing, for else every job of its namespace would
-wait. Both are said loudly, once per version.
+Invariant: what cannot be read never opens a time by accident. A job that names a calendar that cannot be read, or that
+is gone, is not decided (`Bug`), so it waits; a window that cannot be read closes nothing, for else every job of its
+namespace would wait. All are said loudly, once per version.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ class Rulebook:
         """Of what is held; None: nothing was read yet."""
         self._calendars: dict[tuple[str, str], Calendar] = {}
         self._unreadable: set[tuple[str, str]] = set()
+        self._gone: set[tuple[str, str]] = set()
+        """Calendars that jobs named and that are not there."""
         self._windows: dict[str, list[Window]] = {}
         self._windows_known: _Known | None = None
         self._kept: dict[object, Rules] = {}
@@ -94,6 +96,7 @@ class Rulebook:
         version, rows = await self._store.rules_all()
         self._calendars.clear()
         self._unreadable.clear()
+        self._gone.clear()
         self._kept.clear()
         self._windows_known = None
         windows: dict[str, list[Window]] = defaultdict(list)
@@ -137,7 +140,8 @@ class Rulebook:
         return bool(self._windows)
 
     def rules(self, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None) -> Rules | None:
-        """What may close the times of a job; None: nothing. Raises `Bug` if it names a calendar that cannot be read."""
+        """What may close the times of a job; None: nothing. Raises `Bug` if it names a calendar that cannot be read, or
+        that is gone."""
         windows = self._windows.get(namespace)
         if not uses and windows is None:
             return None
@@ -147,20 +151,23 @@ class Rulebook:
         key = (namespace, tuple(uses), tuple(window.name for window in concerned))
         found = self._kept.get(key)
         if found is None:
-            found = Rules(tuple(rule for use in uses if (rule := self._rule(namespace, use)) is not None), concerned)
+            found = Rules(tuple(self._rule(namespace, use) for use in uses), concerned)
             if len(self._kept) >= KEPT_MOST:
                 self._kept.clear()
             self._kept[key] = found
         return found
 
-    def _rule(self, namespace: str, use: CalendarUse) -> Rule | None:
-        if (namespace, use.name) in self._unreadable:
+    def _rule(self, namespace: str, use: CalendarUse) -> Rule:
+        key = (namespace, use.name)
+        if key in self._unreadable:
             raise Bug(f"the calendar {use.name} cannot be read, so nothing that goes by it is decided")
-        calendar = self._calendars.get((namespace, use.name))
+        calendar = self._calendars.get(key)
         if calendar is None:
             # The store refuses to delete what a job names, so this is a job that was stored at the same moment.
-            logger.error("calendar_gone", namespace=namespace, calendar=use.name)
-            return None
+            if key not in self._gone:
+                self._gone.add(key)
+                logger.error("calendar_gone", namespace=namespace, calendar=use.name)
+            raise Bug(f"the calendar {use.name} is gone, so nothing that goes by it is decided")
         return Rule(use.name, calendar, use.mode, use.otherwise)
 
     def _cannot_read(self, row: RuleRow, wrong: Exception) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
@@ -222,6 +223,33 @@ async def test_a_job_whose_calendar_cannot_be_read_waits(rig: Rig) -> None:
     await drive(rig.clock, scheduler.tick())
     (run,) = await rig.rows()
     assert (now + 60, RunState.QUEUED) == (run.nominal_at, run.state)
+
+
+async def test_a_job_whose_calendar_is_gone_waits(rig: Rig) -> None:
+    """It is told once, however many look for it, and what waited is decided when the calendar is made again."""
+    now = rig.clock.now()
+    jobs = [await rig.cron("* * * * *", now + 60, calendars=USES) for _ in range(2)]
+    await rig.clock.advance(60)
+    scheduler = rig.scheduler()
+    with structlog.testing.capture_logs() as told:
+        await tick_for(rig, scheduler, 61)
+    assert [] == await rig.rows()
+    assert [("default", "quiet")] == [
+        (line["namespace"], line["calendar"]) for line in told if line["event"] == "calendar_gone"
+    ]
+    for job in jobs:
+        row = await rig.store.job_get("default", job.job_id)
+        assert row is not None
+        assert row.timer is not None
+        assert (now + 60, Hold.CALENDAR) == (row.timer.since, row.timer.hold)
+    await put_calendar(rig, (now - 10, now))
+    await drive(rig.clock, scheduler.tick())
+    expected = {(job.job_id, *record) for job in jobs for record in WAITED}
+    assert expected == {(row.job_id, row.nominal_at - now, row.state) for row in await rig.rows()}
+
+
+WAITED = [(60.0, RunState.SKIPPED), (120.0, RunState.QUEUED)]
+"""Since the start, and what became of it: the latest runs for both."""
 
 
 async def test_a_window_that_cannot_be_read_closes_nothing(rig: Rig) -> None:
