@@ -299,6 +299,16 @@ def test_a_range_of_the_past_is_run_and_listed(local: Local) -> None:
     )
 
 
+def test_a_range_of_durations_lies_around_now(local: Local) -> None:
+    """`--from` counts into the past, as `runs list --since` does, and `--to` into the time to come: so two hours is
+    before one hour."""
+    _job(local, "around", "--cron", YEARLY)
+    ran = local.tickwise("jobs", "occurrences", "around", "--from", "2h", "--to", "1h")
+    assert 0 == ran.code, ran.err
+    wrong = local.tickwise("jobs", "occurrences", "around", "--to", "2027-01-01", "--from", "2027-01-02")
+    assert (4, True) == (wrong.code, "must not come before from" in wrong.err)
+
+
 def test_a_backfill_is_bounded_and_can_be_ended(local: Local) -> None:
     """What waits for its turn never begins, what runs is asked to stop."""
     ran = local.tickwise("run", "--shell", "sleep 600", "--name", "long", "--cron", "0 3 1 1 *")

@@ -76,11 +76,11 @@ def _spelled_seconds(wanted: str) -> float:
     return seconds if wanted else -1
 
 
-def moment(text: str, zone: tzinfo | None, at: float) -> datetime:
+def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> datetime:
     """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday), or `5m` from now.
 
-    A text without an offset is a wall clock in `zone` (None: this machine's). A bare clock time is its next
-    occurrence. Raises `Unreadable`.
+    With `ago`, where a time that has passed is expected, `5m` is five minutes ago. A text without an offset is a wall
+    clock in `zone` (None: this machine's). A bare clock time is its next occurrence. Raises `Unreadable`.
     """
     wanted = " ".join(text.strip().split())
     today = datetime.fromtimestamp(at, UTC).astimezone(zone)
@@ -98,8 +98,9 @@ def moment(text: str, zone: tzinfo | None, at: float) -> datetime:
         read = datetime.fromisoformat(wanted)
     except ValueError:
         try:
-            return datetime.fromtimestamp(at + duration_seconds(wanted), UTC)
-        except Unreadable:
+            seconds = duration_seconds(wanted)
+            return datetime.fromtimestamp(at - seconds if ago else at + seconds, UTC)
+        except (Unreadable, ValueError, OverflowError):
             raise Unreadable(
                 f"{text!r} is no time; write one such as '2027-01-31 10:00', 'tomorrow 10:00' or 2027-01-31T10:00:00Z"
             ) from None

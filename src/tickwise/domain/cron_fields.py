@@ -305,7 +305,7 @@ def _read_day_item(given: FieldText, item: str, masks: FieldMasks) -> bool:
     elif given.kind is WEEKDAY and (match := _NTH.fullmatch(item)):
         number = int(match.group(2)[:4])
         if not 1 <= number <= 5:
-            given.refuse(f"{_shown(item)} asks for the {number}. such day of a month", advice="write #1 to #5")
+            given.refuse(f"{_shown(item)} asks for occurrence {number} of that day in a month", advice="write #1 to #5")
         masks.nth_weekdays |= 1 << 7 * (number - 1) + _value(given, match.group(1), item) % 7
     else:
         return False

@@ -53,6 +53,21 @@ def test_a_moment_is_read_on_the_given_clock(text: str, expected: str) -> None:
     assert expected == moments.moment(text, BERLIN, NOON).astimezone(UTC).isoformat()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90s", NOON - 90), ("1h30m", NOON - 5400), ("60", NOON - 60), ("tomorrow 13:00", NOON + 86_400)],
+)
+def test_a_length_of_time_may_be_meant_to_lie_in_the_past(text: str, expected: float) -> None:
+    """What is no length of time is read as ever."""
+    assert expected == moments.moment(text, BERLIN, NOON, ago=True).timestamp()
+
+
+def test_a_length_of_time_that_leads_to_before_all_calendars_is_refused() -> None:
+    """Three thousand years ago."""
+    with pytest.raises(moments.Unreadable):
+        moments.moment("1100000d", BERLIN, NOON, ago=True)
+
+
 @pytest.mark.parametrize("text", ["", "whenever", "25:00", "12:61", "2027-02-30 10:00", "monday 10:00"])
 def test_what_is_no_moment_is_refused(text: str) -> None:
     """The message says so and never guesses."""

@@ -26,7 +26,7 @@ COUNTED_MOST: Final = 1_000
 @click.argument("job", required=False)
 @work.when_options
 @rules.rule_options
-@click.option("--from", "start", metavar="TIME", help="Fires strictly after this time.  [now]")
+@click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many times to show.")
 @utc_option
 @server_options
@@ -78,14 +78,18 @@ def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, 
 
 @click.command()
 @click.argument("job")
-@click.option("--from", "start", metavar="TIME", help="From this time on.  [a day ago]")
-@click.option("--to", "end", metavar="TIME", help="To this one.  [in a day]")
+@click.option("--from", "start", metavar="TIME", help="From this time on: 'yesterday 03:00', 2h (ago).  [a day ago]")
+@click.option("--to", "end", metavar="TIME", help="To this one: 'tomorrow 10:00', 2h (from now).  [in a day]")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
 @view_options
 @click.pass_obj
 def occurrences(session: Session, job: str, *, start: str | None, end: str | None, limit: int) -> None:
     """Show a job's time line: what ran, what was skipped and why, what is held back, and what comes."""
-    query = {name: instant(session, f"--{name}", text) for name, text in (("from", start), ("to", end)) if text}
+    query = {}
+    if start:
+        query["from"] = instant(session, "--from", start, ago=True)
+    if end:
+        query["to"] = instant(session, "--to", end)
     pages = session.client.pages(
         f"/jobs/{resolve(session, job)}/occurrences", {**query, "limit": min(limit, COUNTED_MOST)}
     )
@@ -129,10 +133,11 @@ def _occurrence(session: Session, each: dict[str, Any], seen_at: float) -> tuple
     )  # fmt: skip
 
 
-def instant(session: Session, option: str, text: str) -> str:
-    """A time that a person wrote, as the API takes it; without an offset it is on the viewer's clock."""
+def instant(session: Session, option: str, text: str, *, ago: bool = False) -> str:
+    """A time that a person wrote, as the API takes it; without an offset it is on the viewer's clock. A duration counts
+    from now, with `ago` into the past."""
     try:
-        found = moments.moment(text, session.zone, moments.now()).isoformat()
+        found = moments.moment(text, session.zone, moments.now(), ago=ago).isoformat()
     except moments.Unreadable as error:
         raise click.UsageError(f"{option}: {error}") from None
     work.blame(session, f"/{option.removeprefix('--').replace('-', '_')}", option, text)
@@ -184,8 +189,8 @@ def _tell_moved(session: Session, moved: dict[str, Any]) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("--from", "start", required=True, metavar="TIME", help="The first time that is run.")
-@click.option("--to", "end", required=True, metavar="TIME", help="The last one; it has passed.")
+@click.option("--from", "start", required=True, metavar="TIME", help="The first time that is run: a time, or 2d (ago).")
+@click.option("--to", "end", required=True, metavar="TIME", help="The last one: a time, or 2h (ago).")
 @click.option(
     "--overlap",
     type=click.Choice(rules.OVERLAPS),
@@ -214,7 +219,10 @@ def backfill(
     tickwise jobs backfill report --from 2027-03-01 --to 2027-03-07
     """
     identifier = resolve(session, job)
-    body: dict[str, Any] = {"from": instant(session, "--from", start), "to": instant(session, "--to", end)}
+    body: dict[str, Any] = {
+        "from": instant(session, "--from", start, ago=True),
+        "to": instant(session, "--to", end, ago=True),
+    }
     payload = work.payload(session, said["params"], said["payload"])
     for name, value in (("overlap", overlap), ("limit", limit), ("payload", payload)):
         if value is not None:

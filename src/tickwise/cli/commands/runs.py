@@ -33,7 +33,7 @@ def runs() -> None:
 )
 @click.option("--backfill", metavar="ID", help="Runs of this backfill.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
-@click.option("--until", metavar="TIME", help="Due until then.")
+@click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
 @view_options
 @click.pass_obj
@@ -65,12 +65,8 @@ def past(session: Session, option: str, text: str | None) -> str | None:
     """A time; a duration is one that long ago."""
     if text is None:
         return None
-    at = moments.now()
     try:
-        try:
-            return moments.moment("0s", None, at - moments.duration_seconds(text)).isoformat()
-        except moments.Unreadable:
-            return moments.moment(text, session.zone, at).isoformat()
+        return moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
     except moments.Unreadable as error:
         raise click.UsageError(f"{option}: {error}") from None
 

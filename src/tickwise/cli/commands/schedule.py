@@ -78,7 +78,7 @@ def expression_options(command: Decorated) -> Decorated:
 
 @schedule.command()
 @expression_options
-@click.option("--from", "start", metavar="TIME", help="Fires strictly after this time.  [now]")
+@click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option(
     "--count", type=click.IntRange(1, COUNT_MOST), default=COUNT, show_default=True, help="How many fires to show."
 )
