@@ -60,7 +60,8 @@ MEANINGS = {
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
     "occurrence_not_next": "Another occurrence is the next by now; `detail` says which.",
-    "rules_exhausted": "The store keeps as many calendars and maintenance windows as it takes. Delete one first.",
+    "rules_exhausted": "The namespace has as many calendars (1,000) or maintenance windows (200) as it may, or all "
+    "together have 10,000. Delete one first, or put the times of several into one.",
     "run_ended": "The run has ended already.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
     "script_invalid": "The script does not compile; `detail` says where.",

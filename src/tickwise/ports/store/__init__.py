@@ -47,10 +47,12 @@ from tickwise.ports.store.records import (
     RunRow,
 )
 from tickwise.ports.store.rules import (
+    NAMESPACE_MOST,
     RULES_MOST,
     RuleKind,
     RuleRow,
     Rules,
+    check_room,
 )
 from tickwise.ports.store.runs import (
     Beat,
@@ -71,6 +73,7 @@ from tickwise.ports.store.runs import (
 
 __all__ = [
     "LANES_MOST",
+    "NAMESPACE_MOST",
     "RULES_MOST",
     "Added",
     "AttemptRow",
@@ -112,6 +115,7 @@ __all__ = [
     "StoreStats",
     "StoredTask",
     "Timer",
+    "check_room",
 ]
 
 

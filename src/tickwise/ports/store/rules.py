@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from tickwise.domain.errors import Conflict
+
 RULES_MOST: Final = 10_000
 """Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory."""
 
@@ -18,6 +20,27 @@ class RuleKind(StrEnum):
     """Jobs name it."""
     WINDOW = "window"
     """It concerns jobs by their labels."""
+
+
+NAMESPACE_MOST: Final = {RuleKind.CALENDAR: 1_000, RuleKind.WINDOW: 200}
+"""So many of a kind one namespace may have, so that none uses up what all may have; each decision looks at all windows
+of its namespace."""
+
+
+def check_room(kind: RuleKind, *, of_all: int, of_kind: int) -> None:
+    """Raise `Conflict`, code `rules_exhausted`, if one rule more is too many: `of_all` are stored, `of_kind` of them of
+    this kind in its namespace."""
+    if of_kind >= NAMESPACE_MOST[kind]:
+        raise Conflict(
+            f"the namespace has {NAMESPACE_MOST[kind]} {kind}s, and may have no more: delete one that is no longer "
+            "used, or put the times of several into one",
+            code="rules_exhausted",
+        )
+    if of_all >= RULES_MOST:
+        raise Conflict(
+            f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
+            code="rules_exhausted",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +68,10 @@ class Rules(Protocol):
 
         A body that is stored already just so, byte for byte, changes nothing: neither version nor timers. So a repeat
         is told by version and body: with `expected_version`, the next one stored with this body is its own effect. Who
-        created it and when stays."""
+        created it and when stays.
+
+        What would be one more than `NAMESPACE_MOST` of its kind in the namespace, or than `RULES_MOST`, raises
+        `Conflict`, code `rules_exhausted`; what is there can always be replaced."""
         ...
 
     async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
@@ -62,6 +88,6 @@ class Rules(Protocol):
         ...
 
     async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
-        """All of every namespace, with the version that `FireBatch.rules_version` tells. At most `RULES_MOST` can be
-        stored: what would be one more raises `Conflict`, code `rules_exhausted`."""
+        """All of every namespace, with the version that `FireBatch.rules_version` tells. At most `RULES_MOST`
+        can be stored."""
         ...

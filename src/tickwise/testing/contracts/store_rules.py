@@ -11,7 +11,7 @@ import pytest
 
 from tickwise.domain.decision import NEVER, Hold
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import RULES_MOST, JobAction, RuleKind, RuleRow
+from tickwise.ports.store import NAMESPACE_MOST, RULES_MOST, JobAction, RuleKind, RuleRow
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, held
 
@@ -172,15 +172,34 @@ class RulesContract(StoreContract):
 
     async def test_there_are_only_so_many_rules(self, store: KeyedStore, make: Factory) -> None:
         """One more is refused; those that are there can be replaced, and make room when they go."""
-        await self.crowd(store, [make.rule(f"rule {number}") for number in range(RULES_MOST)])
-        for namespace in ("default", "elsewhere"):
+        each = NAMESPACE_MOST[RuleKind.CALENDAR]
+        assert RULES_MOST % each == 0
+        spaces = [f"space {number}" for number in range(RULES_MOST // each)]
+        await self.crowd(store, [make.rule(f"{n}", namespace=space) for space in spaces for n in range(each)])
+        for namespace in ("space 0", "elsewhere"):
             with pytest.raises(Conflict) as refused:
                 await store.rule_put(make.rule("one more", RuleKind.WINDOW, namespace=namespace))
             assert refused.value.code == "rules_exhausted"
-        assert (await store.rule_put(make.rule("rule 7", body='"new"'))).version == 2
-        await store.rule_delete("default", RuleKind.CALENDAR, "rule 8")
+        assert (await store.rule_put(make.rule("7", body='"new"', namespace="space 0"))).version == 2
+        await store.rule_delete("space 0", RuleKind.CALENDAR, "8")
         await store.rule_put(make.rule("one more", RuleKind.WINDOW))
         assert len((await store.rules_all())[1]) == RULES_MOST
+
+    @pytest.mark.parametrize("kind", list(RuleKind))
+    async def test_a_namespace_has_only_so_many_of_a_kind(
+        self, store: KeyedStore, make: Factory, kind: RuleKind
+    ) -> None:
+        """So that it uses up nobody else's. The refusal says what to do; those that are there can be replaced."""
+        await self.crowd(store, [make.rule(f"rule {number}", kind) for number in range(NAMESPACE_MOST[kind])])
+        with pytest.raises(Conflict, match=f"has {NAMESPACE_MOST[kind]} {kind}s.*delete one") as refused:
+            await store.rule_put(make.rule("one more", kind))
+        assert refused.value.code == "rules_exhausted"
+        (another,) = set(RuleKind) - {kind}
+        await store.rule_put(make.rule("one more", another))
+        await store.rule_put(make.rule("one more", kind, namespace="elsewhere"))
+        assert (await store.rule_put(make.rule("rule 7", kind, body='"new"'))).version == 2
+        await store.rule_delete("default", kind, "rule 8")
+        await store.rule_put(make.rule("one more", kind))
 
 
 class UsedRulesContract(StoreContract):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import RULES_MOST, JobAction, RuleKind, RuleRow
+from tickwise.ports.store import JobAction, RuleKind, RuleRow, check_room
 
 
 class Rules(Duty):
@@ -23,11 +23,10 @@ class Rules(Duty):
             return stored
         if expected_version not in (None, version):
             raise VersionConflict(f"the {rule.kind} {rule.name} is at version {version}, not {expected_version}")
-        if stored is None and len(rules) >= RULES_MOST:
-            raise Conflict(
-                f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
-                code="rules_exhausted",
-            )
+        if stored is None:
+            of_kind = self._state.rules_of_kind
+            check_room(rule.kind, of_all=len(rules), of_kind=of_kind[rule.namespace, rule.kind])
+            of_kind[rule.namespace, rule.kind] += 1
         now = self._state.now()
         first = rule if stored is None else stored
         created_at = now if stored is None else stored.created_at
@@ -54,6 +53,7 @@ class Rules(Duty):
                 code="calendar_in_use",
             )
         del self._state.rules[namespace, kind, name]
+        self._state.rules_of_kind[namespace, kind] -= 1
         self._changed(namespace)
 
     async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:

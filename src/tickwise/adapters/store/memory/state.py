@@ -89,6 +89,8 @@ class State:
         self.taken: set[int] = set()
         """The timers that some scheduler has for a decision, by identity."""
         self.rules: dict[tuple[str, RuleKind, str], RuleRow] = {}
+        self.rules_of_kind: Counter[tuple[str, RuleKind]] = Counter()
+        """How many there are, by namespace and kind."""
         self.rules_version = 0
         self.minute = 0
         self.fires_in_minute: Counter[str] = Counter()

@@ -15,7 +15,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import RULES_MOST, RuleKind, RuleRow
+from tickwise.ports.store import RuleKind, RuleRow, check_room
 
 TRIES: Final = 4
 """Half a second each: a batch of timers takes some milliseconds."""
@@ -33,11 +33,9 @@ class Rules(Part):
                 return _rule(row)
             if expected_version not in (None, version):
                 raise VersionConflict(f"the {rule.kind} {rule.name} is at version {version}, not {expected_version}")
-            if row is None and await connection.fetchval(statement("rules_count")) >= RULES_MOST:
-                raise Conflict(
-                    f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
-                    code="rules_exhausted",
-                )
+            if row is None:
+                of_all, of_kind = await connection.fetchrow(statement("rules_count"), rule.namespace, rule.kind)
+                check_room(rule.kind, of_all=of_all, of_kind=of_kind)
             stored = await connection.fetchrow(
                 statement("rule_put"), rule.namespace, rule.kind, rule.name, rule.body, rule.created_by
             )
