@@ -19,7 +19,7 @@ from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import Schedule
-from tickwise.ports.store import JobRow, NewRun, OccurrenceMove, RunQuery, RunRow
+from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunQuery, RunRow
 from tickwise.roles.control.bodies import SkipNextBody, SnoozeBody
 from tickwise.roles.control.core import clean_text
 from tickwise.roles.control.jobs import CHANGED_TOO_OFTEN, RACES_MAX, Jobs
@@ -100,7 +100,7 @@ class Fires(Jobs):
                 pointer="/occurrence",
                 code="occurrence_not_next",
             )
-        if found.run is None and found.timer.hold is None:
+        if found.run is None:
             await self._check_open(found)
         return found
 
@@ -173,13 +173,13 @@ class Fires(Jobs):
         return True
 
     async def _is_on_record(self, move: OccurrenceMove) -> bool:
-        made = move.run if move.skip is None else move.skip
+        made = move.skip if move.run is None else move.run
         row = None if made is None else await self._store.run_get(move.namespace, made.run_id)
         if row is None:
             return False
-        if move.skip is not None:
-            return (row.reason, row.error) == (move.skip.reason, move.skip.error)
-        return move.run is not None and round(row.due_at, 6) == round(move.run.due, 6)
+        if move.run is not None:
+            return round(row.due_at, 6) == round(move.run.due, 6)
+        return move.skip is not None and (row.reason, row.error) == (move.skip.reason, move.skip.error)
 
 
 def _timers_next(row: JobRow, plan: Plan) -> _Next | None:
@@ -241,21 +241,26 @@ def _skip(found: _Next, said: str) -> tuple[OccurrenceMove, Moved]:
 
 
 def _snooze(found: _Next, until: float) -> tuple[OccurrenceMove, Moved]:
+    """It is a run from now on, which no change of a calendar lets begin earlier. With a hold, all that is held back
+    would have become one run: so it does."""
     timer, schedule, row = found.timer, found.schedule, found.row
     name = run_id(row.job_id, found.nominal)
-    run: NewRun | None = None
-    after: Pending | None = timer._replace(due=until)
-    if timer.hold is None:
-        run = NewRun(name, until, Trigger.SCHEDULE, nominal=found.nominal, overlap=found.plan.overlap)
-        following, fired = schedules.next_fire(schedule, timer.due), timer.fired + 1
-        is_over = following is None or (schedule.max_runs is not None and fired >= schedule.max_runs)
-        after = None if is_over or following is None else timer._replace(due=following, fired=fired)
+    following, merged = schedules.next_fire(schedule, found.nominal), list[NewSkip]()
+    if timer.hold is not None and following is not None:
+        last = schedules.just_before(timer.due)
+        said = f"held back together with that of {written(found.nominal)}, which was snoozed and runs for all"
+        merged = skipped(schedule, row.job_id, following, last, Reason(timer.hold), said)
+        following = schedules.first_fire(schedule, max(timer.due, following))
+    fired = timer.fired + 1
+    is_over = following is None or (schedule.max_runs is not None and fired >= schedule.max_runs)
+    after = None if is_over or following is None else timer._replace(due=following, since=None, hold=None, fired=fired)
     move = OccurrenceMove(
         namespace=row.namespace,
         job_id=row.job_id,
         expected=timer,
         timer=after,
-        run=run,
+        run=NewRun(name, until, Trigger.SCHEDULE, nominal=found.nominal, overlap=found.plan.overlap),
+        skip=merged[0] if merged else None,
         zone_data=zone_data(found.plan),
     )
     return move, Moved(name, found.nominal, until, RunState.QUEUED)
