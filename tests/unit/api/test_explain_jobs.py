@@ -26,7 +26,7 @@ async def test_a_job_that_is_not_due(here: Scene) -> None:
     job_id = await here.create(**HOURLY, timezone="Asia/Tokyo")
     found = await here.explain(job_id)
     assert ("not_due", "2027-01-15T09:00:00Z") == (found["code"], found["data"]["next_due_time"])
-    assert "It is not due until 2027-01-15 18:00 (Asia/Tokyo)." == found["sentence"]
+    assert "The job is not due until 2027-01-15 18:00 (Asia/Tokyo)." == found["sentence"]
     assert (None, job_id) == (found["run_id"], found["job_id"])
 
 
@@ -95,6 +95,7 @@ async def test_a_job_that_its_fuse_parked(here: Scene) -> None:
     await here.work(number)
     found = await here.explain(job_id)
     assert "paused_fuse" == found["code"]
+    assert "The job is paused by its fuse, since" in found["sentence"]
     assert "more than 5 runs in one minute" in found["sentence"]
 
 

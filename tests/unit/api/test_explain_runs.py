@@ -304,9 +304,12 @@ async def test_a_run_that_a_calendar_deferred(here: Scene) -> None:
     number = await here.join()
     before = await here.explain(job_id, "09:00:00")
     assert ("will_be_deferred", "2027-01-15T09:30:00Z") == (before["code"], before["data"]["due_time"])
+    because = "excluded by the calendar closed: 2027-01-15 08:30 to 09:30."
+    assert f"will be deferred, and is due at 2027-01-15 09:30 (UTC): {because}" in before["sentence"]
     await here.schedule(HOUR + 60)
     during = await here.explain(job_id, "09:00:00")
     assert ("held_calendar", "2027-01-15T09:30:00Z") == (during["code"], during["data"]["held_until"])
+    assert f"is held back until 2027-01-15 09:30 (UTC): {because}" in during["sentence"]
     assert "held_calendar" == (await here.explain(job_id))["code"]
     await here.schedule(HOUR / 2 - 60)
     await here.work(number)

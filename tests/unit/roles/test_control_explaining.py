@@ -158,9 +158,38 @@ def test_words_of_an_error_are_bounded() -> None:
 def test_an_error_without_words_is_left_out(error: str) -> None:
     """Whatever a task failed with."""
     failed = attempt(1, RunState.RETRYING, error=error)
-    assert Because.RETRIED is judged(facts(run(attempt=2), attempts=[failed])).code
+    found = judged(facts(run(attempt=2), attempts=[failed]))
+    assert (Because.RETRIED, True) == (found.code, "it failed once and was tried again" in found.sentence)
     row = run(RunState.RETRYING, ready_at=START + 2 * HOUR, started_at=None, ended_at=None)
-    assert Because.WAITING_BACKOFF is judged(facts(row, attempts=[failed])).code
+    found = judged(facts(row, attempts=[failed]))
+    assert Because.WAITING_BACKOFF is found.code
+    assert (
+        "The run of 2027-01-15 08:00 (UTC) will be tried again at 2027-01-15 10:00 (UTC), as attempt 2."
+        == found.sentence
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "said"),
+    [
+        (1, "02:30 does not exist on this day: the clock goes from 02:00 to 03:00; skipped",
+         "On 2027-01-15, 02:30 does not exist on this day: the clock goes from 02:00 to 03:00, so it was skipped."),
+        (2, "2 times from 02:00 to 02:30 do not exist on this day: the clock goes from 02:00 to 03:00; skipped",
+         "On 2027-01-15, 2 times from 02:00 to 02:30 do not exist on this day: the clock goes from 02:00 to 03:00, so "
+         "they were skipped."),
+    ],
+)  # fmt: skip
+def test_a_time_that_no_clock_showed_is_told_by_that_time(count: int, error: str, said: str) -> None:
+    """Not by the instant before the change, by which its record is named."""
+    row = run(RunState.SKIPPED, reason="dst", error=error, started_at=None, occurrences=count, until=START)
+    assert said == judged(facts(row)).sentence
+
+
+def test_what_happened_on_the_way_is_no_reason_for_the_start() -> None:
+    """Attempts that failed are told after the start, and the last error with them."""
+    failed = [attempt(number, RunState.RETRYING, error=f"error {number}\nmore") for number in (1, 2)]
+    words = judged(facts(run(attempt=3), attempts=[*failed, attempt(3)])).sentence
+    assert "began on time, at 2027-01-15 08:00 (UTC); it failed 2 times (the last time with 'error 2')" in words
 
 
 @pytest.mark.parametrize(

@@ -281,8 +281,8 @@ class Explains(Jobs):
         incidents = await self._store.incidents_list(each.nominal, standing.now)
         late = standing.now - each.nominal
         words = (
-            f"the occurrence of {standing.said(each.nominal)} came {lasting(late)} ago, and no scheduler has "
-            "decided it yet; see that one is running and reaches the database"
+            f"the occurrence of {standing.said(each.nominal)} was due {lasting(late)} ago, and no scheduler has "
+            "looked at it yet; check that one is running and reaches the database"
         )
         absences = [{"kind": found.kind, "from": written(found.begin), "to": written(found.end)} for found in incidents]
         data = {"nominal_time": written(each.nominal), "overdue_seconds": round(late, 3), "absences": absences}
@@ -351,17 +351,18 @@ class Explains(Jobs):
         if later is None and (at > standing.now or not earlier):
             return _over(standing) if schedule.recurs else await self._once(standing)
         words = f"the schedule ({schedules.explain(schedule)}) names no time at {standing.said(at)}"
+        if later is not None:
+            words += f"; the next one is {standing.said(later)}"
         data: dict[str, Any] = {"before": None, "after": None}
         if earlier:
             before = await self._occurrence(standing, max(earlier))
-            words += f"; the latest before it is {standing.said(max(earlier))}: {before.sentence.rstrip('.')}"
+            words += f". The one before was {standing.said(max(earlier))}. {before.sentence}"
             data["before"] = {
                 "nominal_time": written(max(earlier)),
                 "code": before.code.value,
                 "run_id": None if before.run is None else str(before.run.run_id),
             }
         if later is not None:
-            words += f"; the next after it is {standing.said(later)}"
             data["after"] = {"nominal_time": written(later)}
         return Explanation(code=Because.NOT_AN_OCCURRENCE, sentence=sentence(words), data=data)
 
@@ -394,10 +395,9 @@ def _later(standing: Standing, at: float) -> float | None:
 def _paused(standing: Standing) -> Explanation:
     row = standing.row
     fuse = row.paused_by == "fuse"
-    words = "the job was parked by its fuse" if fuse else "the job is paused"
-    words += f", by {row.paused_by}" if row.paused_by and not fuse else ""
+    words = "the job is paused by " + ("its fuse" if fuse else row.paused_by or "somebody")
     words += f", since {standing.said(row.paused_at)}" if row.paused_at is not None else ""
-    words += f" and until {standing.said(row.pause_until)}" if row.pause_until is not None else ", until it is resumed"
+    words += f", until {standing.said(row.pause_until)}" if row.pause_until is not None else ", until it is resumed"
     words += f": {row.pause_reason}" if row.pause_reason else ""
     data = {
         "paused_by": row.paused_by,
@@ -411,9 +411,12 @@ def _paused(standing: Standing) -> Explanation:
 def _held(standing: Standing, each: Occurrence, until: float) -> Explanation:
     code = Because.HELD_MAINTENANCE if each.reason == Hold.MAINTENANCE.value else Because.HELD_CALENDAR
     several = "" if each.occurrences == 1 else f" and {each.occurrences - 1} after it"
-    fate = "skipped" if each.outcome is Fate.SKIP else "deferred, to one run"
     words = f"the occurrence of {standing.said(each.nominal)}{several} is held back until {standing.said(until)}"
-    words += f", and {fate}" + (f": {each.note}" if each.note else "")
+    if each.outcome is Fate.SKIP:
+        words += ", and will not run then"
+    elif several:
+        words += ", and will be one run then"
+    words += _because(each)
     data = {
         "nominal_time": written(each.nominal),
         "occurrences": each.occurrences,
@@ -435,8 +438,9 @@ def _to_come(standing: Standing, each: Occurrence) -> Explanation:
     if fate is Fate.SKIP:
         words += "be skipped"
     elif each.due is not None:
-        words += f"{'run' if fate is Fate.FIRE else 'be deferred'}, due at {standing.said(each.due)}"
-    words += f": {each.note}" if each.note else ""
+        words += "run" if fate is Fate.FIRE else "be deferred"
+        words += f", and is due at {standing.said(each.due)}" if each.due != each.nominal else ""
+    words += _because(each)
     data = {
         "nominal_time": written(each.nominal),
         "due_time": None if each.due is None else written(each.due),
@@ -458,15 +462,15 @@ def _next(standing: Standing) -> Explanation:
         return _over(standing)
     if coming is None:
         words = f"the next {len(passed)} occurrences are all skipped; the first is that of "
-        words += standing.said(passed[0].nominal) + (f": {passed[0].note}" if passed[0].note else "")
+        words += standing.said(passed[0].nominal) + _because(passed[0])
     else:
         due = coming.nominal if coming.due is None else coming.due
-        words = f"it is not due until {standing.said(due)}"
+        words = f"the job is not due until {standing.said(due)}"
         words += f", for its time {standing.said(coming.nominal)}" if due != coming.nominal else ""
         if passed:
-            words += f"; before that {_several(passed)} skipped: {passed[0].note}"
+            words += f"; before that {_several(passed)} skipped{_because(passed[0])}"
         elif coming.outcome is Fate.DEFER:
-            words += f": {coming.note}"
+            words += _because(coming)
     data = {
         "next_nominal_time": None if coming is None else written(coming.nominal),
         "next_due_time": None if coming is None or coming.due is None else written(coming.due),
@@ -474,6 +478,14 @@ def _next(standing: Standing) -> Explanation:
         "skipped_reason": passed[0].reason if passed else None,
     }
     return Explanation(code=Because.NOT_DUE, sentence=sentence(words), data=data)
+
+
+def _because(each: Occurrence) -> str:
+    """Its note, without the end that says once more to when it is deferred."""
+    note = each.note or ""
+    if each.outcome is Fate.DEFER:
+        note = note.rpartition("; deferred to ")[0] or note
+    return f": {note}" if note else ""
 
 
 def _several(passed: Sequence[Occurrence]) -> str:
@@ -484,7 +496,7 @@ def _over(standing: Standing) -> Explanation:
     """It never fires again."""
     row, schedule = standing.row, standing.schedule
     if row.status is JobStatus.CANCELLED:
-        words = f"the job is cancelled, for good, since {standing.said(row.updated_at)}"
+        words = f"the job was cancelled, for good, at {standing.said(row.updated_at)}"
         data: dict[str, Any] = {"cancelled_time": written(row.updated_at)}
         return Explanation(code=Because.JOB_CANCELLED, sentence=sentence(words), data=data)
     if not schedule.recurs:
@@ -496,7 +508,8 @@ def _over(standing: Standing) -> Explanation:
             code=Because.OVER_END_AT, sentence=sentence(words), data={"end_at": written(schedule.end_at)}
         )
     if schedule.max_runs is not None:
-        words = f"the schedule has made all of its {schedule.max_runs} runs (max_runs)"
+        runs = "its one run" if schedule.max_runs == 1 else f"all of its {schedule.max_runs} runs"
+        words = f"the schedule has made {runs} (max_runs)"
         return Explanation(code=Because.OVER_MAX_RUNS, sentence=sentence(words), data={"max_runs": schedule.max_runs})
     words = f"the schedule ({schedules.explain(schedule)}) names no further time"
     return Explanation(code=Because.OVER_NO_TIME, sentence=sentence(words))

@@ -167,9 +167,9 @@ class Facts:
         """What the run is called in a sentence."""
         words = {
             Trigger.RUN_NOW: "the run that was asked for at",
-            Trigger.RETRY: "the repetition that was asked for at",
+            Trigger.RETRY: "the retry that was asked for at",
             Trigger.BACKFILL: "the backfilled run of",
-            Trigger.MISSED: "the made-up run of",
+            Trigger.MISSED: "the catch-up run of",
         }
         return f"{words.get(Trigger(self.run.trigger), 'the run of')} {self.said(self.run.nominal_at)}"
 

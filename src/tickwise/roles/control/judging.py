@@ -31,7 +31,10 @@ _SKIPPED: Final[dict[str, Because]] = {
     Reason.FUSE: Because.SKIPPED_FUSE,
     Reason.REQUESTED: Because.SKIPPED_REQUESTED,
 }
+_SKIPPED_TOO: Final = "; skipped"
+"""What ends the sentence of a record of times that the clock left out."""
 _ABSENCES: Final = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
+_ON_THE_WAY: Final = (Because.EXECUTOR_LOST, Because.RETRIED)
 _QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
 
 
@@ -76,7 +79,8 @@ def _ran(facts: Facts) -> Explanation:
     how = _punctuality(run, late)
     words = f"{facts.name} began {how}, at {facts.said(began)}"
     if causes:
-        words += f": {causes[0].sentence}"
+        # What came about on the way is no reason for when it began.
+        words += f"{';' if causes[0].code in _ON_THE_WAY else ':'} {causes[0].sentence}"
     if run.state is RunState.RUNNING:
         since = began if run.started_at is None else run.started_at
         words = f"{facts.name} has been running since {facts.said(since)}"
@@ -112,7 +116,7 @@ def _late(facts: Facts, began: float) -> Cause:
     if earlier is not None:
         return Cause(
             Because.LATE_OVERLAP,
-            f"it waited until the run of {facts.said(earlier.nominal_at)} had ended (overlap: {_overlap(facts)})",
+            f"it waited until the run of {facts.said(earlier.nominal_at)} had ended{_by_overlap(facts)}",
             {"waited_for": str(earlier.run_id)},
         )
     if facts.attempts and facts.attempts[0].attempt > 1:
@@ -197,7 +201,7 @@ def _nobody_took_it(facts: Facts, began: float) -> Cause:
         until = began if somebody is None else min(somebody, began)
         return Cause(
             Because.LATE_NOT_OFFERED,
-            f"until {facts.said(until)} no executor was alive with {_needs(facts)}",
+            f"no executor with {_needs(facts)} was alive until {facts.said(until)}",
             {"executors_from": written(until), **_wanted(facts)},
         )
     if facts.favoured:
@@ -272,8 +276,9 @@ def _had_begun(run: RunRow, instant: float) -> bool:
     return run.started_at is not None and run.started_at <= instant
 
 
-def _overlap(facts: Facts) -> str:
-    return "" if facts.plan is None else facts.plan.overlap.value
+def _by_overlap(facts: Facts) -> str:
+    """The policy, in brackets; nothing of a job that is gone."""
+    return "" if facts.plan is None else f" (overlap: {facts.plan.overlap.value})"
 
 
 def _along_the_way(facts: Facts) -> list[Cause]:
@@ -284,15 +289,20 @@ def _along_the_way(facts: Facts) -> list[Cause]:
         who = ", ".join(str(each.executor) for each in lost)
         words = f"the executor {who} was lost while it ran, and it went on with another attempt"
         if facts.run.reason == "poison":
-            words = f"it took {len(lost)} executors down with it ({who}), so it was given up"
+            words = f"{len(lost)} executors were lost while they ran it ({who}), so it was given up"
         found.append(Cause(Because.EXECUTOR_LOST, words, {"lost_executors": [str(each.executor) for each in lost]}))
     failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
     if failed:
         last = failed[-1]
-        why = f" (the last with {last.error.splitlines()[0][:200]!r})" if last.error else ""
-        times = "once" if len(failed) == 1 else f"{len(failed)} times"
+        times, when = ("once", "") if len(failed) == 1 else (f"{len(failed)} times", "the last time ")
+        why = f" ({when}with {_first_line(last.error)!r})" if _first_line(last.error) else ""
         found.append(Cause(Because.RETRIED, f"it failed {times}{why} and was tried again", {"retries": len(failed)}))
     return found
+
+
+def _first_line(error: str | None) -> str:
+    lines = (error or "").strip().splitlines()
+    return lines[0][:200] if lines else ""
 
 
 def _moved(facts: Facts) -> Cause | None:
@@ -328,7 +338,7 @@ def _closed(facts: Facts, instant: float) -> Closed | None:
 def _asked(facts: Facts) -> list[Cause]:
     run = facts.run
     if run.trigger == Trigger.RUN_NOW:
-        return [Cause(Because.ASKED_FOR, "somebody asked for it, beside the schedule")]
+        return [Cause(Because.ASKED_FOR, "it has nothing to do with the schedule")]
     if run.trigger == Trigger.RETRY:
         data = {"retry_of": None if run.origin is None else str(run.origin)}
         return [Cause(Because.RETRY_OF, f"somebody asked for the run {run.origin} again", data)]
@@ -361,15 +371,15 @@ def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
         first = _in_the_way(facts, now)
         which = "an earlier run of its job" if first is None else f"the run of {facts.said(first.nominal_at)}"
         data = {} if first is None else {"waits_for": str(first.run_id)}
-        return Because.WAITING_OVERLAP, f"waits until {which} has ended (overlap: {_overlap(facts)})", data
+        return Because.WAITING_OVERLAP, f"waits until {which} has ended{_by_overlap(facts)}", data
     if run.ready_at is not None and run.ready_at > now:
         failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
-        error = failed[-1].error if failed else None
-        words = f"is tried again at {facts.said(run.ready_at)}, attempt {run.attempt + 1}"
-        words += f"; the last one failed: {error.splitlines()[0][:200]}" if error else ""
+        error = _first_line(failed[-1].error) if failed else ""
+        words = f"will be tried again at {facts.said(run.ready_at)}, as attempt {run.attempt + 1}"
+        words += f"; the last one failed: {error}" if error else ""
         return Because.WAITING_BACKOFF, words, {"ready_time": written(run.ready_at), "failures": run.failures}
     if not facts.living:
-        return Because.WAITING_NO_EXECUTOR, "waits, for no executor is alive; start one", {}
+        return Because.WAITING_NO_EXECUTOR, "waits: no executor is alive; start one", {}
     missing = None
     if facts.job is not None:
         offered = {name for each in facts.living for name in each.functions}
@@ -383,7 +393,7 @@ def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
     able = [each for each in facts.living if _can_take(facts, each)]
     slots, held = sum(each.slots for each in able), sum(each.held for each in able)
     if held >= slots:
-        words = f"waits, for all {slots} slots of the executors that can take it are in use"
+        words = f"waits: the executors that can take it have no free slot ({held} of {slots} are in use)"
         return Because.WAITING_EXECUTORS_BUSY, words, {"slots": slots, "held": held}
     words = "is due, and an executor with a free slot can take it; it should be a moment"
     return Because.WAITING_TURN, words, {"slots": slots, "held": held}
@@ -402,7 +412,7 @@ def _handed_out(facts: Facts) -> Explanation:
     if run.due_at > facts.now:
         return _not_due(facts)
     since = "" if run.dispatched_at is None else f" since {facts.said(run.dispatched_at)}"
-    words = f"{facts.name} is with the executor {run.executor}{since}, which has not said yet that it began"
+    words = f"{facts.name} has been with the executor {run.executor}{since}, which has not said yet that it began"
     data = _of_run(facts, executor_id=str(run.executor))
     causes = tuple(_along_the_way(facts))
     return Explanation(code=Because.HANDED_OUT, sentence=sentence(words), data=data, causes=causes, run=run)
@@ -415,7 +425,7 @@ def _never_began(facts: Facts) -> Explanation:
     run = facts.run
     if run.state is RunState.CANCELLED:
         who = (run.error or "").removeprefix("cancelled by ") if (run.error or "").startswith("cancelled by ") else None
-        words = f"{facts.name} was cancelled before it began" + (f", by {who}" if who else "")
+        words = f"{facts.name} was cancelled{f' by {who}' if who else ''} before it began"
         if who is None and run.error:
             words += f": {run.error}"
         data = _of_run(facts, cancelled_by=who)
@@ -441,6 +451,10 @@ def _skipped(facts: Facts) -> Explanation:
     why, more = _why_skipped(facts, code)
     # A record of a person's wish says "skipped by", and by whom, itself.
     words = f"{words.removesuffix(' skipped')} {why}" if why.startswith("skipped by ") else f"{words}: {why}"
+    if code is Because.SKIPPED_DST and why.endswith(_SKIPPED_TOO):
+        # The record is named by a time just before the change, which nobody would know.
+        were = "it was" if run.occurrences == 1 else "they were"
+        words = f"on {facts.said(run.nominal_at)[:10]}, {why.removesuffix(_SKIPPED_TOO)}, so {were} skipped"
     return Explanation(code=code, sentence=sentence(words), data=data | more, run=run)
 
 
@@ -457,8 +471,8 @@ def _overlapped(facts: Facts, said: str) -> tuple[str, dict[str, Any]]:
         return words, {"replaced_by": str(by.run_id)}
     going = _in_the_way(facts, ended)
     if going is None:
-        return f"{said} (overlap: {_overlap(facts)})" if _overlap(facts) else said, {}
-    words = f"the run of {facts.said(going.nominal_at)} was still unfinished (overlap: {_overlap(facts)})"
+        return f"{said}{_by_overlap(facts)}", {}
+    words = f"the run of {facts.said(going.nominal_at)} was still unfinished{_by_overlap(facts)}"
     return words, {"unfinished_run": str(going.run_id)}
 
 
