@@ -345,6 +345,18 @@ async def test_a_run_that_somebody_moved_out_of_a_closed_time(here: Scene) -> No
     assert "somebody snoozed it from 2027-01-15 09:00 (UTC) to 2027-01-15 09:45 (UTC)" in found["sentence"]
 
 
+async def test_a_held_back_run_that_somebody_moved(here: Scene) -> None:
+    """The calendar held it back first; that it runs so late is what a person wanted."""
+    shut = {"periods": [{"from": "2027-01-15T08:30:00Z", "to": "2027-01-15T09:30:00Z"}]}
+    await here.ask("PUT", "/calendars/closed", 201, shut)
+    job_id = await here.create(**HOURLY, calendars=[{"name": "closed", "otherwise": "defer"}])
+    await here.schedule(HOUR + 60)
+    assert "held_calendar" == (await here.explain(job_id, "09:00:00"))["code"]
+    await here.ask("POST", f"/jobs/{job_id}/snooze", 200, {"until": "2027-01-15T09:45:00Z"})
+    found = await here.explain_run(the_run(job_id))
+    assert ("not_due", ["snoozed"]) == (found["code"], [cause["code"] for cause in found["causes"]])
+
+
 async def test_a_run_that_was_missed_and_made_up_for(here: Scene) -> None:
     """With the absence that was noticed; the ones that were not made up for were skipped."""
     job_id = await here.create(**HOURLY)

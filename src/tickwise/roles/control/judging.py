@@ -21,6 +21,8 @@ from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause,
 from tickwise.roles.control.planning import written
 
 LEASE_LOST: Final = "lease_lost"
+PLANNED_AHEAD_SECONDS: Final = 60.0
+"""No scheduler makes a run so long before it is due."""
 _SKIPPED: Final[dict[str, Because]] = {
     Reason.OVERLAP: Because.SKIPPED_OVERLAP,
     Reason.MISFIRE: Because.SKIPPED_MISFIRE,
@@ -314,20 +316,26 @@ def _moved(facts: Facts) -> Cause | None:
     if run.due_at - run.nominal_at <= own + 0.001:
         return None
     to = f"from {facts.said(run.nominal_at)} to {facts.said(run.due_at)}"
-    made_ahead = run.queued_at <= run.nominal_at + ON_TIME_SECONDS
     closed = _closed(facts, run.nominal_at) or _closed(facts, run.nominal_at + own)
-    # Schedulers make a deferred run no earlier than a moment before the rules open, and due then.
-    at_opening = (
-        closed is not None and closed.opens is not None and 0 <= run.due_at - closed.opens + 0.001 <= own + 0.002
-    )
-    if closed is not None and (at_opening or not made_ahead):
+    if _is_snoozed(run, own, closed):
+        return Cause(Because.SNOOZED, f"somebody snoozed it {to}")
+    if closed is not None:
         data = {"closed_by": closed.name, "reason": closed.reason.value}
         return Cause(Because.DEFERRED, f"it was deferred {to}: {closed.sentence}", data)
-    if made_ahead:
-        return Cause(Because.SNOOZED, f"somebody snoozed it {to}")
     away = [each for each in facts.incidents if each.begin <= run.queued_at and each.end >= run.nominal_at]
     why = "no scheduler fired it in time" if not away else _absent(facts, away[0])
     return Cause(Because.MADE_UP_FOR, f"its time was missed, so it was made up for ({why})")
+
+
+def _is_snoozed(run: RunRow, own: float, closed: Closed | None) -> bool:
+    """Whether a person gave it its due time. Schedulers make a deferred run a moment before the rules open, due then,
+    and a missed one after its time."""
+    opens = None if closed is None else closed.opens
+    if opens is not None and 0 <= run.due_at - opens + 0.001 <= own + 0.002:
+        return False
+    if run.queued_at <= run.nominal_at + ON_TIME_SECONDS:
+        return True
+    return opens is not None and run.queued_at < opens and run.due_at - own - run.queued_at > PLANNED_AHEAD_SECONDS
 
 
 def _closed(facts: Facts, instant: float) -> Closed | None:
