@@ -54,6 +54,8 @@ MEANINGS = {
     "executor_buried": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
     "what it still runs, reports nothing of it, and joins again under a new number.",
     "executor_joined": "An executor is there and claims runs.",
+    "fires_refused": "The store refused what `count` schedules came to, for the sake of one of them. They are "
+    "recorded one by one, and that one is put off (`schedule_unrecordable`).",
     "job_parked": "A job made more runs in a minute than its `fuse_per_minute`, or its namespace's "
     "`fires_per_minute_most`, allows. It is paused until somebody resumes it.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken too "
@@ -76,6 +78,8 @@ MEANINGS = {
     "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
     "schedule_undecidable": "What a job's schedule comes to could not be computed. Its timer is put off and tried "
     "again; other jobs fire.",
+    "schedule_unrecordable": "The store refused what a job's schedule came to. Its timer is put off and tried again, "
+    "with nothing lost; other jobs fire. Please report it.",
     "setting": "Something about the settings is probably not meant.",
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
     "earlier run of their job, could not be recorded. They do not begin before it is.",

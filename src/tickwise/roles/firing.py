@@ -121,6 +121,12 @@ class NamespaceFuse:
         if any(freed.values()):
             await self._runs.fires_counted(freed)
 
+    async def forget(self, decided: Sequence[Decided]) -> None:
+        """Take back what was counted: the store refused to record it."""
+        counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
+        if self._most and counts:
+            await self._runs.fires_counted({namespace: -count for namespace, count in counts.items()})
+
     def _park(self, decided: Sequence[Decided], excess: int, now: float) -> int:
         """How many runs of this minute the parked jobs leave to others: those not made, and those made before."""
         rated = [

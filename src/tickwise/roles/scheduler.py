@@ -6,7 +6,8 @@
     maintain  partitions are made ahead, and dropped when they are past their time
     forget    outputs older than their retention go, a whole day of runs at a time
 
-Invariant: whatever this role does may be done twice, or by two schedulers at once, and is then done once.
+Invariants: whatever this role does may be done twice, or by two schedulers at once, and is then done once; what cannot
+be decided or recorded of one job holds up no other.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import structlog
 
 from tickwise.domain import zones
-from tickwise.domain.decision import Hold, Pending, decide
-from tickwise.domain.errors import Unavailable
+from tickwise.domain.decision import Hold, decide
+from tickwise.domain.errors import Bug, Invalid, Unavailable
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.domain.schedule import moved
 from tickwise.ports.blobs import LOGS, Blobs, log_day
@@ -41,7 +43,7 @@ thousand, and a thousand timers to more than one transaction should hold."""
 DECIDING_SECONDS: Final = 0.25
 """And after so long, for nothing else of this process gets a turn meanwhile, not even a heartbeat."""
 PARKED_SECONDS: Final = 60.0
-"""A timer that cannot be decided (a defect of ours) is looked at again after this, so that it blocks no other."""
+"""A timer that cannot be decided or recorded (a defect of ours) is looked at again after this: it blocks no other."""
 LOOKS_PER_HORIZON: Final = 4
 AFTER_WINDOW_SECONDS: Final = 60.0
 """So long after the end of a maintenance window what it held back is still about."""
@@ -98,6 +100,10 @@ class Scheduler(Service):
         self._fuse = NamespaceFuse(store, settings.fires_per_minute_most)
         self._batches = asyncio.Lock()
         """A client has one batch of timers at a time."""
+        self._singly = 0
+        """So many timers are yet to be recorded one by one, since the store refused them together."""
+        self._refused: set[tuple[UUID, float]] = set()
+        """Jobs whose fires the store refused by themselves, and where their timers stood: they are put off."""
         self._healed_at: float | None = None
         self._grace_until = 0.0
 
@@ -159,21 +165,50 @@ class Scheduler(Service):
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide what is near; how many runs came of which look."""
         settings = self._settings
-        request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=settings.batch, once=once)
+        most = 1 if self._singly else settings.batch
+        request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=most, once=once)
         while True:
             async with self._batches, self._store.fires(request) as taken:
                 # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
                 if taken.rules_version == self._rulebook.version:
                     if not taken.timers:
+                        self._singly = 0
                         return 0, _Look(0, filled=False)
                     decided = self._decide_some(taken)
-                    await self._fuse.hold_down(decided, taken.now)
-                    made = await taken.commit([each.fire for each in decided])
-                    self._tell(decided)
-                    filled = len(taken.timers) >= settings.batch or len(decided) < len(taken.timers)
+                    try:
+                        made = await self._record(taken, decided)
+                    except (Invalid, Bug) as wrong:
+                        self._is_refused(decided, wrong)
+                        return 0, _Look(0, filled=True)
+                    filled = len(taken.timers) >= most or len(decided) < len(taken.timers)
                     return made, _Look(len(decided), filled=filled)
             # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
             await self._rulebook.load()
+
+    async def _record(self, taken: FireBatch, decided: Sequence[Decided]) -> int:
+        """How many runs came of it."""
+        await self._fuse.hold_down(decided, taken.now)
+        try:
+            made = await taken.commit([each.fire for each in decided])
+        except (Invalid, Bug):
+            await self._fuse.forget(decided)
+            raise
+        self._refused.difference_update(_stand(each.timer) for each in decided)
+        self._singly = max(0, self._singly - len(decided))
+        self._tell(decided)
+        return made
+
+    def _is_refused(self, decided: Sequence[Decided], wrong: Invalid | Bug) -> None:
+        """The store takes none of them for the sake of one: find which, and put it off, so that the others go on."""
+        if len(decided) > 1:
+            self._singly = len(decided)
+            logger.warning("fires_refused", count=len(decided), detail=str(wrong))
+            return
+        stand = job_id, due = _stand(decided[0].timer)
+        if stand in self._refused:
+            raise wrong  # it cannot even be put off
+        self._refused.add(stand)
+        logger.error("schedule_unrecordable", job_id=str(job_id), due=due, detail=str(wrong))
 
     def _decide_some(self, taken: FireBatch) -> list[Decided]:
         """The earliest of the batch: all of them, unless they come to very much."""
@@ -187,6 +222,8 @@ class Scheduler(Service):
         return decided
 
     def _decide(self, timer: Timer, now: float) -> Decided:
+        if _stand(timer) in self._refused:
+            return _undecided(timer, now)
         try:
             reading = read_plan(timer.definition, timer.job_id)
             rules = self._rulebook.rules(timer.namespace, reading.plan.calendars, timer.labels)
@@ -200,7 +237,7 @@ class Scheduler(Service):
             )
         except Exception:
             logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=timer.pending.due)
-            return Decided(timer, None, Fire(timer.job_id, timer.pending.due, _put_off(timer.pending, now), ()))
+            return _undecided(timer, now)
         return Decided(timer, reading.schedule, fire_of(timer, reading, decision))
 
     def _tell(self, decided: Sequence[Decided]) -> None:
@@ -301,9 +338,15 @@ class _Look(NamedTuple):
     """There may be more."""
 
 
-def _put_off(pending: Pending, now: float) -> Pending:
+def _stand(timer: Timer) -> tuple[UUID, float]:
+    return timer.job_id, timer.pending.due
+
+
+def _undecided(timer: Timer, now: float) -> Decided:
     """A timer that cannot be decided is looked at again later. It is held meanwhile, so that its time is not lost."""
-    return pending._replace(due=now + PARKED_SECONDS, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
+    pending = timer.pending
+    later = pending._replace(due=now + PARKED_SECONDS, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
+    return Decided(timer, None, Fire(timer.job_id, pending.due, later, ()))
 
 
 def _rezoned(timer: Timer, version: str) -> Fire:

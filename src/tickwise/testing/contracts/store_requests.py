@@ -52,6 +52,21 @@ class OccurrenceMovesContract(StoreContract):
         told = await self.job_row(store, job.job_id)
         assert (microseconds(told.next_run_at), told.version) == (microseconds(row.due_at), 1)
 
+    async def test_of_several_one_is_put_off_and_the_others_go_on_record(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """In one step, and once though it is repeated."""
+        job, stands = await self.recurring(store, make)
+        run = make.scheduled(job.job_id, make.now + 5 * HOUR, nominal=make.now + HOUR)
+        skip = make.skip(job.job_id, make.now + 2 * HOUR, reason=Reason.CALENDAR)
+        move = make.occurrence(job.job_id, stands, Pending(make.now + 4 * HOUR), run=run, skip=skip)
+        for _ in range(2):
+            await store.occurrence_move(move)
+        assert await self.run_state(store, run.run_id) is RunState.QUEUED
+        assert await self.run_state(store, skip.run_id) is RunState.SKIPPED
+        timer = (await self.job_row(store, job.job_id)).timer
+        assert instants(timer) == instants(Pending(make.now + 4 * HOUR))
+
     async def test_the_last_occurrence_leaves_no_timer(self, store: KeyedStore, make: Factory) -> None:
         """Skipped, there is nothing to come."""
         job, stands = await self.recurring(store, make)
