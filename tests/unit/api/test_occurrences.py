@@ -144,6 +144,16 @@ async def test_what_falls_into_a_pause_is_told_while_it_lasts(here: Scene) -> No
     assert "new disks" in found[1]["note"]
 
 
+async def test_what_is_held_back_after_the_range_is_not_told(here: Scene) -> None:
+    """A range that ends before the pause began holds nothing of the pause."""
+    job_id = await here.create(cron="0 * * * *")
+    await here.ask("POST", f"/jobs/{job_id}/pause")
+    await here.pass_time(3 * 3600)
+    before = "from=2027-01-15T07:00:00Z&to=2027-01-15T08:59:00Z"
+    assert [] == await line(here, job_id, before)
+    assert ["pending"] == [each["kind"] for each in await line(here, job_id, before.replace("08:59", "09:00"))]
+
+
 async def test_a_record_of_several_reaches_into_the_range(here: Scene) -> None:
     """A range that begins in the middle of a long pause tells of it."""
     job_id = await here.create(cron="0 * * * *")

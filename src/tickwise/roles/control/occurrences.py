@@ -123,7 +123,9 @@ class Occurrences(Jobs):
         first = start if section.after is None else max(start, id_instant(section.after) - 0.001)
         # One more than for the records: the one at the cursor itself is among them.
         for each in outlook.computed(first, end, limit + 2):
-            if (section.after is None or each.name > section.after) and (each.until or each.nominal) >= start:
+            if each.nominal > end or (section.after is not None and each.name <= section.after):
+                continue
+            if (each.until or each.nominal) >= start:
                 found.setdefault(each.name, each)
         page = sorted(found.values(), key=lambda each: each.name)
         return TimeLine(tuple(page[:limit]), len(page) > limit)
