@@ -154,11 +154,16 @@ async def test_a_job_that_ran_once(here: Scene) -> None:
     job_id = await here.create(at="2027-01-15T09:00:00Z")
     assert "not_due" == (await here.explain(job_id))["code"]
     assert "will_fire" == (await here.explain(job_id, "09:00:00"))["code"]
+    other = await here.explain(job_id, "10:00:00")
+    assert ("not_an_occurrence", {"nominal_time": "2027-01-15T09:00:00Z"}) == (other["code"], other["data"]["after"])
     await here.pass_time(HOUR)
     await here.store.timers_fire(0.0, 10)
     assert "waiting_no_executor" == (await here.explain(job_id))["code"]
+    assert "waiting_no_executor" == (await here.explain(job_id, "11:00:00"))["code"]
     await here.work(await here.join())
-    assert "over_one_time" == (await here.explain(job_id))["code"]
+    over = await here.explain(job_id)
+    assert "over_one_time" == over["code"]
+    assert "its run of 2027-01-15 09:00 (UTC) ended as SUCCESS" in over["sentence"]
     assert "fired" == (await here.explain(job_id, "09:00:00"))["code"]
 
 

@@ -323,9 +323,22 @@ class Explains(Jobs):
             RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT)
         )
         latest = max(runs, key=lambda each: each.queued_at, default=None)
-        if row.status is JobStatus.CANCELLED or latest is None or latest.state is not RunState.SKIPPED:
-            return _over(standing)
         over = _over(standing)
+        if row.status is JobStatus.CANCELLED:
+            return over
+        if row.timer is not None:
+            first = row.timer.first_open
+            words = f"the job runs once, for its time {standing.said(first)}, and at no other"
+            data = {"before": None, "after": {"nominal_time": written(first)} if first > standing.now else None}
+            return Explanation(code=Because.NOT_AN_OCCURRENCE, sentence=sentence(words), data=data)
+        if latest is None:
+            return over
+        if latest.state in UNFINISHED:
+            return await self._explained(latest, standing)
+        if latest.state is not RunState.SKIPPED:
+            ran = f"the job runs once, and its run of {standing.said(latest.nominal_at)} ended as {latest.state.value}"
+            words = f"{ran}; for another run, run it now, or change its schedule_time"
+            return Explanation(code=over.code, sentence=sentence(words), data=over.data, run=latest)
         cause = Cause(over.code, over.sentence.rstrip("."), over.data)
         return _with(await self._explained(latest, standing), cause)
 
