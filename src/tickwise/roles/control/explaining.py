@@ -317,7 +317,7 @@ class Explains(Jobs):
         return _next(standing) if standing.schedule.recurs or row.timer is not None else await self._once(standing)
 
     async def _once(self, standing: Standing) -> Explanation:
-        """A job that runs once, and whose time has been: what became of it, if that tells why it did not run."""
+        """A job that runs once, at present or at another time than its own: what became, or becomes, of its run."""
         row = standing.row
         runs = await self._store.runs_list(
             RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT)
