@@ -162,7 +162,11 @@ def report(error: Exception, session: Session) -> Exit:
         return _client_error(error, client, session)
     core = sys.modules.get("tickwise.domain.errors")
     if core is not None and isinstance(error, core.TickwiseError) and not isinstance(error, core.Bug):
-        code = Exit.UNREACHABLE if isinstance(error, core.Unavailable) else Exit.MISCONFIGURED
+        code = Exit.MISCONFIGURED
+        if isinstance(error, core.Unavailable):
+            code = Exit.UNREACHABLE
+        elif isinstance(error, core.Refused):
+            code = Exit.REFUSED  # by the same rules as a server's, on this side of it
         return _told(session, code, {"code": error.code, "detail": error.detail}, error.detail, [])
     lines = ["This is a bug in Tickwise. Please report it with what TICKWISE_DEBUG=1 shows."]
     return _told(session, Exit.BUG, {"code": "bug"}, f"{type(error).__name__}: {error}", lines)

@@ -34,6 +34,7 @@ from tickwise.importers.crontab_command import (
     wrap,
 )
 from tickwise.importers.crontab_lines import (
+    NEVER_PROGRAMS,
     assignment,
     description,
     is_broken_assignment,
@@ -228,10 +229,10 @@ def _user_and_command(rest: str, file: _File) -> tuple[str, str]:
             "seconds make the job by hand with a cron_expression of six fields"
         )
     if not file.system:
-        if word == "root":
+        if word in NEVER_PROGRAMS:
             raise Untranslatable(
-                "root stands where the command begins, but the crontab of a user names no users; remove it, or import "
-                "the file with --system"
+                f"{word} stands where the command begins, but the crontab of a user names no users; remove it, or "
+                "import the file with --system"
             )
         return "", rest
     if not looks_like_user(word):

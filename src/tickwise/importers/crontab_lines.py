@@ -32,6 +32,9 @@ USERS: Final = frozenset(
 )  # fmt: skip
 """Users that are on many machines, and no programs."""
 
+NEVER_PROGRAMS: Final = frozenset({"root", "www-data", "nobody", "postgres", "ubuntu", "vagrant", "ec2-user", "toor"})
+"""Those of them that no machine has as a command, too: where one stands as such, a user was meant."""
+
 PROGRAMS: Final = frozenset(
     {
         "cd", "test", "[", "[[", "if", "for", "while", "echo", "printf", "true", "false", "env", "exec", "export",

@@ -28,7 +28,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from tickwise.adapters.clock import MovedClock
+from tickwise.adapters.clock import MovedClock, SystemClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
@@ -112,12 +112,15 @@ async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]
     """What happens, a step at a time, in the order of time. Raises `Invalid` for a job that could not be submitted."""
     shares = min(os.cpu_count() or 1, PROCESSES_MOST)
     days = (simulation.end - simulation.begin) / DAY_SECONDS
+    clock = SystemClock()
     if shares == 1 or len(simulation.subjects) * days < SHARED_FROM_JOB_DAYS:
         async for found in simulate_here(simulation):
             yield found
+            await clock.sleep(0.0)  # nothing else here ever waits, and Ctrl-C is heard only where somebody does
         return
     for found in _simulate_shared(simulation, shares):
         yield found
+        await clock.sleep(0.0)
 
 
 def _simulate_shared(simulation: Simulation, shares: int) -> Iterator[Sequence[Happening]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tickwise.cli.failures import Exit
 from tickwise.cli.main import main
 
 HOUR = ("--from", "2027-03-01T00:00:00Z", "--to", "2027-03-01T01:00:00Z")
@@ -90,19 +91,24 @@ def test_people_get_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "said"),
     [
-        ([{"name": "x", "cron": "61 * * * *"}], "x: minute"),
-        ([{"name": "x", "cron": "* * * * *", "calendars": [{"name": "gone"}]}], "there is no calendar 'gone'"),
-        ("{", "is no JSON"),
-        ([3], "job 1 is no JSON object"),
+        ([{"name": "x", "cron": "61 * * * *"}], Exit.REFUSED, "x: minute"),
+        ([{"name": "x"}], Exit.REFUSED, "x: say when it shall run"),
+        (
+            [{"name": "x", "cron": "* * * * *", "calendars": [{"name": "gone"}]}],
+            Exit.REFUSED,
+            "there is no calendar 'gone'",
+        ),
+        ("{", Exit.USAGE, "is no JSON"),
+        ([3], Exit.USAGE, "job 1 is no JSON object"),
     ],
 )
 def test_what_cannot_be_read_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, code: Exit, said: str
 ) -> None:
     """With the job's name, and nothing is simulated."""
-    assert 0 != main(["simulate", "--file", file_of(tmp_path, "jobs.json", content), *HOUR])
+    assert code == main(["simulate", "--file", file_of(tmp_path, "jobs.json", content), *HOUR])
     shown = capsys.readouterr()
     assert said in shown.err
     assert "" == shown.out

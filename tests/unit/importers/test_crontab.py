@@ -281,9 +281,10 @@ def test_a_system_entry_without_user_or_command_is_refused(line: str) -> None:
     assert only(line + "\n", system=True).verdict is Verdict.REFUSED
 
 
-def test_a_user_in_a_users_crontab_is_refused() -> None:
-    """cron would look for a program called root."""
-    entries = read("0 5 * * * /a\n0 6 * * * /b\n0 7 * * * root /c\n").entries
+@pytest.mark.parametrize("user", ["root", "www-data"])
+def test_a_user_in_a_users_crontab_is_refused(user: str) -> None:
+    """cron would look for a program of that name."""
+    entries = read(f"0 5 * * * /a\n0 6 * * * /b\n0 7 * * * {user} /c\n").entries
     assert [Verdict.SAME, Verdict.SAME, Verdict.REFUSED] == [entry.verdict for entry in entries]
     assert "--system" in str(entries[2].reason)
 
