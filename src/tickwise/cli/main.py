@@ -116,9 +116,10 @@ def root() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     session = Session()
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = root.main(
-            list(sys.argv[1:] if arguments is None else arguments),
+            words,
             prog_name="tickwise", standalone_mode=False, obj=session,
         )  # fmt: skip
         sys.stdout.flush()
@@ -135,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
+        # A line that could not be read to its end may have said so further on.
+        session.as_json = session.as_json or "--json" in words
         return report(error, session)
     finally:
         session.close()

@@ -97,3 +97,12 @@ def test_what_utf_8_cannot_say_is_a_usage_error(capsys: pytest.CaptureFixture[st
     server = ("--url", "http://127.0.0.1:1", "--key", "x")
     assert Exit.USAGE == main(["jobs", "show", "\udcff", *server])
     assert "is no text that UTF-8 can say" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [("--json", "--count", "0"), ("--count", "0", "--json")])
+def test_a_usage_error_is_json_wherever_that_was_asked(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Also behind the option that is wrong."""
+    assert Exit.USAGE == main(["schedule", "preview", "* * * * *", *arguments])
+    assert '"code": "usage"' in capsys.readouterr().out
