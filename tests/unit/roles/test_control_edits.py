@@ -21,6 +21,7 @@ from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger
@@ -231,3 +232,22 @@ async def test_what_was_skipped_while_it_was_held_back_stays_so_through_an_edit(
         spans = sorted((run.nominal_at, run.nominal_at if run.until is None else run.until) for run in runs)
         assert (START + 60, START + 3_540) == spans[0]
         assert START + 3_600 == spans[1][0]
+
+
+@pytest.mark.parametrize("missed", ["skip", "run_all"])
+async def test_an_edit_between_a_run_that_was_made_ahead_and_a_pause_counts_nothing_twice(missed: str) -> None:
+    """The pause begins after what is a run already, though the new schedule names it too; and nothing is lost."""
+    async with scene() as here:
+        job_id = UUID(await here.create(cron="* * * * * *", max_runs=10))
+        await here.scheduler.fire_due()
+        await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "0-59 * * * * *", "max_runs": 10})
+        row = await here.store.job_get("default", job_id)
+        assert row is not None
+        assert Pending(START + 3, fired=2) == row.timer
+        await here.ask("POST", f"/jobs/{job_id}/pause")
+        await here.pass_time(4.5)
+        await here.ask("POST", f"/jobs/{job_id}/resume", body={"missed": missed})
+        runs = await here.store.runs_list(RunQuery(namespace="default", limit=1_000))
+        spans = sorted((run.nominal_at - START, run.occurrences) for run in runs)
+        expected = [(1.0, 1), (2.0, 1), (3.0, 2)] if missed == "skip" else [(float(at), 1) for at in range(1, 5)]
+        assert expected == spans

@@ -42,14 +42,14 @@ from tickwise.roles.control.composing import (
 )
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, replanned, upcoming
-from tickwise.roles.control.replans import pause, replan_changed, resume, silence
+from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submits, Submitted
 from tickwise.roles.control.tasks import CheckedTask
 from tickwise.roles.definition import Definition, decode_definition, encode_definition
 
 COMPARED_FIRES: Final = 20
-SKIPPED_AHEAD_MOST: Final = 1_000
-"""So many occurrences that were skipped ahead of their time are known when a schedule is changed."""
+AHEAD_MOST: Final = 1_000
+"""So many occurrences that were made or skipped ahead of their time are known when a schedule is changed."""
 RANGES_MOST: Final = 20
 """And so many of the last records of skips are looked at for one that lasts until after now."""
 RACES_MAX: Final = 5
@@ -209,7 +209,7 @@ class Jobs(Submits):
             lane=lane(body, task, scene.offered, row.lane),
             labels=row.labels if body.labels is UNSET else body.labels or {},
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
-            replan=replan_changed(row, before, changed, scene.now, await self._skipped_ahead(row, changed, scene.now)),
+            replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
         )
@@ -220,26 +220,31 @@ class Jobs(Submits):
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return Change(row=row, warnings=warnings, **difference)
 
-    async def _skipped_ahead(
-        self, row: JobRow, changed: Replanned | None, now: float
-    ) -> frozenset[tuple[float, float]]:
-        """Times to come that are on record as skipped, by request or by a pause: first and last of each record."""
+    async def _ahead(self, row: JobRow, changed: Replanned | None, now: float) -> Ahead:
+        """Times to come that are runs already, or were skipped by request or by a pause."""
         if changed is None or not changed.times_changed:
-            return frozenset()
+            return Ahead()
         # By id, which begins with the nominal time: a job that fires each second has millions on record.
         here = time_id(int(now * 1000), bytes(10))
         query = RunQuery(
             namespace=row.namespace,
             job_id=row.job_id,
-            states=(RunState.SKIPPED,),
+            states=(RunState.SKIPPED, RunState.CANCELLED, RunState.QUEUED, RunState.DISPATCHED),
+            triggers=(Trigger.SCHEDULE,),
             after=here,
-            limit=SKIPPED_AHEAD_MOST,
+            limit=AHEAD_MOST,
         )
         runs = list(await self._store.runs_list(query))
+        made = frozenset(round(run.nominal_at, 6) for run in runs if run.state is not RunState.SKIPPED)
         # One record of many that began before may last until after now.
-        runs += await self._store.runs_list(replace(query, after=None, before=here, limit=RANGES_MOST))
-        spans = ((run.nominal_at, run.nominal_at if run.until is None else run.until) for run in runs)
-        return frozenset((round(first, 6), round(last, 6)) for first, last in spans if last > now)
+        before = replace(query, states=(RunState.SKIPPED,), after=None, before=here, limit=RANGES_MOST)
+        runs += await self._store.runs_list(before)
+        spans = (
+            (run.nominal_at, run.nominal_at if run.until is None else run.until)
+            for run in runs
+            if run.state is RunState.SKIPPED
+        )
+        return Ahead(frozenset((round(first, 6), round(last, 6)) for first, last in spans if last > now), made)
 
     # ------------------------------------------------------------------------------------------ standing
 

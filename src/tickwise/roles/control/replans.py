@@ -34,6 +34,16 @@ CLOSED_MOST: Final = 64
 CHANGED: Final = "the schedule was changed before they could run"
 
 
+class Ahead(NamedTuple):
+    """Times to come of which something is on record. A new schedule that names them too leaves that as it is, and its
+    timer begins after them: if it stood before one, the name of a record of several could be taken already."""
+
+    skipped: Collection[tuple[float, float]] = ()
+    """The first and the last of each record."""
+    made: Collection[float] = ()
+    """Those that are runs already: a scheduler makes them a moment before."""
+
+
 def silence() -> Replan:
     """No plan: for a move that needs none."""
     return Replan(recurring=True, timer=None)
@@ -42,14 +52,8 @@ def silence() -> Replan:
 # ------------------------------------------------------------------------------------------ a change
 
 
-def replan_changed(
-    row: JobRow, before: Plan, changed: Replanned | None, now: float, recorded: Collection[tuple[float, float]] = ()
-) -> Replan | None:
-    """What follows for the timer and the runs of a job; None if nothing. Raises `Conflict`.
-
-    `recorded` are times to come that are on record as skipped, each the first and the last of a record: a new schedule
-    that names them too leaves them so.
-    """
+def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: float, ahead: Ahead) -> Replan | None:
+    """What follows for the timer and the runs of a job; None if nothing. Raises `Conflict`."""
     if changed is None:
         return None
     plan = changed.timing.plan
@@ -63,11 +67,16 @@ def replan_changed(
             raise Conflict("the job is paused; resume it before you make it run once", code="job_paused")
         return _once(plan, row.job_id, round(now, 6) if schedule.at is None else schedule.at, owed)
     kept = schedules.fires_between(schedule, now, now + KEPT_AHEAD_SECONDS, KEPT_MAX)
-    timer, due = None, changed.timing.due
-    while due is not None and (ends := [last for first, last in recorded if first <= round(due, 6) <= last]):
-        due = schedules.next_fire(schedule, max(ends))
-    if due is not None:
-        timer = Pending(due, fired=0 if changed.anew else _fired(row, old, now))
+    timer, due, passed = None, changed.timing.due, 0
+    while due is not None:
+        ends = [last for first, last in ahead.skipped if first <= round(due, 6) <= last]
+        if not ends and round(due, 6) not in ahead.made:
+            break
+        passed += not ends
+        due = schedules.next_fire(schedule, max(ends, default=due))
+    fired = passed + (0 if changed.anew else _fired(row, old, now))
+    if due is not None and (schedule.max_runs is None or fired < schedule.max_runs):
+        timer = Pending(due, fired=fired)
         if row.status is JobStatus.PAUSED:
             until = NEVER if row.pause_until is None else row.pause_until
             timer = timer._replace(due=until, since=timer.due, hold=Hold.PAUSED)
