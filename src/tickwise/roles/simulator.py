@@ -38,6 +38,8 @@ from tickwise.ports.store import (
 
 STEP_SECONDS: Final = 3_600.0
 """How far ahead the simulated scheduler plans at once; a real one plans a few seconds ahead, and decides the same."""
+BUSY_STEP_SECONDS: Final = 60.0
+"""The same where a job fires more than once a minute: overlap is settled by looking at all runs that were made."""
 CLAIM_MOST: Final = 10_000
 ENDED_MOST: Final = 50_000
 """After so many runs the store forgets those that have ended: a year of many jobs would not fit in memory."""
@@ -99,6 +101,7 @@ class World:
     outages: Sequence[Span] = ()
     """In these nothing fires and nothing starts; what runs goes on. Ascending, apart from each other."""
     run_seconds: float = 0.0
+    step_seconds: float = STEP_SECONDS
 
 
 class Watched:
@@ -178,7 +181,7 @@ class Simulator:
                 lease_seconds=self._lease_seconds,
             )
         )
-        for begin, end in _steps(world.span, world.outages):
+        for begin, end in _steps(world):
             self._clock.move_to(begin)
             # What is due at the end belongs to the next step: an outage may begin with it.
             scheduler = self._scheduler(just_before(end) - begin)
@@ -293,13 +296,13 @@ def in_order(each: Happening) -> tuple[float, float, UUID]:
     return each.at, each.nominal, each.job_id
 
 
-def _steps(span: Span, outages: Sequence[Span]) -> Iterable[Span]:
-    """The stretches of work: an hour long, or until an outage begins; after it they go on at its end."""
-    begin = span.begin
-    for outage in [*outages, Span(span.end, span.end)]:
+def _steps(world: World) -> Iterable[Span]:
+    """The stretches of work: a step long, or until an outage begins; after it they go on at its end."""
+    span, begin = world.span, world.span.begin
+    for outage in [*world.outages, Span(span.end, span.end)]:
         until = min(outage.begin, span.end)
         while begin < until:
-            end = min(begin + STEP_SECONDS, until)
+            end = min(begin + world.step_seconds, until)
             yield Span(begin, end)
             begin = end
         begin = max(begin, min(outage.end, span.end))

@@ -33,14 +33,24 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
-from tickwise.domain.schedule import ScheduleType, just_before
+from tickwise.domain.schedule import ScheduleType, just_before, most_per_minute
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.store import NewJob, Retention, RuleKind, RuleRow, Store
 from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.planning import plan_fields, timing, zone_data
+from tickwise.roles.control.planning import Timing, plan_fields, timing, zone_data
 from tickwise.roles.definition import Definition, encode_definition
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.roles.simulator import Happening, Simulator, Span, Watched, World, in_order, tidied
+from tickwise.roles.simulator import (
+    BUSY_STEP_SECONDS,
+    STEP_SECONDS,
+    Happening,
+    Simulator,
+    Span,
+    Watched,
+    World,
+    in_order,
+    tidied,
+)
 
 JOBS_AT_ONCE: Final = 1_000
 DAY_SECONDS: Final = 86_400.0
@@ -82,6 +92,8 @@ class Simulation:
     run_seconds: float = 0.0
     """How long each run takes."""
     rules: Sequence[Rule] = ()
+    step_seconds: float | None = None
+    """How far time is moved at once; None: as suits the jobs."""
 
 
 def subject_of(job: Mapping[str, Any], number: int) -> Subject:
@@ -118,6 +130,8 @@ async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]
             yield found
             await clock.sleep(0.0)  # nothing else here ever waits, and Ctrl-C is heard only where somebody does
         return
+    # All processes take the same steps, whichever of them has the busy jobs.
+    simulation = replace(simulation, step_seconds=_step_seconds(simulation))
     for found in _simulate_shared(simulation, shares):
         yield found
         await clock.sleep(0.0)
@@ -214,21 +228,35 @@ async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happen
         span=Span(simulation.begin, simulation.end),
         outages=tidied([Span(*outage) for outage in simulation.outages]),
         run_seconds=simulation.run_seconds,
+        step_seconds=simulation.step_seconds or _step_seconds(simulation),
     )
     async for found in Simulator(world, scheduler, watched).happenings(_DEFAULT_LANE.requires):
         yield found
 
 
-def _new_job(subject: Subject, now: float, calendars: Collection[str]) -> NewJob:
-    body = subject.body
+def _step_seconds(simulation: Simulation) -> float:
+    """An hour, unless some job fires more often than once a minute."""
+    busy = any(
+        when.recurs and most_per_minute(when.plan.schedule(subject.job_id)) > 1
+        for subject in simulation.subjects
+        for when in [_timing(subject, simulation.begin)]
+    )
+    return BUSY_STEP_SECONDS if busy else STEP_SECONDS
+
+
+def _timing(subject: Subject, now: float) -> Timing:
+    """What is due at the very begin belongs to a simulation; an interval counts from there."""
     try:
-        # What is due at the very begin belongs to it; an interval counts from there.
-        when = timing(body, subject.job_id, now)
+        when = timing(subject.body, subject.job_id, now)
         if when.plan.schedule_type is ScheduleType.CRON:
-            when = timing(body, subject.job_id, just_before(now))
+            when = timing(subject.body, subject.job_id, just_before(now))
     except Invalid as refusal:
-        refusal.detail = f"{subject.name}: {refusal.detail}"
-        raise
+        raise Invalid(f"{subject.name}: {refusal.detail}", pointer=refusal.pointer) from None
+    return when
+
+
+def _new_job(subject: Subject, now: float, calendars: Collection[str]) -> NewJob:
+    body, when = subject.body, _timing(subject, now)
     unknown = [use.name for use in when.plan.calendars if use.name not in calendars]
     if unknown:
         raise Invalid(

@@ -118,6 +118,17 @@ async def test_shared_out_to_processes_it_gives_the_same(monkeypatch: pytest.Mon
     assert alone == [each async for step in simulate(of(*jobs)) for each in step]
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
+async def test_a_job_of_every_second_takes_no_longer_than_its_runs(monkeypatch: pytest.MonkeyPatch, cpus: int) -> None:
+    """Time is then moved in short steps, in every process: overlap is settled by looking at all that was made."""
+    monkeypatch.setattr(simulations, "SHARED_FROM_JOB_DAYS", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: cpus)
+    simulation = of({"name": "busy", "every": "1s"}, {"name": "calm", "cron": "* * * * *"}, end="00:05")
+    steps = [step async for step in simulate(simulation)]
+    assert 5 == len(steps)
+    assert 4 * 60 + 59 + 5 == sum(len(step) for step in steps)
+
+
 async def test_a_bad_job_is_named_whichever_process_meets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing else is told."""
     monkeypatch.setattr(simulations, "SHARED_FROM_JOB_DAYS", 0)

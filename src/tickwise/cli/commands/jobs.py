@@ -340,7 +340,8 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> None:
         session.show_json(job)
         return
     session.say(f"Job {job['job_id']} ({job['name']}) {what}.")
-    if job.get("next_run_at"):
+    # Of one that stands still, what an executor is just giving back is no next run.
+    if job.get("next_run_at") and job["status"] == "SCHEDULED":
         session.say(f"Next run: {session.time(job['next_run_at'])}")
 
 
