@@ -78,14 +78,16 @@ async def held_back(operator: asyncpg.Connection, count: int, calls: Coroutine[A
     return task
 
 
-async def claimed_runs(store: PostgresStore, overlap: Overlap, seed: str, *, settled: bool = False) -> Scene:
-    """Two runs of a job, claimed by one executor; the first of them may be settled from the beginning."""
+async def claimed_runs(
+    store: PostgresStore, overlap: Overlap, seed: str, *, settled: bool = False, count: int = 2
+) -> Scene:
+    """Runs of a job, claimed by one executor; the first of them may be settled from the beginning."""
     make = Factory(await store.now(), seed=seed)
     job = make.recurring(make.now)
     await store.jobs_add([job])
     async with store.fires(DUE) as batch:
         [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
-        dues = [make.now, make.now + 0.001]
+        dues = [make.now + number / 1000 for number in range(count)]
         runs = [make.scheduled(job.job_id, due, overlap=overlap) for due in dues]
         comes = make.now + HOUR if settled else make.now - HOUR
         await batch.commit([make.fire(job.job_id, timer.pending.due, comes, runs=runs)])
@@ -93,13 +95,15 @@ async def claimed_runs(store: PostgresStore, overlap: Overlap, seed: str, *, set
     request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     found: list[Claimed] = []
 
-    async def both() -> bool:
+    async def all_of_them() -> bool:
         found.extend(claimed for claimed in await store.attempts_claim(request) if claimed.job_id == job.job_id)
-        return len(found) == 2
+        return len(found) == count
 
-    await eventually(both)
+    await eventually(all_of_them)
     await drop_timer(store, make, job.job_id)
-    assert [not settled, True] == [claimed.guarded for claimed in sorted(found, key=lambda each: each.due)]
+    assert [not settled, *[True] * (count - 1)] == [
+        claimed.guarded for claimed in sorted(found, key=lambda each: each.due)
+    ]
     return Scene(make, born, sorted(found, key=lambda each: each.due))
 
 
@@ -167,6 +171,39 @@ async def test_a_run_begins_if_what_it_would_wait_for_ends_while_it_looks(
     row = await stores[0].run_get("default", scene.claims[1].run_id)
     assert row is not None
     assert RunState.RUNNING is row.state
+
+
+async def test_of_two_that_take_the_place_of_a_third_the_last_gets_it(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """Also if the one begins to wait in the very moment in which the other asks it to stop."""
+    scene = await claimed_runs(stores[0], Overlap.CANCEL_RUNNING, "two take a place", settled=True, count=3)
+    running, earlier, last = scene.claims
+    assert [] == list(await stores[0].attempts_start(scene.executor, scene.begans[:1]))
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(LOCK_RUN, running.run_id)
+    asks = await held_back(operator, 1, stores[0].attempts_start(scene.executor, scene.begans[2:]))
+    waits = await held_back(operator, 2, stores[1].attempts_start(scene.executor, scene.begans[1:2]))
+    await transaction.rollback()
+    assert [[last.run_id], [earlier.run_id]] == [list(await asks), list(await waits)]
+    ended = outcome(running, RunState.CANCELLED, reason="cancelled")
+    assert [] == list(await stores[0].attempts_finish(scene.executor, [ended]))
+    assert not await is_waiting(stores[0], last.run_id)
+    request = ClaimRequest(executor=scene.executor, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    again: list[Claimed] = []
+
+    async def claimed() -> bool:
+        again.extend(each for each in await stores[0].attempts_claim(request) if each.job_id == last.job_id)
+        return bool(again)
+
+    await eventually(claimed)
+    begans = [Began(each.run_id, each.token, each.now) for each in again]
+    assert [last.run_id] == [began.run_id for began in begans]
+    assert [] == list(await stores[0].attempts_start(scene.executor, begans))
+    row = await stores[0].run_get("default", earlier.run_id)
+    assert row is not None
+    assert RunState.SKIPPED is row.state
 
 
 async def test_a_job_is_cancelled_while_one_of_its_runs_wants_to_begin(
