@@ -23,7 +23,7 @@ from tickwise.adapters.runner import function, function_process, process_tree
 from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug, Misconfigured
-from tickwise.ports.runner import Assignment, Verdict
+from tickwise.ports.runner import Assignment, TaskLimits, Verdict
 
 
 class Shop:
@@ -279,7 +279,7 @@ async def test_a_worker_that_cannot_be_killed_is_given_up(
 async def test_too_much_output_ends_the_run(shop: Opener) -> None:
     """And keeps what was allowed."""
     opened = await shop()
-    given = opened.launch("tests.speak", {"text": "x" * 5_000}, output_limit_bytes=1_000)
+    given = opened.launch("tests.speak", {"text": "x" * 5_000}, limits=TaskLimits(1_000))
     ending = await opened.listener.ending_of(given)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "output_limit")
     assert await log_of(opened.blobs, given) == "x" * 1_000

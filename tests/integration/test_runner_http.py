@@ -21,7 +21,7 @@ from tickwise.adapters.runner import http, output
 from tickwise.adapters.runner.http import HttpRunner, retry_after_seconds
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.ports.runner import Assignment, Ending, Verdict
+from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 
 
 class Shop:
@@ -256,6 +256,6 @@ async def test_an_answer_is_read_no_faster_than_it_is_stored(shop: Shop, monkeyp
 
 async def test_an_answer_beyond_the_output_limit_ends_the_run(shop: Shop) -> None:
     """It is not read to its end."""
-    given = shop.launch(f"{await shop.serve()}/large", changes={"output_limit_bytes": 1_000})
+    given = shop.launch(f"{await shop.serve()}/large", changes={"limits": TaskLimits(1_000)})
     assert (await shop.listener.ending_of(given)).reason == "output_limit"
     assert len(await log_of(shop.blobs, given)) == 1_000

@@ -25,7 +25,7 @@ from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug, Misconfigured
 from tickwise.ports.blobs import log_prefix, script_key
-from tickwise.ports.runner import Assignment, Ending, Verdict
+from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 
 ALL_CONTEXT = """
 import json, os
@@ -193,7 +193,7 @@ async def test_a_silent_process_leaves_no_blob(shop: Shop) -> None:
 
 async def test_too_much_output_ends_the_process(shop: Shop) -> None:
     """And keeps what was allowed."""
-    given = shop.shell("yes", output_limit_bytes=100_000)
+    given = shop.shell("yes", limits=TaskLimits(100_000))
     ending = await shop.ending(given)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "output_limit")
     assert len(await log_of(shop.blobs, given)) == 100_000
@@ -201,13 +201,13 @@ async def test_too_much_output_ends_the_process(shop: Shop) -> None:
 
 async def test_too_much_output_of_a_process_that_ends_by_itself_is_too_much(shop: Shop) -> None:
     """The limit does not depend on who is quicker."""
-    ending = await shop.ending(shop.shell("head -c 5000 /dev/zero", output_limit_bytes=1_000))
+    ending = await shop.ending(shop.shell("head -c 5000 /dev/zero", limits=TaskLimits(1_000)))
     assert ending.reason == "output_limit"
 
 
 async def test_all_of_a_large_output_arrives(shop: Shop) -> None:
     """In chunks, none of them lost or twice."""
-    given = shop.shell("seq 400000", output_limit_bytes=10 << 20)
+    given = shop.shell("seq 400000", limits=TaskLimits(10 << 20))
     assert (await shop.ending(given)).verdict is Verdict.OK
     assert await log_of(shop.blobs, given) == "".join(f"{number}\n" for number in range(1, 400_001))
 

@@ -23,7 +23,7 @@ from tickwise.adapters.runner.process import EXIT_INVALID
 from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import FINAL, MOVES, JobStatus, RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.ports.runner import Assignment
+from tickwise.ports.runner import Assignment, TaskLimits
 
 PLACE = "docs/reference/runs.md"
 
@@ -101,7 +101,7 @@ VARIABLES = {
 
 def _assignment(payload: bytes) -> Assignment:
     nobody = UUID(int=0)
-    return Assignment(nobody, 1, nobody, "default", 1, 0.0, 0.0, {}, payload, None, 0)
+    return Assignment(nobody, 1, nobody, "default", 1, 0.0, 0.0, {}, payload, None, TaskLimits(0))
 
 
 def variables() -> dict[str, bool]:

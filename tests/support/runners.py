@@ -18,7 +18,7 @@ from obstore.store import MemoryStore
 from tickwise.adapters.blobs import StoredBlobs
 from tickwise.adapters.runner import process_tree
 from tickwise.ports.blobs import Blobs, log_prefix
-from tickwise.ports.runner import Assignment, Ending
+from tickwise.ports.runner import Assignment, Ending, TaskLimits
 
 PATIENCE_SECONDS = 20.0
 
@@ -89,7 +89,7 @@ def assignment(task: Mapping[str, Any], payload: Any = None, **changes: Any) -> 
         task=task,
         payload=json.dumps({} if payload is None else payload).encode(),
         timeout_seconds=None,
-        output_limit_bytes=1 << 20,
+        limits=TaskLimits(1 << 20),
     )
     return made._replace(**changes)
 

@@ -8,10 +8,31 @@ Invariant: for every attempt that was launched, `ended` is called exactly once, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
+
+
+class TaskLimits(NamedTuple):
+    """How much of the machine one attempt may use, with everything that it starts. None: as much as there is.
+
+    Each limit that is passed ends the attempt as FAILED with a reason of its own.
+    """
+
+    output_bytes: int
+    """Of its output kept. Reason `output_limit`."""
+    cpu_seconds: float | None = None
+    """Processor time of the whole tree, user and system. Reason `cpu_limit`."""
+    memory_bytes: int | None = None
+    """Memory of the whole tree at once. Reason `memory_limit`."""
+    processes: int | None = None
+    """Processes and threads of the whole tree at once. Reason `process_limit`."""
+
+    @property
+    def is_free(self) -> bool:
+        """Nothing but its output is limited, so nothing of it need be watched."""
+        return self.cpu_seconds is None and self.memory_bytes is None and self.processes is None
 
 
 class Assignment(NamedTuple):
@@ -29,7 +50,7 @@ class Assignment(NamedTuple):
     payload: bytes
     """JSON text of the payload, as it was submitted."""
     timeout_seconds: float | None
-    output_limit_bytes: int
+    limits: TaskLimits
 
     @property
     def idempotency_key(self) -> str:
@@ -65,7 +86,11 @@ class Ending(NamedTuple):
     result: str | None = None
     """JSON text, at most the result limit."""
     retry_after_seconds: float | None = None
-    """What the task itself asked for (an HTTP `Retry-After`)."""
+    """What the task itself asked for (an HTTP `Retry-After`); of an UNOFFERED one, for how long it cannot be here."""
+    symptoms: tuple[str, ...] = ()
+    """What exactly it failed of, the most special first, for rules of retrying: an exit code as text ("2"), an HTTP
+    status ("503"), or the names of an exception's classes, its own first, each qualified and short
+    ("decimal.InvalidOperation", "InvalidOperation", "decimal.DecimalException", …)."""
 
 
 class TaskKind(Protocol):
@@ -82,6 +107,11 @@ class TaskKind(Protocol):
     @property
     def schema(self) -> Mapping[str, Any]:
         """JSON Schema of the whole task object, `kind` included, for the API's description."""
+        ...
+
+    @property
+    def limits(self) -> Collection[str]:
+        """The fields of `TaskLimits` that its runner can hold a task to; a job that sets another one is refused."""
         ...
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import Backoff, RetryPolicy
 from tickwise.domain.schedule import FUSE_PER_MINUTE, Misfire, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
+from tickwise.ports.runner import TaskLimits
 
 OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 """Output kept of one attempt if the job says nothing: enough for any log that a person reads."""
@@ -33,9 +34,22 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The `limits` object of a job body; what is not built yet is not a field yet."""
+    """The `limits` object of a job body: what one attempt may use, with all that it starts."""
 
     output_bytes: int = OUTPUT_LIMIT_BYTES
+    cpu_seconds: Annotated[
+        float | None, Meta(description="Processor time of the task with all that it starts; more is `cpu_limit`.")
+    ] = None
+    memory_bytes: Annotated[
+        int | None, Meta(description="Memory of the task with all that it starts; more is `memory_limit`.")
+    ] = None
+    processes: Annotated[
+        int | None, Meta(description="Processes and threads at once of the task; more is `process_limit`.")
+    ] = None
+
+    def of_task(self) -> TaskLimits:
+        """As runners know them."""
+        return TaskLimits(self.output_bytes, self.cpu_seconds, self.memory_bytes, self.processes)
 
 
 class ClockChanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

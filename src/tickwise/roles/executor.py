@@ -658,5 +658,5 @@ def _assignment(held: Held) -> Assignment:
         work.task,
         bytes(work.payload),
         work.timeout_seconds,
-        work.limits.output_bytes,
+        work.limits.of_task(),
     )

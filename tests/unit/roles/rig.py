@@ -12,7 +12,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
-from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
+from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.testing.factories import Factory
@@ -24,6 +24,7 @@ class ScriptedKind:
     """A kind whose tasks do what the test says."""
 
     name = "scripted"
+    limits = TaskLimits._fields
     schema: Mapping[str, Any] = {}  # the port's shape; never changed
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -410,7 +410,7 @@ class FunctionRunner:
                 self._settings.clock,
                 assignment.run_id,
                 assignment.attempt,
-                limit_bytes=assignment.output_limit_bytes,
+                limit_bytes=assignment.limits.output_bytes,
             )
         # Reading slower would hold up the results of all runs of the worker.
         run.sink.write_or_drop(content)
@@ -427,7 +427,7 @@ class FunctionRunner:
                 started, ended = result.started, result.ended
                 run.lane.took(ended - started)
                 if result.result is None:
-                    ending = _new_ending(Ending, (_OK, started, ended, None, None, None, None))
+                    ending = _new_ending(Ending, (_OK, started, ended, None, None, None, None, ()))
                 else:
                     ending = self._with_result(result)
             else:

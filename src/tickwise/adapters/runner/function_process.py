@@ -124,7 +124,7 @@ class WorkerProcess(asyncio.Protocol):
         number = self._next_number
         for run in runs:
             # Unpacked at once, and the ids without a call of Python code: this is done for every run there is.
-            run_id, token, job_id, namespace, attempt, due, nominal, _, payload, _, output_limit = run.assignment
+            run_id, token, job_id, namespace, attempt, due, nominal, _, payload, _, limits = run.assignment
             run.worker = self
             run.number = number
             held[number] = run
@@ -140,7 +140,7 @@ class WorkerProcess(asyncio.Protocol):
                     due,
                     token,
                     namespace,
-                    output_limit,
+                    limits.output_bytes,
                 )
             )
             number += 1

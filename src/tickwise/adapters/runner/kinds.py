@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
 from tickwise.domain.errors import Invalid
-from tickwise.ports.runner import TaskKind
+from tickwise.ports.runner import TaskKind, TaskLimits
 
 SOURCE_CHARACTERS_MOST = 1 << 20
 """A script is at most a job body's size; larger ones are uploaded."""
@@ -41,6 +41,7 @@ class FunctionKind:
     """`{"kind": "function", "name": …}`: a function that is registered where executors run."""
 
     name: ClassVar[str] = "function"
+    limits: ClassVar[Collection[str]] = ("output_bytes",)
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "function",
         {"name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "As registered by `@task`."}},
@@ -56,6 +57,7 @@ class PythonKind:
     """`{"kind": "python", "source" | "file": …}`: a script in a Python process of its own."""
 
     name: ClassVar[str] = "python"
+    limits: ClassVar[Collection[str]] = TaskLimits._fields
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "python",
         {
@@ -107,6 +109,7 @@ class ShellKind:
     """`{"kind": "shell", "command" | "argv": …}`: a text for /bin/sh, or a program with its arguments."""
 
     name: ClassVar[str] = "shell"
+    limits: ClassVar[Collection[str]] = TaskLimits._fields
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "shell",
         {
@@ -146,6 +149,7 @@ class HttpKind:
     """`{"kind": "http", "method", "url", "headers", "body", "expect"}`: one request; the answer is the result."""
 
     name: ClassVar[str] = "http"
+    limits: ClassVar[Collection[str]] = ("output_bytes",)
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "http",
         {

@@ -53,7 +53,7 @@ class Attempt:
         if reason == "timeout":
             error = f"it ran longer than its {self.assignment.timeout_seconds:g} s"
         else:
-            error = f"it wrote more output than the {self.assignment.output_limit_bytes} bytes that the job allows"
+            error = f"it wrote more output than the {self.assignment.limits.output_bytes} bytes that the job allows"
         return Ending(Verdict.FAILED, started, ended, reason, error)
 
 
@@ -98,7 +98,7 @@ class SlotRunner:
                 self._settings.clock,
                 assignment.run_id,
                 assignment.attempt,
-                limit_bytes=assignment.output_limit_bytes,
+                limit_bytes=assignment.limits.output_bytes,
             )
             attempt = Attempt(assignment, sink)
             self._attempts[assignment.run_id] = attempt

@@ -169,8 +169,7 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
 
 NOT_BUILT: Final = frozenset(
     {
-        "on_unknown", "concurrency", "rate", "then", "on_failure", "notify", "deadline_seconds", "on", "cpu_seconds",
-        "memory_bytes", "processes",
+        "on_unknown", "concurrency", "rate", "then", "on_failure", "notify", "deadline_seconds", "on",
     }
 )  # fmt: skip
 """Fields of the plan that this version does not carry out: refused by name, so that nobody relies on them."""

@@ -28,6 +28,12 @@ from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_check
 from tickwise.roles.definition import CalendarUse, Definition, Limits, Retry, encode_definition
 
 OUTPUT_BYTES_MAX: Final = 1 << 30
+CPU_SECONDS_MIN: Final = 0.01
+MEMORY_BYTES_MIN: Final = 1 << 20
+"""Nothing starts with less; most likely megabytes were meant."""
+MEMORY_BYTES_MAX: Final = 1 << 50
+PROCESSES_MAX: Final = 1 << 22
+"""The most that Linux can count."""
 DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
 ISOLATION: Final = "process"
@@ -195,8 +201,14 @@ def _checked_retry(retry: Retry) -> Retry:
 
 
 def _checked_limits(limits: Limits) -> Limits:
-    if not 0 < limits.output_bytes <= OUTPUT_BYTES_MAX:
-        raise Invalid(f"output_bytes lies between 1 and {OUTPUT_BYTES_MAX}", pointer="/limits/output_bytes")
+    for name, value, least, most in (
+        ("output_bytes", limits.output_bytes, 1, OUTPUT_BYTES_MAX),
+        ("cpu_seconds", limits.cpu_seconds, CPU_SECONDS_MIN, DELAY_SECONDS_MAX),
+        ("memory_bytes", limits.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
+        ("processes", limits.processes, 1, PROCESSES_MAX),
+    ):
+        if value is not None and not least <= value <= most:
+            raise Invalid(f"{name} lies between {least:.15g} and {most:.15g}", pointer=f"/limits/{name}")
     return limits
 
 
