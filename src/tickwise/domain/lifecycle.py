@@ -45,6 +45,7 @@ class RunEvent(Enum):
     RELEASED = "its executor gave it back, and nobody is to blame"
     LEASE_LOST = "its executor died or went silent"
     QUARANTINED = "it took too many executors down with it"
+    UNKNOWN = "its executor was lost, and its job says not to run it again without a person"
     SKIPPED = "it will not run, for a recorded reason"
 
 
@@ -80,6 +81,7 @@ MOVES: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyType(
         (S.RUNNING, E.RELEASED): S.QUEUED,
         (S.RUNNING, E.LEASE_LOST): S.QUEUED,
         (S.RUNNING, E.QUARANTINED): S.FAILED,
+        (S.RUNNING, E.UNKNOWN): S.FAILED,
         (S.RETRYING, E.CLAIMED): S.DISPATCHED,
         (S.RETRYING, E.CANCELLED): S.CANCELLED,
     }

@@ -36,6 +36,8 @@ class Trigger(IntEnum):
     """An occurrence that fell into a pause and was asked for at resume."""
     BACKFILL = 5
     """An occurrence of the past, asked for by a person with others of a range."""
+    SEQUENCE = 6
+    """The end of a run of another job, which names this one in `then` or `on_failure`."""
 
 
 def time_id(millis: int, noise: bytes) -> UUID:
@@ -97,7 +99,7 @@ class Claimed(NamedTuple):
     crashes: int
     guarded: bool
     """Record the start, fenced, before the task begins: the run was once lost with its executor, or whether it may
-    start while others of its job are unfinished is still to be settled."""
+    start while others of its job are unfinished is still to be settled. (The job itself may demand it, too: `spec`.)"""
     due: float
     nominal: float
     """The time that the schedule named; `due` is the same or later."""
@@ -126,3 +128,5 @@ class Outcome(NamedTuple):
     """JSON text."""
     retry_at: float | None = None
     """With RETRYING, and if wanted with QUEUED: when it may be claimed again."""
+    follow: bool = False
+    """With SUCCESS and FAILED: its job names others that go on from here (see `Flow.follows`)."""

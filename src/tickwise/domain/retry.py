@@ -26,6 +26,21 @@ class Backoff(StrEnum):
     EXPONENTIAL = "exponential"
 
 
+class OnUnknown(StrEnum):
+    """What becomes of a run whose executor was lost after its start was recorded: nobody can know what it has done."""
+
+    RERUN = "rerun"
+    """It runs again, elsewhere."""
+    FAIL = "fail"
+    """It ends FAILED, reason `executor_lost`."""
+    HOLD = "hold"
+    """It ends FAILED, reason `unknown_outcome`, and its dead letter waits until a person says what is true."""
+
+
+EXECUTOR_LOST: Final = "executor_lost"
+UNKNOWN_OUTCOME: Final = "unknown_outcome"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """A job's own rule. Seconds everywhere; `jitter` is a share of the delay, 0 to 1."""

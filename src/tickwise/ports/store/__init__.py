@@ -1,5 +1,6 @@
 """The durable truth, split by duty: `Definitions` (jobs, tasks), `Runs` (timers, runs, executors), `Records` (history),
-`Rules` (calendars and windows).
+`Rules` (calendars and windows), `Letters` (what failed for good, and operations over many things), `Flow` (sequences,
+queues on hold, invariants).
 
 What holds for every method:
 
@@ -37,8 +38,32 @@ from tickwise.ports.store.definitions import (
     Replay,
     StoredTask,
 )
+from tickwise.ports.store.flow import (
+    Check,
+    Examined,
+    Flow,
+    Follow,
+    QueueHold,
+    QueueRow,
+    Successor,
+    Violation,
+)
+from tickwise.ports.store.letters import (
+    LetterQuery,
+    LetterRow,
+    Letters,
+    LetterStatus,
+    NewOperation,
+    OperationRow,
+    OperationStatus,
+    OperationStep,
+    Ruling,
+    Settled,
+    Settlement,
+)
 from tickwise.ports.store.records import (
     AttemptRow,
+    CancelRow,
     Incident,
     Maintained,
     Records,
@@ -65,6 +90,7 @@ from tickwise.ports.store.runs import (
     Fire,
     FireBatch,
     FireRequest,
+    Gate,
     NewExecutor,
     Runs,
     StoreStats,
@@ -81,25 +107,41 @@ __all__ = [
     "Began",
     "CancelKind",
     "CancelRequest",
+    "CancelRow",
+    "Check",
     "ClaimRequest",
     "Definitions",
+    "Examined",
     "ExecutorRow",
     "Expired",
     "Fire",
     "FireBatch",
     "FireRequest",
+    "Flow",
+    "Follow",
+    "Gate",
     "Incident",
     "JobAction",
     "JobChange",
     "JobMove",
     "JobQuery",
     "JobRow",
+    "LetterQuery",
+    "LetterRow",
+    "LetterStatus",
+    "Letters",
     "Maintained",
     "NewExecutor",
     "NewJob",
+    "NewOperation",
     "NewRun",
     "NewSkip",
     "OccurrenceMove",
+    "OperationRow",
+    "OperationStatus",
+    "OperationStep",
+    "QueueHold",
+    "QueueRow",
     "Receipt",
     "Records",
     "Replan",
@@ -108,18 +150,23 @@ __all__ = [
     "RuleKind",
     "RuleRow",
     "Rules",
+    "Ruling",
     "RunQuery",
     "RunRow",
     "Runs",
+    "Settled",
+    "Settlement",
     "Store",
     "StoreStats",
     "StoredTask",
+    "Successor",
     "Timer",
+    "Violation",
     "check_room",
 ]
 
 
-class Store(Definitions, Runs, Records, Rules, Protocol):
+class Store(Definitions, Runs, Records, Rules, Letters, Flow, Protocol):
     """The whole, as wiring hands it out. Each role takes the part that it needs."""
 
     async def open(self) -> None:

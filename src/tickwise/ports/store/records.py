@@ -29,6 +29,17 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRow:
+    """A request to stop a run that an executor held."""
+
+    asked_at: float
+    error: str | None
+    """What was said of it, such as who asked."""
+    heard_at: float | None
+    """When its holder was told; None: not yet, or never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """A run, living or ended. Instants that have not come are None."""
 
@@ -58,7 +69,13 @@ class RunRow:
     nominal_at: float
     """The time that the schedule named; `due_at` if nobody gave it another."""
     blocked: bool = False
-    """It waits for an earlier run of its job (see `Runs`, "Overlap")."""
+    """It waits for an earlier run of its job (see `Runs`, "Overlap"), or for a slot (`limit_key`)."""
+    limit_key: str | None = None
+    """Of a living run: the concurrency key that it has a slot of, or waits for one of."""
+    paced: bool = False
+    """Of a living run: it has a slot under its rate, at `ready_at`, and has not yet begun."""
+    cancel: CancelRow | None = None
+    """Of a living run that is asked to stop, and of one that ended CANCELLED by such a request."""
     occurrences: int = 1
     until: float | None = None
     """Of a SKIPPED one that stands for several occurrences: how many, and the nominal time of the last; of all others
@@ -81,6 +98,7 @@ class RunQuery:
     """Runs with a greater id only. Ids begin with the milliseconds of the nominal time (`model.time_id`)."""
     triggers: Sequence[int] = ()
     origin: UUID | None = None
+    reason: str | None = None
     limit: int = 50
 
 
@@ -127,6 +145,10 @@ class Records(Protocol):
 
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
         """Up to `limit` runs."""
+        ...
+
+    async def runs_count(self, query: RunQuery) -> int:
+        """How many there are, counted to `limit` at most."""
         ...
 
     async def incident_add(self, incident: Incident) -> None:

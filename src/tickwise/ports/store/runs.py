@@ -12,6 +12,7 @@ from uuid import UUID
 from tickwise.domain.decision import Pending
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store.definitions import NewRun, NewSkip, OccurrenceMove, Receipt, Replay
 
 
@@ -53,6 +54,8 @@ class CancelKind(StrEnum):
     """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it, or puts it on record as
     SKIPPED with the reason of a pause or of `run_skip`. If its holder gives it back, leaves or is lost before a start
     was recorded, the store does the same."""
+    RETURN = "return"
+    """Only if it has not begun: give it back (QUEUED), for its queue is on hold. It does not outlive the holding."""
 
 
 class CancelRequest(NamedTuple):
@@ -157,12 +160,26 @@ class FireBatch(Protocol):
         ...
 
 
+class Gate(NamedTuple):
+    """What a start has to pass besides its fence, as the run's job says. Keys are texts of the run's namespace."""
+
+    limit_key: str | None = None
+    limit: int = 0
+    """Starts while fewer runs than this are RUNNING with `limit_key`."""
+    rate_key: str | None = None
+    rate_gap_seconds: float = 0.0
+    """Between two starts with `rate_key`."""
+
+
 class Began(NamedTuple):
     """The recorded start of an attempt."""
 
     run_id: UUID
     token: int
     started: float
+    on_unknown: OnUnknown = OnUnknown.RERUN
+    """What becomes of the run if its executor is lost from here on."""
+    gate: Gate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +189,8 @@ class Expired:
     executors: Sequence[int] = ()
     freed: int = 0
     quarantined: Sequence[UUID] = ()
+    unknown: Sequence[UUID] = ()
+    """Ended FAILED, for their jobs say so (`OnUnknown`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,8 +229,21 @@ class Runs(Protocol):
     A refused start counts and keeps no attempt, and its token is void. A run that was asked back meanwhile ends as if
     its holder had given it back. Waiting: QUEUED, held by nobody, not claimable, until the last earlier run has
     ended. The end of a run makes the next one that waits for it claimable within the same transaction, or
-    `runs_unblock` does later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) is made with
-    ALLOW and counts as unfinished.
+    `runs_unblock` does later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) and what a
+    sequence starts is made with ALLOW and counts as unfinished.
+
+    **Limits.** After its overlap, a start that bears a `Gate` is settled too. With a `limit_key`: if as many runs of
+    the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
+    is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
+    with that key is RUNNING no longer, as many as there are free slots become claimable, the earliest (ready, run
+    id) first, within the same transaction, or by `runs_unblock` later. With a `rate_key`: each start is given a slot,
+    no earlier than now and `rate_gap_seconds` after the slot given before it under that key; if its slot is now, it
+    starts; if not, its start is refused and it waits, QUEUED and claimable from its slot on, which is its own: the
+    start after it does not ask for another one (that of a further attempt does). Waiting for a slot is no attempt.
+
+    **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first.
+
+    **Fair.** A lane belongs to a namespace. Among lanes of one priority, each claim begins with another namespace.
     """
 
     async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
@@ -264,7 +296,8 @@ class Runs(Protocol):
         ...
 
     async def runs_unblock(self) -> int:
-        """Make claimable what waits for a run that is no longer there; how many. Any scheduler, at any time."""
+        """Make claimable what waits for a run that is no longer there, or for a slot that is free; how many. Any
+        scheduler, at any time."""
         ...
 
     async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
@@ -311,7 +344,7 @@ class Runs(Protocol):
         first recorded start stays.
 
         For guarded runs this comes before the task, and a crash after it counts. A run whose overlap is still open is
-        settled here first.
+        settled here first, then its `gate`; a gate is not asked again about what is RUNNING.
         """
         ...
 
@@ -347,6 +380,9 @@ class Runs(Protocol):
         `crashes_max` crashes ends FAILED with reason `poison`. One that was merely held goes back free; its attempt
         number is used up, for it may have begun. Either is `guarded` from then on. A lease that ran out while the store
         was down (it started less than one lease ago) is not yet over.
+
+        One whose recorded start says FAIL or HOLD ends FAILED at once, its crash counted, reason `executor_lost` or
+        `unknown_outcome`; `executor_leave` does the same. A run that cannot be freed holds up no other.
         """
         ...
 

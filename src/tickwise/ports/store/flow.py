@@ -1,0 +1,151 @@
+"""`Flow`: what starts what, what may run now, and whether all is as it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tickwise.domain.decision import Pending
+from tickwise.ports.store.definitions import NewRun, NewSkip
+from tickwise.ports.store.records import RunRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """A run whose end starts others, which are yet to be made."""
+
+    run: RunRow
+    succeeded: bool
+    """What its sequence goes by: its final state, or what a person decided of an unknown outcome."""
+
+
+class Successor(NamedTuple):
+    """What one job makes of the end of a run of another."""
+
+    job_id: UUID
+    run: NewRun | None = None
+    skip: NewSkip | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHold:
+    """A time in which a queue stands still."""
+
+    namespace: str
+    queue: str
+    begin: float | None
+    """None: now."""
+    until: float | None
+    """None: until somebody resumes it."""
+    reason: str | None
+    by: str
+    asked_at: float | None = None
+    """Given by the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """A queue of a namespace as it is now."""
+
+    queue: str
+    hold: QueueHold | None
+    """That holds, or will."""
+    held: bool
+    """It stands still now."""
+    queued: int
+    """Waiting runs: QUEUED and RETRYING, whether ready or not."""
+    dispatched: int
+    running: int
+
+
+class Check(StrEnum):
+    """The invariants that a store can be asked about. The name says what must be."""
+
+    ENDED_ONCE = "ended_once"
+    """No run is both living and on record."""
+    HELD_BY_THE_LIVING = "held_by_the_living"
+    """Whoever holds a run is an executor that is not gone and settled."""
+    CLAIMED_IN_TIME = "claimed_in_time"
+    """No run is ready for more than a minute and free, but for those of queues on hold."""
+    FIRED_IN_TIME = "fired_in_time"
+    """No timer is due for more than a minute."""
+    PLANNED = "planned"
+    """A job that will run again has a timer. Subjects are recurring jobs without one that are neither paused nor
+    cancelled: whether it should have one is for whoever reads its plan."""
+    WAITS_FOR_SOMETHING = "waits_for_something"
+    """A blocked run waits for an unfinished one, or for a slot that is taken."""
+    FOLLOWED_IN_TIME = "followed_in_time"
+    """No sequence waits for its next run for more than a minute."""
+    HEARD_IN_TIME = "heard_in_time"
+    """No request to stop is older than a minute without its holder having heard it, and none outlives its run."""
+    BURIED_IN_TIME = "buried_in_time"
+    """No lease is over for more than a minute without its executor being buried, and what it held free."""
+    STEPPED_IN_TIME = "stepped_in_time"
+    """No operation stands still for more than five minutes."""
+    HAS_A_JOB = "has_a_job"
+    """Each living run and each timer belongs to a job."""
+
+
+class Violation(NamedTuple):
+    """Something that is not as it must be."""
+
+    subject: UUID
+    """The run, job or operation; of BURIED_IN_TIME the executor's number as an integer id."""
+    detail: str
+    """For people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """One page of a check."""
+
+    last: UUID | None
+    """The last subject that was looked at, whether good or not: the next page begins after it. None: that was all."""
+    found: Sequence[Violation] = ()
+
+
+class Flow(Protocol):
+    """Sequences, queues on hold, and the invariants."""
+
+    async def follows(self, limit: int) -> Sequence[Follow]:
+        """Runs whose end starts others, the oldest first: those that were reported with `Outcome.follow`, those that
+        the store itself ended for a crash (FAILED), and letters that were decided. A HELD one is not among them."""
+        ...
+
+    async def follow_commit(self, namespace: str, run_id: UUID, starts: Sequence[Successor]) -> int:
+        """Make what follows from the end of a run, and forget that it was to do, in one transaction; how many runs
+        were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
+        is PAUSED goes on record as SKIPPED, reason `paused`. A repeat changes nothing."""
+        ...
+
+    async def queue_hold(self, hold: QueueHold) -> QueueRow:
+        """Let a queue stand still, in place of a hold that there is. From its begin on nothing of it is claimed; what
+        is held then and has not begun is asked back (`CancelKind.RETURN`)."""
+        ...
+
+    async def queue_resume(self, namespace: str, queue: str) -> bool:
+        """Take a hold away; whether there was one."""
+        ...
+
+    async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
+        """Every queue that has a lane or a hold, by name."""
+        ...
+
+    async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
+        """Look at up to `limit` subjects of one invariant, in the order of their ids."""
+        ...
+
+    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+        """Put right what the store itself can, each subject for itself; how many are right now.
+
+        ENDED_ONCE: the living one goes. HELD_BY_THE_LIVING: freed as if its lease had been lost. WAITS_FOR_SOMETHING:
+        claimable. HEARD_IN_TIME: a request whose run is gone goes. All others: 0. What is right by now stays as it is.
+        """
+        ...
+
+    async def timer_restore(self, namespace: str, job_id: UUID, expected_version: int, timer: Pending) -> bool:
+        """Give a job that has no timer this one. False: it has one, or was changed, paused or cancelled meanwhile."""
+        ...

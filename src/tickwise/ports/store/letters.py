@@ -1,0 +1,214 @@
+"""`Letters`: runs that failed for good and wait for a person, and operations over many things at once.
+
+A dead letter is not stored: it is a run on record as FAILED, and what was done about it. So nothing can be FAILED
+without a letter, and no letter can tell of a run that did not fail.
+
+    FAILED ──► OPEN, or HELD if its outcome is unknown ──redrive──► REDRIVEN (a new run, linked both ways)
+                                 │                     ──discard──► DISCARDED
+                                 │                     ──decide───► DECIDED (a HELD one: what was true)
+                                 └── after its time ──► EXPIRED     (it waits no more; it may still be settled)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from tickwise.ports.store.definitions import NewRun, Receipt, Replay
+from tickwise.ports.store.records import RunRow
+
+
+class LetterStatus(StrEnum):
+    """Where a dead letter stands."""
+
+    OPEN = "open"
+    HELD = "held"
+    REDRIVEN = "redriven"
+    DISCARDED = "discarded"
+    DECIDED = "decided"
+    EXPIRED = "expired"
+
+
+class Ruling(StrEnum):
+    """What a person says of a run whose outcome was unknown."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterRow:
+    """A dead letter: the run, and what was done about it."""
+
+    run: RunRow
+    job_name: str
+    task_kind: str
+    status: LetterStatus
+    settled_at: float | None = None
+    settled_by: str | None = None
+    note: str | None = None
+    redriven_as: UUID | None = None
+    ruling: Ruling | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterQuery:
+    """A search. Newest first by run id; everything given must match."""
+
+    namespace: str
+    expire_seconds: float
+    """A letter that nobody settled is EXPIRED so long after its run ended."""
+    statuses: Sequence[LetterStatus] = ()
+    job_id: UUID | None = None
+    task_kind: str | None = None
+    reason: str | None = None
+    ended_after: float | None = None
+    """From this instant on, and to before the next one."""
+    ended_before: float | None = None
+    before: UUID | None = None
+    limit: int = 50
+
+
+class Settlement(NamedTuple):
+    """What is to be done about one letter."""
+
+    run_id: UUID
+    status: LetterStatus
+    """REDRIVEN, DISCARDED or DECIDED."""
+    note: str | None = None
+    run: NewRun | None = None
+    """With REDRIVEN: the new run of the same job; its `origin` is the letter's run."""
+    ruling: Ruling | None = None
+    """With DECIDED. SUCCEEDED and FAILED start what a sequence would have started (see `Flow.follows`)."""
+
+
+class Settled(StrEnum):
+    """What became of one settlement of a batch."""
+
+    SETTLED = "settled"
+    REPEATED = "repeated"
+    """It was settled so before, to the same run or ruling; nothing was changed."""
+    TAKEN = "taken"
+    """It was settled otherwise before."""
+    NOT_FAILED = "not_failed"
+    """There is no such run in this namespace that is on record as FAILED."""
+    NOT_HELD = "not_held"
+    """DECIDED is for letters whose outcome is unknown."""
+    JOB_CANCELLED = "job_cancelled"
+    """REDRIVEN, and its job is CANCELLED or gone."""
+
+
+class OperationStatus(StrEnum):
+    """Where an operation stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewOperation:
+    """Something to be done to everything that a filter matches."""
+
+    operation_id: UUID
+    namespace: str
+    kind: str
+    request: str
+    """JSON text: filter and parameters; opaque to the store."""
+    created_by: str
+    matched: int | None
+    """How many there were when it was asked for; None: more than were counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow:
+    """An operation and how far it has come."""
+
+    operation_id: UUID
+    namespace: str
+    kind: str
+    request: str
+    created_by: str
+    created_at: float
+    updated_at: float
+    ended_at: float | None
+    status: OperationStatus
+    matched: int | None
+    cursor: str | None
+    """Where the next page begins; opaque. None: nothing is done yet."""
+    step: int
+    """The fence: how often the cursor has moved."""
+    done: int
+    refused: int
+    problems: str
+    """JSON text of the first refusals; opaque, `[]` at first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationStep:
+    """A page that was carried out."""
+
+    operation_id: UUID
+    expected_step: int
+    cursor: str | None
+    """Where the next page begins; None: it was the last one."""
+    done: int
+    """In this page."""
+    refused: int
+    problems: str
+    """In place of those that are kept."""
+
+
+class Letters(Protocol):
+    """Dead letters, and operations over many things at once."""
+
+    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """Up to `limit` letters."""
+        ...
+
+    async def letters_count(self, query: LetterQuery) -> int:
+        """How many there are, counted to `limit` at most."""
+        ...
+
+    async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
+        """One letter."""
+        ...
+
+    async def letters_settle(
+        self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
+    ) -> Sequence[Settled] | Replay:
+        """Settle letters, each for itself, and make the runs that they become, in one transaction. The receipt is kept
+        if every one is SETTLED or REPEATED. No letter is settled twice, whoever asks at the same time."""
+        ...
+
+    async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+        """Store one, RUNNING; one of the same id stays as it is."""
+        ...
+
+    async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
+        """One operation."""
+        ...
+
+    async def operations_list(self, namespace: str, before: UUID | None, limit: int) -> Sequence[OperationRow]:
+        """Newest first by id (they begin with the milliseconds of their making)."""
+        ...
+
+    async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+        """It does not go on after the page that is in hand. What is done stays done; an ended one stays as it is.
+        Raises `NotFound`."""
+        ...
+
+    async def operation_take(self, hold_seconds: float) -> OperationRow | None:
+        """A RUNNING operation that nobody has in hand, the one that waits longest, for this time; None: there is none.
+
+        Whoever took it last may be slow or dead; the fence of `operation_step` decides then.
+        """
+        ...
+
+    async def operation_step(self, step: OperationStep) -> bool:
+        """Put a page on record, and let the operation go. False, and nothing is changed: another one has moved it since
+        it was taken (the same step repeated: True)."""
+        ...
