@@ -6,6 +6,7 @@ once and nothing on the hot path joins or re-encodes it. Fields at their default
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -14,13 +15,31 @@ from msgspec import Meta
 
 from tickwise.domain.calendar import Mode, Otherwise
 from tickwise.domain.decision import Overlap
-from tickwise.domain.retry import Backoff, RetryPolicy
+from tickwise.domain.retry import Backoff, OnUnknown, RetryPolicy
 from tickwise.domain.schedule import FUSE_PER_MINUTE, Misfire, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
 from tickwise.ports.runner import TaskLimits
 
 OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 """Output kept of one attempt if the job says nothing: enough for any log that a person reads."""
+
+
+class After(StrEnum):
+    """What follows from a failure of a kind, if the job says so."""
+
+    RETRY = "retry"
+    FAIL = "fail"
+
+
+class RetryOn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `on` object of `retry`: which failures are worth another attempt. What is not named here goes as usual."""
+
+    exit_code: Annotated[dict[str, After], Meta(description='By exit code: {"75": "retry", "64-78": "fail"}.')] = {}
+    error: Annotated[
+        dict[str, After], Meta(description='By exception: {"ValueError": "fail"}, its bases included.')
+    ] = {}
+    status: Annotated[dict[str, After], Meta(description='By HTTP status: {"404": "fail", "5xx": "retry"}.')] = {}
+    reason: Annotated[dict[str, After], Meta(description='By reason: {"timeout": "fail"}.')] = {}
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -31,6 +50,32 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     factor: float = 2.0
     cap_seconds: float = 300.0
     jitter: float = 0.2
+    delays_seconds: Annotated[
+        tuple[float, ...],
+        Meta(description="With backoff `list`: before the first retry, the second, …; then the last."),
+    ] = ()
+    deadline_seconds: Annotated[
+        float | None, Meta(description="So long after the run was due no further attempt begins.")
+    ] = None
+    on: RetryOn = RetryOn()
+
+
+class Concurrency(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `concurrency` object of a job body: no more than `limit` runs with the same key go on at once."""
+
+    limit: Annotated[int, Meta(ge=1)]
+    key: Annotated[
+        str,
+        Meta(description="`job`, `queue`, `namespace`, `label:NAME` (its value in this job) or `key:TEXT`."),
+    ] = "job"
+
+
+class Rate(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `rate` object of a job body: attempts with the same key begin evenly spaced, `limit` in `per_seconds`."""
+
+    limit: Annotated[int, Meta(ge=1)]
+    per_seconds: Annotated[float, Meta(gt=0)] = 1.0
+    key: Annotated[str, Meta(description="As in `concurrency`.")] = "job"
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -138,6 +183,14 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     max_retries: int = 3
     retry: Retry = Retry()
     limits: Limits = Limits()
+    on_unknown: OnUnknown = OnUnknown.RERUN
+    concurrency: Concurrency | None = None
+    rate: Rate | None = None
+    limit_key: str | None = None
+    """The key of `concurrency` as stores know it: its kind and value, such as `label:customer=acme`."""
+    rate_key: str | None = None
+    then: tuple[UUID, ...] = ()
+    on_failure: tuple[UUID, ...] = ()
 
     def retry_policy(self) -> RetryPolicy:
         """As the domain knows it."""
@@ -161,6 +214,13 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     max_retries: int = 3
     retry: Retry = Retry()
     limits: Limits = Limits()
+    on_unknown: OnUnknown = OnUnknown.RERUN
+    concurrency: Concurrency | None = None
+    rate: Rate | None = None
+    limit_key: str | None = None
+    rate_key: str | None = None
+    then: tuple[UUID, ...] = ()
+    on_failure: tuple[UUID, ...] = ()
     description: str | None = None
     isolation: str = "process"
     task_id: str | None = None
