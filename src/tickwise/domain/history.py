@@ -14,6 +14,10 @@ Invariant: what was not watched is not judged, and is named in `Verdict.unseen`;
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from uuid import UUID
+
 from tickwise.domain.history_events import (
     Answer,
     Asked,
@@ -27,7 +31,12 @@ from tickwise.domain.history_events import (
     Run,
     Target,
 )
+from tickwise.domain.history_executions import Seen, allowed, crowded, executed, unbacked
 from tickwise.domain.history_findings import Finding, Kind, Status, Verdict
+from tickwise.domain.history_journal import Life, lives
+from tickwise.domain.history_occurrences import followed, met
+from tickwise.domain.history_requests import Requests, on_record
+from tickwise.domain.lifecycle import FINAL
 
 __all__ = [
     "Answer",
@@ -45,4 +54,67 @@ __all__ = [
     "Status",
     "Target",
     "Verdict",
+    "judge",
 ]
+
+
+def judge(history: History) -> Verdict:
+    """Hold all witnesses of a history against each other."""
+    runs = {run.run_id: run for run in history.runs}
+    walked: Mapping[UUID, Life] | None = None
+    findings: list[Finding] = []
+    if history.journal is not None:
+        walked, findings = lives(history.journal)
+    findings += on_record(history, walked)
+    findings += Requests(history.runs).judge(history.operations)
+    seen = executed(history, runs, walked)
+    findings += seen.findings
+    findings += unbacked(history, history.runs, seen.by_run)
+    findings += crowded(history, runs, seen.by_run, walked)
+    findings += met(history, seen.by_run)
+    findings += followed(history)
+    if findings:
+        status = Status.INVALID
+    else:
+        status = Status.VALID if _something_happened(history) else Status.UNKNOWN
+    return Verdict(
+        status=status, findings=tuple(findings), counts=_counts(history, seen, findings), unseen=_unseen(history)
+    )
+
+
+def _something_happened(history: History) -> bool:
+    """Whether a run ended and, if anybody watched, a task ran."""
+    ran = history.executions is None or bool(history.executions)
+    moved = history.journal is None or bool(history.journal)
+    return ran and moved and any(run.state in FINAL for run in history.runs)
+
+
+def _counts(history: History, seen: Seen, findings: list[Finding]) -> dict[str, int]:
+    counts = {
+        "runs": len(history.runs),
+        "operations": len(history.operations),
+        "changes": len(history.journal or ()),
+        "executions": len(history.executions or ()),
+        "targets": len(history.targets or ()),
+        "re_executions": seen.re_executions,
+        "zombie_overlaps": seen.zombie_overlaps,
+        "stale_refused": history.stale_refused,
+    }
+    if history.faults is not None:
+        counts["faults"] = len(history.faults)
+        counts["re_executions_allowed"] = allowed(history.faults)
+    return counts | {str(kind): number for kind, number in Counter(finding.kind for finding in findings).items()}
+
+
+def _unseen(history: History) -> tuple[str, ...]:
+    """What nobody watched."""
+    sentences = {
+        "what clients were told, so what was acknowledged and lost": bool(history.operations),
+        "each change as it was made, so a write that was overwritten": history.journal is not None,
+        "what the tasks did, so whether a task ran twice, at the same time as another, or not at all": (
+            history.executions is not None
+        ),
+        "which occurrences there should be, so one that was never made": history.targets is not None,
+        "the faults, so whether what ran again had a reason": history.faults is not None,
+    }
+    return tuple(sentence for sentence, watched in sentences.items() if not watched)
