@@ -1,29 +1,69 @@
-"""After a failure: when again, or never.
+"""After a failure: when again, or never, and why.
 
-A failure is counted per run in the store; losing an executor is a crash, counted apart and capped by
-`CRASHES_MAX`. The delay before retry n (n = 1 for the first) is
+A failure is counted per run in the store; losing an executor is a crash, counted apart and capped by `CRASHES_MAX`. The
+delay before retry n (n = 1 for the first) is
 
     fixed         base
+    linear        base × n, at most cap
     exponential   base × factor^(n − 1), at most cap
+    list          the n-th of the list; then the last, again and again. The cap says nothing of it
 
-and is then moved by up to ± jitter of itself, so that jobs that failed together do not return together.
+and is then moved by up to ± jitter of itself, so that jobs that failed together do not return together. What the task
+itself asked for (`Retry-After`) makes it longer, never shorter.
+
+Before that, `on` says which failures are worth another attempt. The most special rule wins: what exactly failed (an
+exit code, a status, an exception) before its `reason`; a number before a range, a narrow range before a wide one, a
+range before `5xx`; of exceptions the class itself before its bases.
+
+Invariant: no attempt is planned for a time after the deadline, nor more than `max_retries` of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
+
+from tickwise.domain.errors import Invalid
 
 CRASHES_MAX: Final = 3
 """A run whose recorded starts were lost with their executor this often is quarantined: `FAILED`, reason `poison`."""
+RETRY_AFTER_MOST_SECONDS: Final = 86_400.0
+"""The longest that a task may put its own retry off."""
+RULES_MOST: Final = 100
+"""Rules of one kind of a job."""
+NAME_MOST: Final = 300
+"""Characters of an exception's name in a rule."""
+EXIT_CODES: Final = (1, 255)
+STATUSES: Final = (100, 599)
+
+# Reasons that end a run, or give it back, without its task having failed: no rule is ever asked about them.
+_NO_FAILURES: Final = frozenset(
+    ("busy", "cancelled", "executor_lost", "lease_lost", "poison", "revoked", "unknown_function", "unknown_outcome")
+)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
+_RANGE = re.compile(r"(0|[1-9][0-9]{0,3})-(0|[1-9][0-9]{0,3})")
+_CLASS = re.compile(r"([1-5])xx")
+_REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_ERROR = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*")
 
 
 class Backoff(StrEnum):
     """How the delay grows from one retry to the next."""
 
     FIXED = "fixed"
+    LINEAR = "linear"
     EXPONENTIAL = "exponential"
+    LIST = "list"
+
+
+class After(StrEnum):
+    """What follows from a failure of a kind, if the job says so."""
+
+    RETRY = "retry"
+    FAIL = "fail"
 
 
 class OnUnknown(StrEnum):
@@ -39,6 +79,20 @@ class OnUnknown(StrEnum):
 
 EXECUTOR_LOST: Final = "executor_lost"
 UNKNOWN_OUTCOME: Final = "unknown_outcome"
+LEASE_OVER: Final = "lease_over"
+"""Why an attempt was stopped that its executor could not hold any longer: it could not reach the store."""
+RETRY_DEADLINE: Final = "retry_deadline"
+"""Why a run ended whose next attempt would have begun after its deadline: it waited too long for its turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRules:
+    """What a job says of failures, by what they failed of; keys as people write them (`check_rules`)."""
+
+    exit_code: Mapping[str, After] = field(default_factory=dict)
+    error: Mapping[str, After] = field(default_factory=dict)
+    status: Mapping[str, After] = field(default_factory=dict)
+    reason: Mapping[str, After] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +105,64 @@ class RetryPolicy:
     factor: float = 2.0
     cap_seconds: float = 300.0
     jitter: float = 0.2
+    delays_seconds: Sequence[float] = ()
+    """With LIST, at least one."""
+    deadline_seconds: float | None = None
+    """So long after the run was due no further attempt begins."""
+    on: RetryRules = field(default_factory=RetryRules)
+
+
+class Failure(NamedTuple):
+    """An attempt that failed. Instants are on the store's clock."""
+
+    failures: int
+    """Failures of the run, this one included."""
+    due: float
+    """When the run was due."""
+    at: float
+    """When the attempt ended."""
+    reason: str | None
+    symptoms: Sequence[str] = ()
+    """What exactly it failed of, the most special first (`Ending.symptoms`)."""
+    permanent: bool = False
+    """It cannot succeed as it is, as far as its runner can tell."""
+    retry_after_seconds: float | None = None
+    """What the task itself asked for."""
+
+
+class Resolution(NamedTuple):
+    """What follows from a failure."""
+
+    retry_at: float | None
+    """When the next attempt may begin; None: never."""
+    why: str | None = None
+    """Of a failure that is final although retries were left: the sentence that the run's error ends with."""
+
+
+def resolve(policy: RetryPolicy, failure: Failure, chance: float) -> Resolution:
+    """When again, or never. `chance` is drawn by the caller, uniform in [0, 1)."""
+    rule = named_after(policy.on, failure.reason, failure.symptoms)
+    if rule is not None and rule.after is After.FAIL:
+        return Resolution(None, f"Its job says not to try again after {rule.said}.")
+    if rule is None and failure.permanent:
+        return Resolution(None)
+    delay = delay_seconds(policy, failures=failure.failures, chance=chance)
+    if delay is None:
+        return Resolution(None)
+    asked = min(failure.retry_after_seconds or 0.0, RETRY_AFTER_MOST_SECONDS)
+    retry_at = failure.at + max(delay, asked)
+    deadline = policy.deadline_seconds
+    if deadline is not None and retry_at > failure.due + deadline:
+        return Resolution(None, deadline_sentence(deadline))
+    return Resolution(retry_at)
+
+
+def deadline_sentence(deadline_seconds: float) -> str:
+    """Why there is no further attempt, for people."""
+    return (
+        f"There is no further attempt: it would begin more than {deadline_seconds:g} s after the run was due, which is "
+        "its deadline (retry.deadline_seconds)."
+    )
 
 
 def delay_seconds(policy: RetryPolicy, *, failures: int, chance: float) -> float | None:
@@ -60,10 +172,151 @@ def delay_seconds(policy: RetryPolicy, *, failures: int, chance: float) -> float
     """
     if failures > policy.max_retries:
         return None
-    delay = policy.base_seconds
-    if policy.backoff is Backoff.EXPONENTIAL and 0.0 < delay < policy.cap_seconds:
-        try:
-            delay *= policy.factor ** (failures - 1)
-        except OverflowError:  # what is beyond all floats is beyond the cap
-            delay = policy.cap_seconds
-    return min(delay, policy.cap_seconds) * (1.0 + policy.jitter * (2.0 * chance - 1.0))
+    return _plain_delay(policy, failures) * (1.0 + policy.jitter * (2.0 * chance - 1.0))
+
+
+def _plain_delay(policy: RetryPolicy, failures: int) -> float:
+    base, cap = policy.base_seconds, policy.cap_seconds
+    match policy.backoff:
+        case Backoff.LIST if policy.delays_seconds:
+            return policy.delays_seconds[min(failures, len(policy.delays_seconds)) - 1]
+        case Backoff.LINEAR:
+            # An integer beyond all floats cannot be multiplied with one.
+            return min(base * min(failures, 2**53), cap)
+        case Backoff.EXPONENTIAL if 0.0 < base < cap:
+            try:
+                return min(base * policy.factor ** (failures - 1), cap)
+            except OverflowError:  # what is beyond all floats is beyond the cap
+                return cap
+        case _:
+            return min(base, cap)
+
+
+# ------------------------------------------------------------------------------------------ rules by kind of failure
+
+
+class Named(NamedTuple):
+    """The rule that a failure meets."""
+
+    after: After
+    said: str
+    """What the rule speaks of, for people."""
+
+
+def named_after(rules: RetryRules, reason: str | None, symptoms: Sequence[str]) -> Named | None:
+    """What the most special rule that this failure meets says; None: no rule speaks of it."""
+    if reason == "exit_code":
+        named = _by_number(rules.exit_code, symptoms, "exit code")
+    elif reason == "http_status":
+        named = _by_number(rules.status, symptoms, "status")
+    else:
+        found = (symptom for symptom in symptoms if symptom in rules.error)
+        named = next((Named(rules.error[symptom], symptom) for symptom in found), None)
+    if named is None and reason is not None and reason in rules.reason:
+        return Named(rules.reason[reason], f"the reason {reason}")
+    return named
+
+
+def _by_number(rules: Mapping[str, After], symptoms: Sequence[str], what: str) -> Named | None:
+    if not rules or not symptoms or not _NUMBER.fullmatch(symptoms[0]):
+        return None
+    number = int(symptoms[0])
+    spans = [(span, key) for key in rules if (span := _span(key)) is not None and span.first <= number <= span.last]
+    if not spans:
+        return None
+    _, key = min(spans, key=lambda each: (each[0].rank, each[0].last - each[0].first, each[0].first))
+    return Named(rules[key], f"{what} {number}" if key == symptoms[0] else f"{what} {number} ({key})")
+
+
+class _Span(NamedTuple):
+    """The numbers that a rule speaks of; of two that hold one number the smaller `rank` is the more special."""
+
+    first: int
+    last: int
+    rank: int
+
+
+def _span(key: str) -> _Span | None:
+    """None: it cannot be read."""
+    if _NUMBER.fullmatch(key):
+        return _Span(int(key), int(key), 0)
+    if found := _RANGE.fullmatch(key):
+        return _Span(int(found[1]), int(found[2]), 1)
+    if found := _CLASS.fullmatch(key):
+        return _Span(int(found[1]) * 100, int(found[1]) * 100 + 99, 2)
+    return None
+
+
+def check_rules(rules: RetryRules, pointer: str = "/retry/on") -> None:
+    """Raises `Invalid`, with the pointer of the rule at fault, for one that could never be met or is ambiguous."""
+    for name in ("exit_code", "error", "status", "reason"):
+        count = len(getattr(rules, name))
+        if count > RULES_MOST:
+            raise Invalid(f"there are {count} rules; give at most {RULES_MOST}", pointer=f"{pointer}/{name}")
+    _check_numbers(rules.exit_code, EXIT_CODES, f"{pointer}/exit_code")
+    _check_numbers(rules.status, STATUSES, f"{pointer}/status")
+    for key in rules.error:
+        if len(key) > NAME_MOST or not _ERROR.fullmatch(key):
+            raise Invalid(
+                f"{_shown(key)} is no name of an exception: write it as in Python, such as ValueError or "
+                "package.module.Transient",
+                pointer=_pointer(f"{pointer}/error", key),
+            )
+    for key in rules.reason:
+        _check_reason(key, _pointer(f"{pointer}/reason", key))
+
+
+def _check_reason(key: str, pointer: str) -> None:
+    if not _REASON.fullmatch(key):
+        raise Invalid(
+            f"{_shown(key)} is no reason: write it as runs show it, such as timeout, exit_code, http_error or crashed",
+            pointer=pointer,
+        )
+    if key in _NO_FAILURES:
+        raise Invalid(f"{key} is no failure of an attempt, so no rule is asked about it; leave it out", pointer=pointer)
+
+
+def _check_numbers(rules: Iterable[str], limits: tuple[int, int], pointer: str) -> None:
+    """Each number or range lies within `limits`, and no number is claimed by two ranges of which none is narrower."""
+    is_status = limits == STATUSES
+    what = "status" if is_status else "exit code"
+    example = "404, 500-503 or 5xx" if is_status else "75 or 64-78"
+    ranges: list[tuple[_Span, str]] = []
+    for key in rules:
+        at = _pointer(pointer, key)
+        span = _span(key)
+        if span is None or (span.rank == 2 and not is_status):
+            raise Invalid(f"{_shown(key)} is no {what}: write a number or a range, such as {example}", pointer=at)
+        if span.first > span.last:
+            raise Invalid(f"the range {key} is empty: write {span.last}-{span.first}", pointer=at)
+        if span.first < limits[0] or span.last > limits[1]:
+            hint = "; 0 is success" if span.first == 0 and not is_status else ""
+            raise Invalid(f"{key} is out of range: {what}s go from {limits[0]} to {limits[1]}{hint}", pointer=at)
+        if span.rank == 1:
+            for other, said in ranges:
+                if _cross(span, other):
+                    raise Invalid(
+                        f"the ranges {said} and {key} overlap, and neither lies within the other: which of them counts "
+                        "is not clear; make them disjoint",
+                        pointer=at,
+                    )
+            ranges.append((span, key))
+
+
+def _cross(one: _Span, other: _Span) -> bool:
+    """They have a number in common, and neither is a narrower one within the other."""
+    if one.last < other.first or other.last < one.first:
+        return False
+    within = one.first >= other.first and one.last <= other.last
+    around = one.first <= other.first and one.last >= other.last
+    return within == around
+
+
+def _pointer(parent: str, key: str) -> str:
+    """RFC 6901."""
+    return f"{parent}/{key[:NAME_MOST].replace('~', '~0').replace('/', '~1')}"
+
+
+def _shown(key: str) -> str:
+    """What somebody wrote, short and printable."""
+    return ascii(key if len(key) <= 60 else f"{key[:60]}...")

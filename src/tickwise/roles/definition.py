@@ -6,7 +6,6 @@ once and nothing on the hot path joins or re-encodes it. Fields at their default
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,20 +14,13 @@ from msgspec import Meta
 
 from tickwise.domain.calendar import Mode, Otherwise
 from tickwise.domain.decision import Overlap
-from tickwise.domain.retry import Backoff, OnUnknown, RetryPolicy
+from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
 from tickwise.domain.schedule import FUSE_PER_MINUTE, Misfire, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
 from tickwise.ports.runner import TaskLimits
 
 OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 """Output kept of one attempt if the job says nothing: enough for any log that a person reads."""
-
-
-class After(StrEnum):
-    """What follows from a failure of a kind, if the job says so."""
-
-    RETRY = "retry"
-    FAIL = "fail"
 
 
 class RetryOn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -40,6 +32,10 @@ class RetryOn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     ] = {}
     status: Annotated[dict[str, After], Meta(description='By HTTP status: {"404": "fail", "5xx": "retry"}.')] = {}
     reason: Annotated[dict[str, After], Meta(description='By reason: {"timeout": "fail"}.')] = {}
+
+    def rules(self) -> RetryRules:
+        """As the domain knows them."""
+        return RetryRules(exit_code=self.exit_code, error=self.error, status=self.status, reason=self.reason)
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -58,6 +54,20 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         float | None, Meta(description="So long after the run was due no further attempt begins.")
     ] = None
     on: RetryOn = RetryOn()
+
+    def policy(self, max_retries: int) -> RetryPolicy:
+        """As the domain knows it."""
+        return RetryPolicy(
+            max_retries=max_retries,
+            backoff=self.backoff,
+            base_seconds=self.base_seconds,
+            factor=self.factor,
+            cap_seconds=self.cap_seconds,
+            jitter=self.jitter,
+            delays_seconds=self.delays_seconds,
+            deadline_seconds=self.deadline_seconds,
+            on=self.on.rules(),
+        )
 
 
 class Concurrency(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -194,15 +204,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def retry_policy(self) -> RetryPolicy:
         """As the domain knows it."""
-        own = self.retry
-        return RetryPolicy(
-            max_retries=self.max_retries,
-            backoff=own.backoff,
-            base_seconds=own.base_seconds,
-            factor=own.factor,
-            cap_seconds=own.cap_seconds,
-            jitter=own.jitter,
-        )
+        return self.retry.policy(self.max_retries)
 
 
 class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
