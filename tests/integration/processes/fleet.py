@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,12 @@ class Fleet:
         )
         (folder / "blobs").mkdir(exist_ok=True)
 
-    def start(self, *arguments: str, **settings: str) -> Role:
-        """One role, with settings of its own."""
+    def start(self, *arguments: str, program: Sequence[str] = (), **settings: str) -> Role:
+        """One role, with settings of its own; by another program than the product's if one is given."""
         log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tickwise", *arguments],
+                [*(program or (sys.executable, "-m", "tickwise")), *arguments],
                 env={**self._environment, **settings},
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
@@ -116,9 +117,11 @@ class Fleet:
                 os.killpg(role.pid, signal.SIGKILL)
             role.process.wait(10)
 
-    def logs(self) -> str:
+    def logs(self, characters: int = 3_000) -> str:
         """The end of every role's log, for a failing test."""
-        return "\n".join(f"== {role.log.name}\n{role.log.read_text(errors='replace')[-3000:]}" for role in self.roles)
+        return "\n".join(
+            f"== {role.log.name}\n{role.log.read_text(errors='replace')[-characters:]}" for role in self.roles
+        )
 
 
 def api_client(url: str = "http://unnamed.invalid") -> httpx2.AsyncClient:

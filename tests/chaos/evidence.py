@@ -1,0 +1,142 @@
+"""What the witnesses say, brought together for the judge."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tests.chaos.scene import Scene
+from tests.chaos.server import SQL
+from tickwise.domain.history import Change, Fault, History, LeaseEnd, Run, Target
+from tickwise.domain.lifecycle import STATES, RunState
+
+
+@dataclass(kw_only=True)
+class Knowledge:
+    """What a row knows that nobody inside can know. See `tickwise.domain.history_events`."""
+
+    targets: Sequence[Target] | None = None
+    limits: dict[str, int] = field(default_factory=dict)
+    limit_keys: dict[UUID, str] = field(default_factory=dict)
+    """Of each job under a limit: whose."""
+    attempts_most: int | None = None
+    unwitnessed: frozenset[UUID] = frozenset()
+    """Jobs whose tasks write nothing."""
+    watch_leases: bool = False
+    stale_refused: int = 0
+    explained: int = 0
+    """Executions besides the first that are no fault's: retries, as the row asked for them."""
+
+
+async def history_of(scene: Scene, knowledge: Knowledge) -> History:
+    """All of it, read after the calm."""
+    async with scene.session() as connection:
+        moves = await connection.fetch(SQL["moves"])
+        records = await connection.fetch(SQL["records"])
+        executors = await connection.fetch(SQL["executors"])
+        freed = dict(await connection.fetch(SQL["freed"]))
+    return History(
+        runs=[_run(row, knowledge) for row in records],
+        journal=_changes(moves),
+        operations=scene.clients.operations,
+        executions=scene.witness.executions(),
+        targets=knowledge.targets,
+        faults=_faults(scene, executors, freed),
+        lease_ends=[LeaseEnd(row["executor"], row["lease"]) for row in executors] if knowledge.watch_leases else (),
+        limits=knowledge.limits,
+        stale_refused=knowledge.stale_refused,
+        clock_slack=0.02,
+    )
+
+
+def _run(row: Any, knowledge: Knowledge) -> Run:
+    return Run(
+        row["run_id"],
+        row["job_id"],
+        STATES[row["state"]],
+        trigger=row["trigger"],
+        due=row["due"],
+        nominal=row["nominal"],
+        until=row["until"],
+        started=row["started"],
+        ended=row["ended"],
+        token=row["token"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        reason=row["reason"],
+        origin=row["origin"],
+        key=row["name"] if row["origin"] is None else None,
+        attempts_most=knowledge.attempts_most,
+        limit_key=knowledge.limit_keys.get(row["job_id"]),
+        witnessed=row["job_id"] not in knowledge.unwitnessed,
+    )
+
+
+def _changes(moves: Sequence[Any]) -> list[Change]:
+    """Numbered as they were committed: the writer of each held the run's row."""
+    final = {row["run_id"] for row in moves if row["after"] >= 5}
+    versions: Counter[UUID] = Counter()
+    changes = []
+    for row in moves:
+        run_id, after = row["run_id"], row["after"]
+        if after == 0 and run_id in final:
+            continue  # it went where it is on record
+        versions[run_id] += 1
+        changes.append(
+            Change(
+                run_id,
+                versions[run_id],
+                _state(row["before"]),
+                _state(after),
+                token=row["token"],
+                executor=0 if row["freed"] else row["holder"],
+                at=row["at"],
+            )
+        )
+    return changes
+
+
+def _state(code: int) -> RunState | None:
+    return STATES[code] if code else None
+
+
+def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int]) -> list[Fault]:
+    """What was done, each fault on an executor with what the store had to take from it afterwards: as many attempts as
+    it held. What was taken from one that nobody harmed is nobody's fault, so it explains nothing."""
+    faults = [*scene.faults]
+    numbers: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for row in executors:
+        numbers[row["name"]].append((row["executor"], row["gone"] or float("inf")))
+    for name, done in scene.victims.items():
+        left = {number: freed.get(number, 0) for number, _ in numbers[name]}
+        for kind, at in done:
+            # The number that it bore then: the first that was not gone yet.
+            number = next((number for number, gone in numbers[name] if gone > at), None)
+            held = 0 if number is None else left.pop(number, 0)
+            faults.append(Fault(kind, at, f"executor {name}", held, number))
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def digest(history: History) -> str:
+    """A hash of all of it, so that a published figure names the history that it came from."""
+    return hashlib.sha256(_text(history).encode()).hexdigest()
+
+
+def keep(history: History, file: Path) -> None:
+    """Write it down, one JSON value a line."""
+    file.write_text(_text(history))
+
+
+def _text(history: History) -> str:
+    lines = []
+    for name in ("runs", "journal", "operations", "executions", "targets", "faults", "lease_ends"):
+        for each in getattr(history, name) or ():
+            lines.append(json.dumps({"kind": name, **each._asdict()}, default=str))
+    return "\n".join(lines)

@@ -1,0 +1,11 @@
+"""The rows, by what is done to the system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.chaos.row import Row
+from tests.chaos.rows import kills
+
+ROWS: Final[Mapping[str, Row]] = {row.name: row for module in (kills,) for row in module.ROWS}

@@ -1,0 +1,314 @@
+"""One row's stage: a database with its journal, the product's roles as processes, clients, a witness, and what was done.
+
+Whatever happens, `close` ends every process that was started here, by its own handle, and removes every file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+import psutil
+
+from tests.chaos.clients import Clients
+from tests.chaos.proxy import Proxy
+from tests.chaos.server import SQL, Server
+from tests.chaos.witness import Witness
+from tests.integration.processes.fleet import Fleet, Role
+from tests.support.local_up import ROOT
+from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
+from tickwise.domain.history import Fault
+
+CLOCK: Final = SystemClock()
+HEAL_SECONDS: Final = 1.0
+"""How often a scheduler looks for executors whose lease ran out."""
+TASKS: Final = "tests.chaos.tasks"
+LOST: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """The settings that say how soon the dead are found."""
+
+    lease: float = 2.0
+    heartbeat: float = 0.4
+    poll: float = 0.2
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def recovery_seconds(self) -> float:
+        """By when all goes on: lease + look for the dead + poll + 1."""
+        return self.lease + HEAL_SECONDS + self.poll + 1.0
+
+    def environment(self) -> dict[str, str]:
+        """As roles are told."""
+        return {
+            "TICKWISE_LEASE_SECONDS": str(self.lease),
+            "TICKWISE_HEARTBEAT_SECONDS": str(self.heartbeat),
+            "TICKWISE_POLL_SECONDS": str(self.poll),
+            **self.settings,
+        }
+
+
+QUICK: Final = Pace()
+DEFAULT: Final = Pace(lease=10.0, heartbeat=3.0, poll=0.5)
+
+
+@dataclass(eq=False)
+class Player:
+    """One place in the cast: a role that is started again after each of its deaths."""
+
+    kind: str
+    role: Role
+    proxy: Proxy | None = None
+    pids: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """As the executor's row in the store has it."""
+        return f"{socket.gethostname()}:{self.role.pid}"
+
+
+class Scene:
+    """See the module. Rows use it through `scene()`."""
+
+    def __init__(self, server: Server, folder: Path, *, pace: Pace, seed: int) -> None:
+        self.server = server
+        self.folder = folder
+        self.pace = pace
+        self.dice = random.Random(seed)
+        self.witness = Witness(folder / "witness")
+        self.clients = Clients([], self.witness.wall(0.0))
+        self.fleet = Fleet(
+            server.url,
+            folder,
+            TICKWISE_FUNCTION_MODULES=TASKS,
+            TICKWISE_DATA_DIR=str(folder / "data"),
+            **pace.environment(),
+        )
+        self.players: list[Player] = []
+        self.victims: dict[str, list[tuple[str, float]]] = {}
+        """Of each executor's name: what was done to it, and when."""
+        self.faults: list[Fault] = []
+        """What was done, to whomever. How much an executor held is filled in from the journal, afterwards."""
+        self.figures: dict[str, Any] = {}
+        """What the row measured."""
+        self.complaints: list[str] = []
+        """What the row found wrong that is no matter of the history."""
+        self.last_fault = time.monotonic()
+        self._proxies: list[Proxy] = []
+        self._settings: dict[str, dict[str, str]] = {}
+
+    # ------------------------------------------------------------------ the cast
+
+    async def cast(self, *, schedulers: int = 2, executors: int = 3, apis: int = 1, slots: int = 8) -> None:
+        """Start them, and wait until they work."""
+        kinds = [*["api"] * apis, *["scheduler"] * schedulers, *["executor"] * executors]
+        settings = {"TICKWISE_SLOTS": str(slots)}
+        self.players += [self.start(kind, **(settings if kind == "executor" else {})) for kind in kinds]
+        urls = await asyncio.gather(*(player.role.ready() for player in self.players))
+        self.clients.urls = [url for url in urls if url is not None]
+
+    def start(self, kind: str, **settings: str) -> Player:
+        """One more, that is not in the cast yet."""
+        role = self._launch(kind, settings)
+        return Player(kind, role, pids=[role.pid])
+
+    def _launch(self, kind: str, settings: Mapping[str, str]) -> Role:
+        mine = self._settings.setdefault(kind, {})
+        mine.update(settings)
+        return self.fleet.start(*self._words(kind), **mine)
+
+    def _words(self, kind: str) -> list[str]:
+        return [kind, "--port", "0"] if kind == "api" else [kind]
+
+    async def proxied(self, kind: str, **settings: str) -> Player:
+        """One whose link to the database can be harmed."""
+        proxy = Proxy(self.server.url)
+        self._proxies.append(proxy)
+        url = await proxy.start()
+        role = self.fleet.start(*self._words(kind), TICKWISE_DATABASE_URL=url, **settings)
+        return Player(kind, role, proxy, [role.pid])
+
+    def of(self, kind: str) -> list[Player]:
+        """Those of that kind."""
+        return [player for player in self.players if player.kind == kind]
+
+    async def restart(self, player: Player) -> None:
+        """Another process in its place, at work."""
+        player.role = self._launch(player.kind, {})
+        player.pids.append(player.role.pid)
+        url = await player.role.ready()
+        if url is not None:
+            self.clients.urls = [url]
+
+    # ------------------------------------------------------------------ what is done to them
+
+    def harmed(self, kind: str, player: Player | str) -> None:
+        """Put a fault on record."""
+        self.last_fault = time.monotonic()
+        at = self.witness.wall(self.last_fault)
+        if isinstance(player, str):
+            self.faults.append(Fault(kind, at, player))
+            return
+        victim = f"{player.kind} {player.role.pid}"
+        if player.kind == "executor":
+            self.victims.setdefault(player.name, []).append((kind, at))
+        else:
+            self.faults.append(Fault(kind, at, victim))
+
+    def kill(self, player: Player) -> None:
+        """`kill -9`."""
+        self.harmed("kill", player)
+        player.role.kill()
+
+    async def pause(self, player: Player, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after that time."""
+        self.harmed("pause", player)
+        player.role.signal(signal.SIGSTOP)
+        try:
+            await CLOCK.sleep(seconds)
+        finally:
+            player.role.signal(signal.SIGCONT)
+            self.last_fault = time.monotonic()
+
+    async def retire(self, player: Player) -> int:
+        """SIGTERM, and its exit status."""
+        self.harmed("term", player)
+        player.role.signal(signal.SIGTERM)
+        return await player.role.ended(90)
+
+    # ------------------------------------------------------------------ looking
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[asyncpg.Connection]:
+        """The database, past the product."""
+        async with self.server.session() as connection:
+            yield connection
+
+    async def ask(self, name: str, *arguments: Any) -> Any:
+        """One value by a statement of `sql/`, as soon as the database answers."""
+
+        async def look() -> tuple[Any] | None:
+            try:
+                async with self.session() as connection:
+                    return (await connection.fetchval(SQL[name], *arguments),)
+            except LOST:
+                return None
+
+        return (await eventually(look, within_seconds=60, what=f"the database answers {name}"))[0]
+
+    async def ended(self, count: int, within_seconds: float = 100.0) -> None:
+        """Wait until so many runs have ended."""
+        await self._until("ended", lambda found: found >= count, within_seconds, f"{count} runs have ended")
+
+    async def calm(self, within_seconds: float = 100.0) -> float:
+        """Wait until nothing is unfinished. How many seconds after the last fault that was."""
+        await self._until("living", lambda found: found == 0, within_seconds, "all has ended")
+        return time.monotonic() - self.last_fault
+
+    async def _until(self, name: str, holds: Callable[[int], bool], seconds: float, what: str) -> None:
+        until = time.monotonic() + seconds
+        while not holds(found := int(await self.ask(name))):
+            if time.monotonic() > until:
+                raise AssertionError(f"not within {seconds:g} s: {what}; {name} is {found}")
+            await CLOCK.sleep(0.05)
+
+    async def run_of(self, job_id: UUID) -> dict[str, Any] | None:
+        """The one run of the job, if it has one."""
+        runs = await self.clients.get(f"/jobs/{job_id}/runs")
+        return runs[0] if runs else None
+
+    def complain(self, what: str) -> None:
+        """Something is wrong that no history shows."""
+        self.complaints.append(what)
+
+    async def slots_are_free(self) -> None:
+        """As many jobs with a process run at once as the executors have slots: none is lost in the books."""
+        gate = self.folder / "gate"
+        slots = len(self.of("executor")) * int(self._settings.get("executor", {}).get("TICKWISE_SLOTS", "16"))
+        command = self.witness.shell(f"until [ -e {gate} ]; do sleep 0.1; done")
+        before = len(self.witness.begun())
+        body = {"schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": command}}
+        await self.clients.submit_many("slot", [body] * slots)
+        try:
+            await eventually(
+                lambda: len(self.witness.begun()) - before >= slots, within_seconds=60, what=f"{slots} slots are in use"
+            )
+        except AssertionError:
+            self.complain(f"of {slots} slots only {len(self.witness.begun()) - before} could be used")
+        gate.touch()
+        await self.calm()
+        self.figures["slots_usable"] = slots
+
+    def orphans(self) -> list[int]:
+        """Processes of tasks whose executor is gone."""
+        living = {str(player.role.pid) for player in self.players if player.role.process.poll() is None}
+        found = []
+        for process in psutil.process_iter(["pid"]):
+            with contextlib.suppress(psutil.Error, OSError):
+                environ = process.environ()
+                worker = environ.get("TICKWISE_WORKER", "").partition("-")[0]
+                ours = worker in {str(role.pid) for role in self.fleet.roles}
+                task = str(self.folder) in environ.get("TICKWISE_RESULT_FILE", "")
+                parents = {str(parent.pid) for parent in process.parents()}
+                if (ours or task) and not ({worker} | parents) & living and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process.pid)
+        return found
+
+    async def no_orphans(self) -> None:
+        """Complain of what a dead executor left running. Those who end it get a moment."""
+        try:
+            await eventually(lambda: not self.orphans(), within_seconds=15, what="no process is left behind")
+        except AssertionError:
+            self.complain(f"processes {self.orphans()} outlived their executor")
+
+    async def close(self) -> None:
+        """End all of it."""
+        self.server.thaw()
+        self.fleet.stop()
+        for proxy in self._proxies:
+            await proxy.stop()
+        await self.clients.close()
+
+
+@asynccontextmanager
+async def scene(*, pace: Pace, seed: int, server: Server | None = None) -> AsyncIterator[Scene]:
+    """A stage with nobody on it."""
+    server = server or Server()
+    folder = Path(tempfile.mkdtemp(prefix="tickwise-scene-"))
+    # Tasks may run as somebody else.
+    folder.chmod(0o755)
+    try:
+        await server.prepare()
+        made = Scene(server, folder, pace=pace, seed=seed)
+        try:
+            yield made
+        finally:
+            await made.close()
+    finally:
+        await server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+__all__ = ["CLOCK", "DEFAULT", "QUICK", "ROOT", "Pace", "Player", "Scene", "cores", "scene"]

@@ -1,0 +1,2 @@
+-- How many runs have ended.
+SELECT count(*) FROM tickwise.history;
