@@ -19,6 +19,10 @@ class Topic(StrEnum):
     """A timer may have come nearer than any scheduler knows."""
     CANCELS = "cancels"
     """An executor may hold a run that somebody wants stopped."""
+    FOLLOWS = "follows"
+    """A run may have ended whose job names others that go on from there."""
+    OPERATIONS = "operations"
+    """Something may be asked to be done to many things at once."""
 
 
 class Signals(Protocol):

@@ -96,6 +96,8 @@ class Violation(NamedTuple):
     """The run, job or operation; of BURIED_IN_TIME the executor's number as an integer id."""
     detail: str
     """For people."""
+    namespace: str | None = None
+    """Whose it is; always given with PLANNED, so that the job's plan can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
