@@ -24,6 +24,7 @@ from tickwise.domain.schedule import (
     SPREAD_MAX_SECONDS,
     ScheduleType,
 )
+from tickwise.ports.store import Ruling
 from tickwise.roles.definition import CalendarUse, ClockChanges, Limits, MisfirePolicy, Retry
 
 TEXT_MAX: Final = 200
@@ -263,6 +264,49 @@ class RunNowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
 
 class RunRetryBody(RunNowBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A payload for the new run; that of the run being repeated if it is not sent."""
+
+
+Note = Annotated[str, Meta(max_length=1_000, description="For whoever looks at it later.")]
+
+
+class RedriveBody(RunRetryBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A payload for the run that the dead letter becomes; its own if it is not sent."""
+
+    note: Note | None = None
+
+
+class DiscardBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Why nothing more is done about a dead letter."""
+
+    note: Note | None = None
+
+
+class DecideBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What became of a run whose outcome nobody could know. A sequence goes on from there."""
+
+    outcome: Annotated[Ruling, Meta(description="What a person found out: its task succeeded, or failed.")]
+    note: Note | None = None
+
+
+class QueueHoldBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Why a queue stands still, and when."""
+
+    reason: Annotated[str, Meta(max_length=1_000)] | None = None
+    begin: Annotated[datetime, Meta(tz=True, description="From this time on; now if not sent.")] | None = msgspec.field(
+        name="from", default=None
+    )
+    until: (
+        Annotated[datetime, Meta(tz=True, description="Until this time; until it is resumed if not sent.")] | None
+    ) = None
+
+
+class QueueDrainBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Why a queue is emptied, and until when it stands still."""
+
+    reason: Annotated[str, Meta(max_length=1_000)] | None = None
+    until: (
+        Annotated[datetime, Meta(tz=True, description="Until this time; until it is resumed if not sent.")] | None
+    ) = None
 
 
 class TaskBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -14,17 +14,18 @@ from tickwise.ports.signals import Signals
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
 from tickwise.roles.control.backfills import Backfills
 from tickwise.roles.control.calendars import Calendars
-from tickwise.roles.control.core import Counters, Parts
+from tickwise.roles.control.core import DEAD_LETTER_SECONDS, Counters, Parts
 from tickwise.roles.control.explaining import Explains
 from tickwise.roles.control.fires import Fires
 from tickwise.roles.control.occurrences import Occurrences
+from tickwise.roles.control.operations import Operations
 from tickwise.roles.control.previews import Previews
-from tickwise.roles.control.runs import Runs
+from tickwise.roles.control.queues import Queues
 from tickwise.roles.control.tasks import TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
 
 
-class Control(Runs, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Tasks):
+class Control(Operations, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Queues, Tasks):
     """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
 
     name = "control"
@@ -42,12 +43,13 @@ class Control(Runs, Fires, Backfills, Previews, Occurrences, Explains, Calendars
         counters: Counters | None = None,
         near_seconds: float = 2.0,
         runs_kept_seconds: float | None = None,
+        dead_letter_seconds: float = DEAD_LETTER_SECONDS,
         group_commit_seconds: float = 0.003,
         group_commit_limit: int = 500,
         waiting_max: int = 20_000,
     ) -> None:
         """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
-        for others under load."""
+        for others under load. `dead_letter_seconds`: how long a dead letter waits for a person."""
         parts = Parts(
             store=store,
             keys=keys,
@@ -59,6 +61,7 @@ class Control(Runs, Fires, Backfills, Previews, Occurrences, Explains, Calendars
             counters=counters,
             near_seconds=near_seconds,
             runs_kept_seconds=runs_kept_seconds,
+            dead_letter_seconds=dead_letter_seconds,
         )
         gatherer = Gatherer(
             self._write,

@@ -32,6 +32,8 @@ RING_WITHIN_SECONDS: Final = 60.0
 NEAR_MARGIN_SECONDS: Final = 0.5
 """So near to the store's horizon it is its clock that decides whether a job became a run or a timer."""
 
+DEAD_LETTER_SECONDS: Final = 30 * 86_400.0
+"""A dead letter waits so long for a person."""
 FEW_CALENDARS: Final = 20
 """So many names are looked up one by one; for more, all calendars of the namespace are listed."""
 PAGE: Final = 500
@@ -63,6 +65,7 @@ class Parts:
     """The store's own: a one-time job due within it becomes a run at once."""
     runs_kept_seconds: float | None = None
     """How long ended runs are kept; None: nobody said."""
+    dead_letter_seconds: float = DEAD_LETTER_SECONDS
 
 
 class StoreTime:
@@ -137,6 +140,7 @@ class Core:
         self._near_seconds = parts.near_seconds
         self._calendar_reader = parts.calendars
         self._runs_kept_seconds = parts.runs_kept_seconds
+        self._dead_letter_seconds = parts.dead_letter_seconds
         self._gatherer = gatherer
         self._time = StoreTime(parts.store, parts.clock)
         self._living = Living(parts.store, parts.clock, self._time)

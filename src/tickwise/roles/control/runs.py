@@ -8,13 +8,22 @@ from uuid import UUID
 
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
-from tickwise.domain.model import Principal, Trigger, run_id
+from tickwise.domain.model import Principal
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import AttemptRow, ExecutorRow, NewRun, Replay, RunQuery, RunRow, StoreStats
+from tickwise.ports.store import (
+    AttemptRow,
+    ExecutorRow,
+    LetterStatus,
+    NewRun,
+    Replay,
+    RunQuery,
+    RunRow,
+    Settlement,
+    StoreStats,
+)
 from tickwise.roles.control.bodies import RunRetryBody
-from tickwise.roles.control.composing import payload_of
 from tickwise.roles.control.core import ReceiptFor
-from tickwise.roles.control.jobs import Jobs, with_payload
+from tickwise.roles.control.letters import Letters
 from tickwise.roles.control.logs import LogChunk, read_log
 
 
@@ -24,9 +33,11 @@ class RunDetails(NamedTuple):
     row: RunRow
     attempts: Sequence[AttemptRow]
     warnings: Sequence[str]
+    redriven_as: UUID | None = None
+    """Of a FAILED one: the run that was made in its place."""
 
 
-class Runs(Jobs):
+class Runs(Letters):
     """Everything about runs."""
 
     async def run_get(self, who: Principal, run: UUID) -> RunDetails:
@@ -36,7 +47,8 @@ class Runs(Jobs):
         warnings: Sequence[str] = ()
         if row.state in (RunState.QUEUED, RunState.RETRYING):
             warnings = await self._waiting_for(row)
-        return RunDetails(row, attempts, warnings)
+        letter = await self.letter_find(who, run) if row.state is RunState.FAILED else None
+        return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as)
 
     async def runs_list(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
         """Newest first. With `must_exist`, raises `NotFound` if the job that is asked for is not there."""
@@ -56,25 +68,28 @@ class Runs(Jobs):
     async def run_retry(
         self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
-        """A new run like one that has ended, linked to it; its id. Raises `Conflict` while that one is going on."""
+        """A new run like one that has ended, linked to it; its id. The dead letter of a failed one is settled by it,
+        unless somebody did that before. Raises `Conflict` while that one is going on."""
         row = await self._run(who, run)
         if row.state not in FINAL:
             raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
-        payload = payload_of(body.payload, body.params)
-        definition = row.definition
-        if payload is not None:
-            definition = with_payload(definition or (await self._job(who, row.job_id)).definition, payload)
-        now = await self._time.now()
-        new = NewRun(
-            run_id=run_id(row.job_id, now, Trigger.RETRY, self._clock.noise(16)),
-            due=now,
-            trigger=Trigger.RETRY,
-            definition=definition,
-            origin=run,
-        )
+        new = await self._again(who, row, body)
         receipt = receipt_for(new.run_id) if receipt_for is not None else None
+        if row.state is RunState.FAILED:
+            try:
+                settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
+            except Conflict as refusal:
+                if refusal.code != "letter_settled":
+                    raise
+            else:
+                self._signals.send(Topic.RUNS)
+                return settled if isinstance(settled, Replay) else new.run_id
         replay = await self._demand(row.namespace, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay
+
+    async def runs_make(self, who: Principal, job_id: UUID, runs: Sequence[NewRun]) -> None:
+        """Make runs of one job that an operation asks for. Raises `NotFound`; `Conflict` if the job is cancelled."""
+        await self._demand(who.namespace, job_id, runs, None)
 
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
         """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
