@@ -30,12 +30,13 @@ class Knowledge:
     """Jobs whose tasks write nothing."""
     watch_leases: bool = False
     stale_refused: int = 0
-    explained: int = 0
-    """Executions besides the first that are no fault's: retries, as the row asked for them."""
+    must_hit: bool = False
+    """If its faults took nothing from an executor, the row has shown nothing."""
 
 
-async def history_of(scene: Scene, knowledge: Knowledge) -> History:
-    """All of it, read after the calm."""
+async def history_of(scene: Scene, knowledge: Knowledge, *, stalls: bool) -> History:
+    """All of it, read after the calm. `stalls`: an executor that nobody harmed may have been given up all the same, for
+    the machine did not let it speak for a whole lease; that is then a fault like others."""
     async with scene.session() as connection:
         moves = await connection.fetch(SQL["moves"])
         records = await connection.fetch(SQL["records"])
@@ -47,7 +48,7 @@ async def history_of(scene: Scene, knowledge: Knowledge) -> History:
         operations=scene.clients.operations,
         executions=scene.witness.executions(),
         targets=knowledge.targets,
-        faults=_faults(scene, executors, freed),
+        faults=_faults(scene, executors, freed, stalls=stalls),
         lease_ends=[LeaseEnd(row["executor"], row["lease"]) for row in executors] if knowledge.watch_leases else (),
         limits=knowledge.limits,
         stale_refused=knowledge.stale_refused,
@@ -107,7 +108,7 @@ def _state(code: int) -> RunState | None:
     return STATES[code] if code else None
 
 
-def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int]) -> list[Fault]:
+def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int], *, stalls: bool) -> list[Fault]:
     """What was done, each fault on an executor with what the store had to take from it afterwards: as many attempts as
     it held. What was taken from one that nobody harmed is nobody's fault, so it explains nothing."""
     faults = [*scene.faults]
@@ -115,12 +116,14 @@ def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int]) -> li
     for row in executors:
         numbers[row["name"]].append((row["executor"], row["gone"] or float("inf")))
     for name, done in scene.victims.items():
-        left = {number: freed.get(number, 0) for number, _ in numbers[name]}
         for kind, at in done:
             # The number that it bore then: the first that was not gone yet.
             number = next((number for number, gone in numbers[name] if gone > at), None)
-            held = 0 if number is None else left.pop(number, 0)
+            held = 0 if number is None else freed.pop(number, 0)
             faults.append(Fault(kind, at, f"executor {name}", held, number))
+    if stalls:
+        gone = {row["executor"]: row["gone"] for row in executors}
+        faults += [Fault("stall", gone[number], f"executor {number}", held, number) for number, held in freed.items()]
     return sorted(faults, key=lambda fault: fault.at)
 
 

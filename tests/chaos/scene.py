@@ -76,7 +76,8 @@ class Player:
     kind: str
     role: Role
     proxy: Proxy | None = None
-    pids: list[int] = field(default_factory=list)
+    working: bool = False
+    """It was ready, and nobody has ended it since."""
 
     @property
     def name(self) -> str:
@@ -89,6 +90,7 @@ class Scene:
 
     def __init__(self, server: Server, folder: Path, *, pace: Pace, seed: int) -> None:
         self.server = server
+        self.sql = SQL
         self.folder = folder
         self.pace = pace
         self.dice = random.Random(seed)
@@ -121,13 +123,18 @@ class Scene:
         kinds = [*["api"] * apis, *["scheduler"] * schedulers, *["executor"] * executors]
         settings = {"TICKWISE_SLOTS": str(slots)}
         self.players += [self.start(kind, **(settings if kind == "executor" else {})) for kind in kinds]
-        urls = await asyncio.gather(*(player.role.ready() for player in self.players))
+        urls = await asyncio.gather(*(self.ready(player) for player in self.players))
         self.clients.urls = [url for url in urls if url is not None]
 
     def start(self, kind: str, **settings: str) -> Player:
         """One more, that is not in the cast yet."""
-        role = self._launch(kind, settings)
-        return Player(kind, role, pids=[role.pid])
+        return Player(kind, self._launch(kind, settings))
+
+    async def ready(self, player: Player) -> str | None:
+        """Wait until it works; its address, if it has one."""
+        url = await player.role.ready()
+        player.working = True
+        return url
 
     def _launch(self, kind: str, settings: Mapping[str, str]) -> Role:
         mine = self._settings.setdefault(kind, {})
@@ -143,7 +150,7 @@ class Scene:
         self._proxies.append(proxy)
         url = await proxy.start()
         role = self.fleet.start(*self._words(kind), TICKWISE_DATABASE_URL=url, **settings)
-        return Player(kind, role, proxy, [role.pid])
+        return Player(kind, role, proxy)
 
     def of(self, kind: str) -> list[Player]:
         """Those of that kind."""
@@ -152,8 +159,7 @@ class Scene:
     async def restart(self, player: Player) -> None:
         """Another process in its place, at work."""
         player.role = self._launch(player.kind, {})
-        player.pids.append(player.role.pid)
-        url = await player.role.ready()
+        url = await self.ready(player)
         if url is not None:
             self.clients.urls = [url]
 
@@ -175,6 +181,7 @@ class Scene:
     def kill(self, player: Player) -> None:
         """`kill -9`."""
         self.harmed("kill", player)
+        player.working = False
         player.role.kill()
 
     async def pause(self, player: Player, seconds: float) -> None:
@@ -190,6 +197,7 @@ class Scene:
     async def retire(self, player: Player) -> int:
         """SIGTERM, and its exit status."""
         self.harmed("term", player)
+        player.working = False
         player.role.signal(signal.SIGTERM)
         return await player.role.ended(90)
 
@@ -233,6 +241,10 @@ class Scene:
         """The one run of the job, if it has one."""
         runs = await self.clients.get(f"/jobs/{job_id}/runs")
         return runs[0] if runs else None
+
+    async def holds(self, player: Player) -> bool:
+        """Whether this executor holds a run just now."""
+        return bool(await self.ask("held", player.name))
 
     def complain(self, what: str) -> None:
         """Something is wrong that no history shows."""

@@ -1,28 +1,28 @@
-"""R1 and R2: nothing happens, and whoever it is dies."""
+"""R1, R2 and R12: nothing happens; whoever it is dies; a job kills its executor."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Final
 
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
-from tests.chaos.scene import CLOCK, Scene
+from tests.chaos.rows.jobs import function, mixed
+from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
+from tests.support.waiting import eventually
+from tickwise.domain.retry import CRASHES_MAX
 
 KILL_EVERY_SECONDS: Final = 2.0
-
-
-def brief(scene: Scene, name: str = "chaos.brief", **payload: Any) -> dict[str, Any]:
-    """A job that runs a function of `tests.chaos.tasks` at once."""
-    task = {"kind": "function", "name": name}
-    return {"schedule_type": "IMMEDIATE", "task": task, "payload": scene.witness.payload(**payload)}
+RESTART_SECONDS: Final = 3.0
 
 
 async def nothing(scene: Scene, size: Size) -> Knowledge:
     """R1."""
     await scene.cast()
     begun = CLOCK.monotonic()
-    await scene.clients.submit_many("job", [brief(scene)] * size.jobs)
+    await scene.clients.submit_many("job", [function(scene, "brief")] * size.jobs)
     await scene.ended(size.jobs)
     scene.figures["runs_per_second"] = round(size.jobs / (CLOCK.monotonic() - begun))
     await scene.calm()
@@ -31,38 +31,99 @@ async def nothing(scene: Scene, size: Size) -> Knowledge:
 
 
 async def killing(scene: Scene, size: Size) -> Knowledge:
-    """R2: kill -9 a random role every two seconds, start it again a moment later, while jobs come in."""
+    """R2: kill -9 one role after the other, start it again a moment later, while jobs come in."""
     await scene.cast()
     over = asyncio.Event()
-
-    async def harm() -> None:
-        restarts: list[asyncio.Task[None]] = []
-        until = CLOCK.monotonic() + size.seconds
-        while CLOCK.monotonic() < until or not over.is_set():
-            living = [player for player in scene.players if player.role.process.poll() is None]
-            victim = scene.dice.choice(living or scene.players)
-            if victim.role.process.poll() is None:
-                scene.kill(victim)
-                restarts.append(asyncio.create_task(_later(scene, victim)))
-            await CLOCK.sleep(KILL_EVERY_SECONDS)
-        await asyncio.gather(*restarts)
-
-    async def load() -> None:
-        pause = size.seconds / max(1, size.rounds)
-        for number in range(size.rounds):
-            await scene.clients.submit_many(f"round {number}", [brief(scene)] * (size.jobs // size.rounds))
-            await CLOCK.sleep(pause * scene.dice.random())
-        over.set()
-
-    await asyncio.gather(harm(), load())
+    async with asyncio.TaskGroup() as both:
+        both.create_task(kill_in_turn(scene, over, size.seconds))
+        both.create_task(_submit(scene, size, over))
     scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
     await scene.slots_are_free()
-    return Knowledge()
+    return Knowledge(must_hit=True)
 
 
-async def _later(scene: Scene, victim: Any) -> None:
-    await CLOCK.sleep(scene.dice.random() * 3)
+async def _submit(scene: Scene, size: Size, over: asyncio.Event) -> None:
+    """Rounds of jobs, spread over the time in which there are faults."""
+    begun, each = CLOCK.monotonic(), size.jobs // size.rounds
+    for number in range(size.rounds):
+        await scene.clients.submit_many(f"round {number}", mixed(scene, each))
+        await CLOCK.sleep(max(0.0, begun + (number + 1) / size.rounds * size.seconds - CLOCK.monotonic()))
+    over.set()
+
+
+async def kill_in_turn(scene: Scene, over: asyncio.Event, seconds: float) -> None:
+    """Until the load is over, and for so many seconds at least. Everybody's turn comes, in an order that is drawn; an
+    executor is killed when it holds something."""
+    until = CLOCK.monotonic() + seconds
+    victims = _in_turn(scene)
+    async with asyncio.TaskGroup() as restarts:
+        while CLOCK.monotonic() < until or not over.is_set():
+            victim = next(victims)
+            if victim.working:
+                await _busy(scene, victim)
+                scene.kill(victim)
+                restarts.create_task(restart_later(scene, victim))
+            await CLOCK.sleep(KILL_EVERY_SECONDS)
+
+
+def _in_turn(scene: Scene) -> Iterator[Player]:
+    others = [player for player in scene.players if player.kind != "executor"]
+    executors = scene.of("executor")
+    scene.dice.shuffle(others)
+    scene.dice.shuffle(executors)
+    longer = max(len(others), len(executors))
+    pairs = zip((executors * longer)[:longer], (others * longer)[:longer], strict=True)
+    return cycle([player for pair in pairs for player in pair])
+
+
+async def _busy(scene: Scene, victim: Player) -> None:
+    """Wait for a moment at which it has something to lose; if none comes, there is little to do just now."""
+    if victim.kind != "executor":
+        return
+    try:
+        await eventually(lambda: scene.holds(victim), within_seconds=2, what="it holds a run")
+    except AssertionError:
+        return
+
+
+async def restart_later(scene: Scene, victim: Player) -> None:
+    """As a supervisor does that has a look now and then."""
+    await CLOCK.sleep(scene.dice.random() * RESTART_SECONDS)
     await scene.restart(victim)
+
+
+async def poisoning(scene: Scene, size: Size) -> Knowledge:
+    """R12: some jobs take their executor along, again and again; a supervisor brings it back."""
+    await scene.cast()
+    over = asyncio.Event()
+    async with asyncio.TaskGroup() as both:
+        both.create_task(_bring_back(scene, over))
+        both.create_task(_poison(scene, size, over))
+    scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
+    async with scene.session() as connection:
+        rows = await connection.fetch(scene.sql["poisoned"])
+    wrong = [row["run_id"] for row in rows if not row["name"].startswith("poison")]
+    scene.figures["quarantined"] = len(rows)
+    scene.figures["bystanders_quarantined"] = len(wrong)
+    if len(rows) - len(wrong) != size.rounds or any(row["crashes"] != CRASHES_MAX for row in rows):
+        scene.complain(f"{len(rows)} runs were quarantined, of {size.rounds} that are poison")
+    return Knowledge(must_hit=True)
+
+
+async def _poison(scene: Scene, size: Size, over: asyncio.Event) -> None:
+    await scene.clients.submit_many("poison", [function(scene, "poison")] * size.rounds)
+    await scene.clients.submit_many("job", [function(scene, "brief")] * size.jobs)
+    await scene.ended(size.jobs + size.rounds, within_seconds=600)
+    over.set()
+
+
+async def _bring_back(scene: Scene, over: asyncio.Event) -> None:
+    while not over.is_set():
+        for player in scene.of("executor"):
+            if player.role.process.poll() is not None:
+                scene.harmed("poison", player)
+                await scene.restart(player)
+        await CLOCK.sleep(0.1)
 
 
 ROWS: Final = (
@@ -73,13 +134,22 @@ ROWS: Final = (
         play=nothing,
         short=Size(jobs=2_000),
         long=Size(jobs=100_000),
+        pace=DEFAULT,
     ),
     Row(
         name="R2",
-        fault="kill -9 of a random role every 2 s, started again within 3 s",
+        fault="kill -9 of one role after the other every 2 s, started again within 3 s",
         invariant="no job lost, each ended once; what runs again was held by a victim",
         play=killing,
-        short=Size(jobs=3_000, seconds=8, rounds=12),
-        long=Size(jobs=100_000, seconds=60, rounds=100),
+        short=Size(jobs=1_500, seconds=9, rounds=15),
+        long=Size(jobs=100_000, seconds=120, rounds=240),
+    ),
+    Row(
+        name="R12",
+        fault="jobs that kill their executor",
+        invariant="each is quarantined after three crashes, the others go on",
+        play=poisoning,
+        short=Size(jobs=500, rounds=2),
+        long=Size(jobs=20_000, rounds=20),
     ),
 )
