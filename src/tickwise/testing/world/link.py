@@ -1,0 +1,324 @@
+"""One process's way to the store, on which everything can go wrong that can go wrong on a network.
+
+    process ──request──► (on its way) ──► the store: the call takes effect, all at once
+            ◄──answer─── (on its way) ◄──
+
+What goes wrong is said by a `Weather`: a request is lost before its effect, an answer after it, either hangs until the
+caller gives up, the caller dies or freezes while its request is under way. What is under way belongs to the network, so
+a dead process's last request still arrives.
+
+Invariant: what the caller is told is true. `StoreUnavailable` only where nothing was written; a write that may have
+taken effect is `InDoubt`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import InDoubt, StoreUnavailable
+from tickwise.ports.store import Fire, FireBatch, FireRequest
+from tickwise.testing.world.loop import NETWORK, WorldLoop
+from tickwise.testing.world.process import Process
+
+SESSION_SECONDS: Final = 30.0
+"""A transaction whose client says nothing for so long is rolled back, as the PostgreSQL adapter asks its server to."""
+
+READS: Final = frozenset(
+    {
+        "now", "job_get", "job_by_key", "jobs_list", "task_get", "tasks_list", "receipt_find", "run_get",
+        "run_attempts", "runs_list", "runs_count", "executors_list", "stats", "incidents_list", "rule_get",
+        "rules_list", "rules_all", "rules_version", "key_find", "keys_count", "follows", "queues_list", "violations",
+        "letters_list", "letters_count", "letter_get", "operation_get", "operations_list", "calendar_jobs", "fires",
+    }
+)  # fmt: skip
+"""Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""
+
+
+class Fate(Enum):
+    """What becomes of one call."""
+
+    FINE = "fine"
+    REQUEST_LOST = "request lost"
+    """The link breaks before the request arrives; the caller hears of it at once."""
+    ANSWER_LOST = "answer lost"
+    """The link breaks after the effect."""
+    REFUSED = "refused"
+    """The store is there and takes nothing, or nobody listens at its address."""
+    HANGS = "hangs"
+    """The request arrives, the answer does not; the caller waits until it gives up."""
+    SWALLOWED = "swallowed"
+    """Nothing arrives, and nobody says so."""
+    DIES_AFTER = "dies after"
+    """The caller dies when the effect is there and the answer is not."""
+    FREEZES_AFTER = "freezes after"
+    """The caller stands still from then on."""
+
+
+class Way(Enum):
+    """How the network is between a process and the store."""
+
+    OPEN = "open"
+    CUT = "cut"
+    """What is sent is gone, and nobody says so."""
+    BROKEN = "broken"
+    """What is sent is gone, and both ends notice."""
+
+
+class Passage(NamedTuple):
+    """How one call goes."""
+
+    fate: Fate
+    out_seconds: float
+    back_seconds: float
+    patience_seconds: float
+    """After so long without an answer the caller gives up."""
+
+
+class Weather(Protocol):
+    """Decides how calls go."""
+
+    def passage(self, process: Process, call: str) -> Passage:
+        """Of a call that begins now."""
+        ...
+
+    def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
+        """How the way to the store, or back, is at this moment. `sent_in` is the `era` in which the call began."""
+        ...
+
+    @property
+    def era(self) -> int:
+        """How often the store was started: no connection outlives it."""
+        ...
+
+    def strike(self, process: Process, fate: Fate) -> None:
+        """Let the caller die or freeze."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees every call that reaches the store."""
+
+    def asked(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+        """It begins on its way."""
+        ...
+
+    def before(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+        """It is about to take effect."""
+        ...
+
+    def after(self, process: Process, call: str, arguments: Sequence[Any], answer: Any) -> None:
+        """It took effect; a refusal is an exception as `answer`."""
+        ...
+
+    def answered(self, process: Process, call: str, arguments: Sequence[Any], sent: float, answer: Any) -> None:
+        """Its answer reached a living caller; `sent` is the loop's time when it was asked."""
+        ...
+
+
+class Store:
+    """The memory store as seen through one process's link: the ports `Store` and `Keys`, whatever methods they have."""
+
+    def __init__(
+        self, store: MemoryStore, process: Process, *, loop: WorldLoop, weather: Weather, observer: Observer
+    ) -> None:
+        self._store = store
+        self._process = process
+        self._loop = loop
+        self._weather = weather
+        self._observer = observer
+        self._sessions: list[Session] = []
+        process.at_death.append(self.hang_up)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return await self.call(name, lambda: at_once(method(*arguments, **named)), (*arguments, *named.values()))
+
+        self.__dict__[name] = call
+        return call
+
+    def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
+        """Timers, in a transaction that the store may end by itself."""
+        return Session(self, self._store.fires(request), request)
+
+    async def call(self, name: str, effect: Callable[[], Any], arguments: Sequence[Any] = ()) -> Any:
+        """One round trip."""
+        passage = self._weather.passage(self._process, name)
+        self._observer.asked(self._process, name, arguments)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        trip = _Trip(self, name, effect, arguments, passage, answer)
+        trip.begin()
+        try:
+            return await answer
+        finally:
+            trip.patience.cancel()
+
+    def hang_up(self, why: str = "its client is gone") -> None:
+        """Roll back what is open."""
+        for session in [*self._sessions]:
+            session.end(why)
+
+
+class _Trip:
+    """One call on its way. All of it happens outside of the caller's process."""
+
+    def __init__(
+        self,
+        link: Store,
+        name: str,
+        effect: Callable[[], Any],
+        arguments: Sequence[Any],
+        passage: Passage,
+        answer: asyncio.Future[Any],
+    ) -> None:
+        self._link = link
+        self._name = name
+        self._effect = effect
+        self._arguments = arguments
+        self._passage = passage
+        self._answer = answer
+        self._sent = link._loop.time()
+        self._era = link._weather.era
+        self._written = name not in READS
+
+    def begin(self) -> None:
+        """Send it."""
+        passage, outside = self._passage, NETWORK
+        later = self._link._loop.call_later
+        self.patience = later(passage.patience_seconds, self._given_up, context=outside)
+        fate = passage.fate
+        if fate is Fate.REFUSED:
+            later(passage.out_seconds, self._fail, StoreUnavailable("nobody listens there"), context=outside)
+        elif fate is Fate.REQUEST_LOST:
+            later(passage.out_seconds, self._break, context=outside)
+        elif fate is not Fate.SWALLOWED:
+            later(passage.out_seconds, self._arrive, context=outside)
+
+    def _arrive(self) -> None:
+        link, process = self._link, self._link._process
+        if self._answer.done():
+            return  # the caller has given up, and its link is closed
+        if not self._gets_through(back=False):
+            return
+        link._observer.before(process, self._name, self._arguments)
+        answer: Any
+        try:
+            answer = self._effect()
+        except Exception as failure:  # noqa: BLE001  # whatever the store says goes to whoever asked
+            answer = failure
+        link._observer.after(process, self._name, self._arguments, answer)
+        fate = self._passage.fate
+        if fate in (Fate.DIES_AFTER, Fate.FREEZES_AFTER):
+            link._weather.strike(process, fate)
+        if fate is Fate.ANSWER_LOST:
+            link._loop.call_later(self._passage.back_seconds, self._break, context=NETWORK)
+        elif fate is not Fate.HANGS:
+            link._loop.call_later(self._passage.back_seconds, self._return, answer, context=NETWORK)
+
+    def _return(self, answer: Any) -> None:
+        link = self._link
+        if self._answer.done() or not self._gets_through(back=True):
+            return
+        if link._process.alive:
+            link._observer.answered(link._process, self._name, self._arguments, self._sent, answer)
+        if isinstance(answer, Exception):
+            self._answer.set_exception(answer)
+        else:
+            self._answer.set_result(answer)
+
+    def _gets_through(self, *, back: bool) -> bool:
+        way = self._link._weather.way(self._link._process, back=back, sent_in=self._era)
+        if way is Way.BROKEN:
+            self._break()
+        return way is Way.OPEN
+
+    def _break(self) -> None:
+        """The link breaks, and the caller notices."""
+        if self._written:
+            self._fail(InDoubt(f"the link broke during {self._name}"))
+        else:
+            self._fail(StoreUnavailable(f"the link broke during {self._name}"))
+
+    def _given_up(self) -> None:
+        self._break()
+
+    def _fail(self, failure: Exception) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(failure)
+
+
+class Session:
+    """The port `FireBatch`, and the transaction that it lives in."""
+
+    def __init__(self, link: Store, taken: AbstractAsyncContextManager[FireBatch], request: FireRequest) -> None:
+        self._link = link
+        self._taken = taken
+        self._request = request
+        self._batch: FireBatch | None = None
+        self._ended: str | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> FireBatch:
+        try:
+            await self._link.call("fires", self._open, (self._request,))
+        except BaseException:
+            self.end("its client heard nothing of it")
+            raise
+        return self  # type: ignore[return-value]  # it has what the port names, by `__getattr__`
+
+    async def __aexit__(self, *_: object) -> None:
+        self.end("its client is done")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    async def commit(self, fires: Sequence[Fire]) -> int:
+        """As the port says; of a transaction that is no more nothing is written."""
+
+        def effect() -> int:
+            batch = self._batch
+            if batch is None or self._ended is not None:
+                raise StoreUnavailable(f"the transaction is over: {self._ended}")
+            self._stay()
+            return int(at_once(batch.commit(fires)))
+
+        return int(await self._link.call("fires_commit", effect, (fires,)))
+
+    def _open(self) -> None:
+        if self._ended is not None:
+            raise StoreUnavailable("the client is gone")
+        self._batch = at_once(self._taken.__aenter__())
+        self._link._sessions.append(self)
+        self._stay()
+
+    def _stay(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = self._link._loop.call_later(SESSION_SECONDS, self.end, "its client was silent", context=NETWORK)
+
+    def end(self, why: str) -> None:
+        """Roll back what was not committed, and let others have the timers."""
+        if self._ended is not None:
+            return
+        self._ended = why
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._batch is not None:
+            self._link._sessions.remove(self)
+            at_once(self._taken.__aexit__(None, None, None))
+
+
+def at_once(call: Coroutine[Any, Any, Any] | Any) -> Any:
+    """The answer of a coroutine that waits for nothing, as all of the memory store do."""
+    coroutine = call.__await__() if not isinstance(call, Coroutine) else call
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("the memory store waited for something: its calls must be atomic")

@@ -1,0 +1,145 @@
+"""An event loop without a machine below it: time is a number, and what is ready goes on in the order of the dice.
+
+    ready ──(one drawn at a time)──► its process: runs it · is frozen: keeps it · is dead: it is gone
+      ▲
+      └── timers: when nothing is ready, the earliest is due, and that is how time passes
+
+Invariants: the same dice give the same order; nothing here reads a clock, a file or a thread; a step of a dead process
+never runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from asyncio.events import Handle, TimerHandle
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextvars import Context, ContextVar
+from random import Random
+from typing import Any, Final, NoReturn, Protocol
+
+STEPS_AT_ONCE_MOST: Final = 500_000
+"""So many steps without any time passing are a loop that spins."""
+CANCELLED_MOST: Final = 500
+"""Cancelled timers that may lie in the heap before it is made anew: roles set timers of an hour and drop most."""
+
+
+class Scheduled(Protocol):
+    """Whose steps they are: what the loop asks before, and tells after, each."""
+
+    def admits(self, step: Handle) -> bool:
+        """Whether it may run now; if not, the process has kept it or thrown it away."""
+        ...
+
+    def stepped(self) -> None:
+        """A step of this process has run."""
+        ...
+
+
+PROCESS: ContextVar[Scheduled | None] = ContextVar("simulated process", default=None)
+"""In whose name the current step runs. Tasks and callbacks inherit it from whoever made them."""
+
+
+NETWORK: Final = Context()
+"""Where that runs which belongs to no process: what is on its way, what is done to the world, the tasks themselves."""
+
+
+class Stalled(Exception):
+    """Nothing is ready and no timer is set, or something spins: the world cannot go on."""
+
+
+class WorldLoop(asyncio.BaseEventLoop):
+    """The loop of one world. Everything in it happens in one thread."""
+
+    def __init__(self, dice: Random, *, lag_seconds: float = 0.0) -> None:
+        """`lag_seconds`: a timer may be late by up to so much, as on a busy machine."""
+        super().__init__()
+        self._draw = dice.random
+        self._lag_seconds = lag_seconds
+        self._virtual_seconds = 0.0
+        self._ready: list[Handle] = []
+        self._scheduled: list[TimerHandle] = []
+        self._timer_cancelled_count = 0
+        self.steps = 0
+        """How many have run."""
+        self.tasks_made: Callable[[Scheduled, asyncio.Task[Any]], None] | None = None
+        """Told of each task that a process makes."""
+
+    def time(self) -> float:
+        return self._virtual_seconds
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Handle:  # type: ignore[override]  # typeshed types the arguments as a tuple of variables
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def create_task(self, coro: Any, **named: Any) -> asyncio.Task[Any]:  # type: ignore[override]  # as it differs by version
+        task = super().create_task(coro, **named)
+        process = (named.get("context") or _CURRENT).get(PROCESS)
+        if process is not None and self.tasks_made is not None:
+            self.tasks_made(process, task)
+        return task
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> NoReturn:  # type: ignore[override]  # nothing is ever returned
+        raise RuntimeError("the simulated world has no threads: give the code a port instead")
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are none: nothing comes from outside."""
+
+    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
+        self._timer_cancelled_count += 1
+
+    def _run_once(self) -> None:
+        """All that happens at one instant; before that, if nothing is left of the last one, time passes."""
+        ready, draw = self._ready, self._draw
+        if not ready:
+            self._pass_time()
+        most = self.steps + STEPS_AT_ONCE_MOST
+        while ready and not self._stopping:
+            place = int(draw() * len(ready))
+            handle = ready[place]
+            ready[place] = ready[-1]
+            ready.pop()
+            if handle.cancelled():
+                continue
+            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]  # whose it is, nothing else tells
+            if process is not None and not process.admits(handle):
+                continue
+            self.steps += 1
+            handle._run()
+            if process is not None:
+                process.stepped()
+            if self.steps > most:
+                raise Stalled(f"no time passes, and steps go on and on, lately {handle!r} of {process}")
+
+    def _pass_time(self) -> None:
+        """To the next timer that is set, and all that are due with it."""
+        if self._timer_cancelled_count > CANCELLED_MOST:
+            self._scheduled = [timer for timer in self._scheduled if not timer.cancelled()]
+            heapq.heapify(self._scheduled)
+            self._timer_cancelled_count = 0
+        scheduled = self._scheduled
+        while scheduled and scheduled[0].cancelled():
+            heapq.heappop(scheduled)
+            self._timer_cancelled_count -= 1
+        if not scheduled:
+            raise Stalled("nothing is ready, no timer is set, and the world has not ended")
+        now = max(self._virtual_seconds, scheduled[0].when()) + self._draw() * self._lag_seconds
+        self._virtual_seconds = now
+        while scheduled and scheduled[0].when() <= now:
+            timer = heapq.heappop(scheduled)
+            if timer.cancelled():
+                self._timer_cancelled_count -= 1
+            else:
+                self._ready.append(timer)
+
+
+class _Current:
+    """The context that runs now, where a context is asked for."""
+
+    def get(self, variable: ContextVar[Scheduled | None]) -> Scheduled | None:
+        return variable.get()
+
+
+_CURRENT: Final = _Current()

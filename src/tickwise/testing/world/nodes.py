@@ -1,0 +1,209 @@
+"""Who is there: places on which one role after the other lives, each life with an identity of its own.
+
+    node "executor-1" ──boot──► process executor-1.1 ──dies──► (a while) ──► process executor-1.2 …
+
+The role's code is the product's. What is ours stands around it: its link, its clock, its bell, its runners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tickwise.adapters.calendars.files import CalendarFiles
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import NotFound, Unavailable
+from tickwise.ports.blobs import BlobInfo
+from tickwise.ports.store import Retention
+from tickwise.roles.control.control import Control
+from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.service import Service
+from tickwise.testing.world.link import Store
+from tickwise.testing.world.loop import WorldLoop
+from tickwise.testing.world.process import Process, ProcessClock
+from tickwise.testing.world.signals import Bell
+from tickwise.testing.world.swarm import Swarm
+from tickwise.testing.world.tasks import QUICK, SLOW, Host, Kind, Runner
+from tickwise.testing.world.watch import Watch
+from tickwise.testing.world.weather import Weather
+
+DAY: float = 86_400.0
+RETENTION = Retention(runs_seconds=30 * DAY, failed_seconds=30 * DAY)
+KINDS = {name: Kind(name) for name in (SLOW, QUICK)}
+DRAIN_SECONDS = 5.0
+GRACE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What all nodes of a world stand on."""
+
+    loop: WorldLoop
+    swarm: Swarm
+    store: MemoryStore
+    weather: Weather
+    watch: Watch
+    bell: Bell
+    dice: Random
+
+
+class Node:
+    """A place for one role."""
+
+    def __init__(self, ground: Ground, kind: str, number: int) -> None:
+        self.kind = kind
+        self.name = f"{kind}-{number}"
+        self.process: Process | None = None
+        self.role: Any = None
+        self.link: Store | None = None
+        self.clock: ProcessClock | None = None
+        self.lives = 0
+        self.all_processes: list[Process] = []
+        self.leaving = False
+        self._ground = ground
+        swarm = ground.swarm
+        self.host = Host(
+            self.name,
+            ground.loop,
+            Random(f"{swarm.seed}/{self.name}/host"),
+            swarm.start,
+            kill_seconds=0.4 if swarm.can("latency") else 0.05,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process lives there, frozen or not."""
+        return self.process is not None and self.process.alive
+
+    def boot(self) -> None:
+        """Another life begins."""
+        ground, swarm = self._ground, self._ground.swarm
+        self.lives += 1
+        self.leaving = False
+        process = self.process = Process(ground.loop, f"{self.name}.{self.lives}")
+        self.all_processes.append(process)
+        ground.watch.note(process.name, "boots")
+        self.clock = ProcessClock(ground.loop, start=swarm.start, seed=f"{swarm.seed}/{process.name}")
+        self.link = Store(ground.store, process, loop=ground.loop, weather=ground.weather, observer=ground.watch)
+        # The role is made inside of its process, so that whatever it makes belongs to it.
+        self.role = process.context.copy().run(self._make, process)
+        process.spawn(self._live(process, self.role))
+
+    def _make(self, process: Process) -> Service | Control:
+        ground, swarm = self._ground, self._ground.swarm
+        assert self.link is not None and self.clock is not None
+        signals = ground.bell.of(process)
+        if self.kind == "scheduler":
+            settings = SchedulerSettings(
+                name=process.name,
+                horizon_seconds=swarm.horizon_seconds,
+                lease_seconds=swarm.lease_seconds,
+                retention=RETENTION,
+            )
+            return Scheduler(
+                store=self.link,  # type: ignore[arg-type]  # it has every method of the port, by `__getattr__`
+                blobs=NoBlobs(),
+                signals=signals,
+                clock=self.clock,
+                settings=settings,
+                telemetry=Silent(),
+            )
+        if self.kind == "api":
+            return Control(
+                store=self.link,  # type: ignore[arg-type]  # as above
+                keys=self.link,  # type: ignore[arg-type]  # as above
+                blobs=NoBlobs(),
+                signals=signals,
+                clock=self.clock,
+                kinds=KINDS,
+                calendars=CalendarFiles(),
+                near_seconds=swarm.horizon_seconds,
+            )
+        return Executor(
+            runs=self.link,  # type: ignore[arg-type]  # as above
+            seats=self._seats(process),
+            signals=signals,
+            clock=self.clock,
+            settings=ExecutorSettings(
+                name=process.name,
+                slots=swarm.places,
+                lease_seconds=swarm.lease_seconds,
+                heartbeat_seconds=swarm.heartbeat_seconds,
+                poll_seconds=swarm.poll_seconds,
+                drain_seconds=DRAIN_SECONDS,
+                kill_grace_seconds=GRACE_SECONDS,
+            ),
+            telemetry=Silent(),
+        )
+
+    def _seats(self, process: Process) -> Sequence[Seat]:
+        def poisoned() -> None:
+            self._ground.weather.poisoned(process)
+
+        slow, quick = (
+            Runner(self.host, process, KINDS[name], places=self._ground.swarm.places, poisoned=poisoned)
+            for name in (SLOW, QUICK)
+        )
+        return [Seat(slow), Seat(quick, quick.spare)]
+
+    async def _live(self, process: Process, role: Any) -> None:
+        """A process whose store is away when it starts gives up, as the real ones do, and is started anew."""
+        try:
+            await role.start()
+        except Unavailable as away:
+            self._ground.watch.note(process.name, "cannot start:", away)
+            self._ground.weather.die(process)
+
+    def leave(self) -> None:
+        """SIGTERM: it drains, stops, and is gone."""
+        process, role = self.process, self.role
+        if process is not None and process.alive and not self.leaving:
+            self.leaving = True
+            process.spawn(self._end(process, role))
+
+    async def _end(self, process: Process, role: Any) -> None:
+        watch = self._ground.watch
+        watch.note(process.name, "leaves")
+        try:
+            await role.drain()
+            await role.stop()
+        except Unavailable as away:
+            watch.note(process.name, "leaves without a farewell:", away)
+            self._ground.weather.hit(process)
+        process.kill()
+
+
+class NoBlobs:
+    """The port `Blobs` of a world in which no task writes anything and nothing is stored."""
+
+    async def put(self, key: str, content: bytes) -> None:
+        raise NotFound(f"nobody keeps {key} ({len(content)} bytes) here")
+
+    async def get(self, key: str) -> bytes:
+        raise NotFound(f"there is no {key}")
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        raise NotFound(f"there is no {key} from {start}, {length} bytes long")
+
+    async def list(self, prefix: str) -> Sequence[BlobInfo]:  # noqa: ARG002 - there is none of any name
+        return ()
+
+    async def folders(self, prefix: str) -> Sequence[str]:  # noqa: ARG002 - as above
+        return ()
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """What is not there is no error."""
+
+
+class Silent:
+    """Telemetry that nobody reads: the world counts for itself."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return _ignore
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Nothing."""

@@ -1,0 +1,123 @@
+"""What a seed draws before anything happens: who is there, what can go wrong, and what is asked for.
+
+Swarm testing: each seed leaves out about half of the faults and of the features. A world in which everything happens at
+once finds less: a fault that restarts all executors every second hides what only shows in a long-lived one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Final, NamedTuple
+
+FAULTS: Final = (
+    "crash", "crash at any await", "dies after a call", "freezes after a call", "pause", "partition", "hang",
+    "request lost", "answer lost", "store away", "store restart", "clock jump", "signals", "latency", "half open",
+)  # fmt: skip
+FEATURES: Final = (
+    "once", "future", "cron", "interval", "run now", "cancel run", "cancel job", "retry", "pause", "edit", "failing",
+    "long", "stubborn", "deadly", "timeout", "repeat", "burst", "overlap", "catch up", "leave", "quick", "priority",
+)  # fmt: skip
+
+QUIET_SHARE: Final = 0.06
+"""So many worlds have no fault at all: what goes wrong there goes wrong everywhere."""
+
+
+class Place(NamedTuple):
+    """A zone, and an instant at which its clock changes."""
+
+    zone: str
+    change: str
+
+
+CHANGES: Final = (
+    Place("Europe/Berlin", "2027-03-28T01:00:00"),
+    Place("Europe/Berlin", "2027-10-31T01:00:00"),
+    Place("America/New_York", "2027-03-14T07:00:00"),
+    Place("America/New_York", "2027-11-07T06:00:00"),
+    Place("Australia/Lord_Howe", "2027-04-03T15:00:00"),
+    Place("Australia/Lord_Howe", "2027-10-02T15:30:00"),
+)
+ORDINARY: Final = 1_800_000_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swarm:
+    """One seed's draw."""
+
+    seed: int
+    start: float
+    """Unix seconds."""
+    zone: str
+    clock_changes: float | None
+    """The instant at which the zone's clock does, if it does in this world."""
+    faults: frozenset[str]
+    features: frozenset[str]
+    rough_seconds: float
+    """How long things go wrong, and things are asked for."""
+    schedulers: int
+    executors: int
+    apis: int
+    places: int
+    """Tasks of one kind that an executor runs at a time."""
+    lease_seconds: float
+    poll_seconds: float
+    horizon_seconds: float
+    latency_seconds: float
+    """The most that one way to the store takes, usually."""
+    lag_seconds: float
+    fault_gap_seconds: float
+    """Between two faults, in the mean."""
+    call_fault_share: float
+    """Of calls that go wrong, if calls can."""
+    ask_gap_seconds: float
+    """Between two requests, in the mean."""
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        return self.lease_seconds * 0.3
+
+    def can(self, fault: str) -> bool:
+        return fault in self.faults
+
+    def wants(self, feature: str) -> bool:
+        return feature in self.features
+
+
+def draw(seed: int) -> Swarm:
+    """The same for the same seed."""
+    dice = Random(f"{seed}/swarm")
+    faults = [name for name in FAULTS if dice.random() < 0.45]
+    if dice.random() < QUIET_SHARE:
+        faults = []
+    features = [name for name in FEATURES if dice.random() < 0.55]
+    if not {"once", "future", "cron", "interval"} & {*features}:
+        features.append("once")
+    rough = dice.uniform(40.0, 110.0)
+    start, zone, change = ORDINARY + dice.random() * 86_400.0, "UTC", None
+    if dice.random() < 0.3:
+        place = dice.choice(CHANGES)
+        zone, change = place.zone, datetime.fromisoformat(place.change).replace(tzinfo=UTC).timestamp()
+        start = change - dice.uniform(0.2, 0.8) * rough
+    return Swarm(
+        seed=seed,
+        start=round(start, 3),
+        zone=zone,
+        clock_changes=change,
+        faults=frozenset(faults),
+        features=frozenset(features),
+        rough_seconds=rough,
+        schedulers=dice.choice((1, 2, 2, 3)),
+        executors=dice.choice((1, 2, 2, 3)),
+        apis=dice.choice((1, 2)),
+        places=dice.choice((1, 2, 4, 8)),
+        lease_seconds=dice.choice((3.0, 5.0, 10.0)),
+        poll_seconds=dice.choice((0.5, 1.0, 2.0)),
+        horizon_seconds=dice.choice((2.0, 4.0)),
+        latency_seconds=dice.choice((0.0005, 0.004, 0.03)),
+        lag_seconds=dice.choice((0.0, 0.0, 0.002, 0.02)),
+        fault_gap_seconds=dice.choice((3.0, 8.0, 20.0)),
+        call_fault_share=dice.choice((0.002, 0.01, 0.05)),
+        ask_gap_seconds=dice.choice((0.5, 1.5, 3.0)),
+    )

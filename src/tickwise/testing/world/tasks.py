@@ -1,0 +1,307 @@
+"""What runs on the hosts: simulated tasks, the runner that begins them, and what they write down outside of the system.
+
+    Runner.launch ──► begins (by its executor) ──► runs on the host, whatever its executor does ──► is over ──► ended
+                                                     │ its executor dies: killed a little later, as a tree is
+                                                     └ it writes an `Execution` when it begins, and when it ends
+
+A task's own words say how long it takes, how often it fails, and what it does when it is asked to stop. A host outlives
+the executors that are started on it.
+
+Invariant: for every attempt that was launched, its living executor hears exactly one end, and not before the task is
+dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from tickwise.domain.errors import Invalid
+from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
+from tickwise.testing.world.loop import NETWORK, WorldLoop
+from tickwise.testing.world.process import Process
+
+SLOW: Final = "slow"
+"""The kind that takes a slot each."""
+QUICK: Final = "quick"
+"""The kind that is worked off in batches, as functions in warm workers are."""
+WORTH_RECORDING_SECONDS: Final = 0.2
+"""A task that has been going on for so long is said to have begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a task does."""
+
+    seconds: float = 0.05
+    fails: int = 0
+    """So many first attempts fail, …"""
+    symptom: str = "1"
+    """… of this."""
+    stubborn: bool = False
+    """It does not listen to TERM."""
+    deadly: int = 0
+    """So many first attempts take their executor down."""
+    invalid: bool = False
+    asks_seconds: float | None = None
+    """After a failure, it asks for so much time (`Retry-After`)."""
+
+
+class Kind:
+    """The port `TaskKind`: anything that `Act` can say."""
+
+    schema: Mapping[str, Any] = {"type": "object"}  # the port's shape; never changed
+    limits: Collection[str] = ()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The task as it is."""
+        self.act(task)
+        return task
+
+    @staticmethod
+    def act(task: Mapping[str, Any]) -> Act:
+        """What it says. Raises `Invalid`."""
+        said = {name: value for name, value in task.items() if name != "kind"}
+        try:
+            return Act(**said)
+        except TypeError as wrong:
+            raise Invalid(f"a simulated task cannot do that: {wrong}", pointer="") from wrong
+
+
+@dataclass(slots=True)
+class Written:
+    """One time that a task ran, as it writes itself."""
+
+    run_id: UUID
+    token: int
+    job_id: UUID
+    begin: float
+    end: float | None = None
+    """When it was over by itself; None: it was killed before."""
+    died: float | None = None
+    """When nothing of it was left."""
+
+
+@dataclass(slots=True)
+class Living:
+    """A task that runs now."""
+
+    assignment: Assignment
+    act: Act
+    written: Written
+    runner: Runner
+    over: Any = None
+    """The timer of its end."""
+
+
+@dataclass(slots=True)
+class Host:
+    """A machine: what runs on it, and how fast it kills."""
+
+    name: str
+    loop: WorldLoop
+    dice: Random
+    start: float
+    """Unix seconds at which the world begins."""
+    kill_seconds: float = 0.05
+    """Killing a whole tree takes up to so long."""
+    begin_seconds: float = 0.0
+    """And beginning a task."""
+    written: list[Written] = field(default_factory=list)
+    living: dict[int, Living] = field(default_factory=dict)
+    """By token."""
+
+    def now(self) -> float:
+        """The host's own clock, which no fault moves."""
+        return self.start + self.loop.time()
+
+    def begin(self, task: Living) -> None:
+        """It runs, and says so first."""
+        token = task.assignment.token
+        self.living[token] = task
+        self.written.append(task.written)
+        task.over = self.loop.call_later(task.act.seconds, self._is_over, token, context=NETWORK)
+
+    def _is_over(self, token: int) -> None:
+        task = self.living.pop(token)
+        task.written.end = task.written.died = self.now()
+        task.runner.hear(task)
+
+    def kill(self, token: int, *, told: Callable[[Living], None] | None = None) -> None:
+        """Its whole tree goes, in a moment."""
+        task = self.living.get(token)
+        if task is not None:
+            seconds = self.dice.random() * self.kill_seconds
+            self.loop.call_later(seconds, self._is_dead, token, told, context=NETWORK)
+
+    def _is_dead(self, token: int, told: Callable[[Living], None] | None) -> None:
+        task = self.living.pop(token, None)
+        if task is not None:
+            task.over.cancel()
+            task.written.died = self.now()
+            if told is not None:
+                told(task)
+
+
+class Runner:
+    """The port `Runner` of one executor process, for one kind."""
+
+    def __init__(self, host: Host, process: Process, kind: Kind, *, places: int, poisoned: Callable[[], None]) -> None:
+        """`poisoned` is called by a task that takes its executor down."""
+        self.kinds: Sequence[TaskKind] = (kind,)
+        self._kind = kind
+        self._host = host
+        self._process = process
+        self._places = places
+        self._poisoned = poisoned
+        self._waiting: dict[UUID, Assignment] = {}
+        self._beginning: dict[UUID, Assignment] = {}
+        self._tokens: dict[UUID, int] = {}
+        self._emptied = asyncio.Event()
+        self._reports: Reports
+        self._now: Callable[[], float]
+        process.at_death.append(self._orphaned)
+
+    async def start(self, reports: Reports, now: Callable[[], float]) -> None:
+        """Ready at once."""
+        self._reports, self._now = reports, now
+
+    def offers(self) -> Sequence[str]:
+        """No functions by name."""
+        return ()
+
+    def labels(self) -> Sequence[str]:
+        """Its kind."""
+        return (f"task:{self._kind.name}",)
+
+    def spare(self) -> int:
+        """How many more could begin now."""
+        return max(0, self._places - len(self._tokens) - len(self._beginning))
+
+    # ------------------------------------------------------------------ begin
+
+    def launch(self, assignments: Sequence[Assignment]) -> None:
+        """Begin them as there are places."""
+        for assignment in assignments:
+            self._waiting[assignment.run_id] = assignment
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._waiting and self.spare() > 0:
+            run_id = next(iter(self._waiting))
+            assignment = self._beginning[run_id] = self._waiting.pop(run_id)
+            seconds = self._host.begin_seconds
+            if seconds > 0:
+                self._process.later(self._host.dice.random() * seconds, self._begin, assignment)
+            else:
+                self._begin(assignment)
+
+    def _begin(self, assignment: Assignment) -> None:
+        if self._beginning.pop(assignment.run_id, None) is not assignment:
+            return
+        act = self._kind.act(assignment.task)
+        written = Written(assignment.run_id, assignment.token, assignment.job_id, self._host.now())
+        task = Living(assignment, act, written, self)
+        self._tokens[assignment.run_id] = assignment.token
+        self._host.begin(task)
+        if act.deadly >= assignment.attempt:
+            self._process.later(act.seconds / 2, self._poisoned)
+        if assignment.timeout_seconds is not None:
+            self._process.later(assignment.timeout_seconds, self._out_of_time, assignment)
+        if act.seconds > WORTH_RECORDING_SECONDS:
+            self._process.later(WORTH_RECORDING_SECONDS, self._is_worth_recording, assignment, self._now())
+
+    def _is_worth_recording(self, assignment: Assignment, started: float) -> None:
+        if self._tokens.get(assignment.run_id) == assignment.token:
+            self._reports.began(assignment.run_id, started)
+
+    def _out_of_time(self, assignment: Assignment) -> None:
+        if self._tokens.get(assignment.run_id) == assignment.token:
+            self._host.kill(assignment.token, told=self._timed_out)
+
+    # ------------------------------------------------------------------ end
+
+    def hear(self, task: Living) -> None:
+        """It ended by itself; its executor hears of it if it is there and awake."""
+        self._process.soon(self._ended, task)
+
+    def _ended(self, task: Living) -> None:
+        assignment, act = task.assignment, task.act
+        if act.invalid:
+            verdict, reason = Verdict.INVALID, "invalid"
+        elif act.fails >= assignment.attempt:
+            verdict, reason = Verdict.FAILED, "exit_code"
+        else:
+            verdict, reason = Verdict.OK, None
+        symptoms = () if verdict is Verdict.OK else (act.symptom,)
+        result = '{"attempt":%d}' % assignment.attempt if verdict is Verdict.OK else None
+        self._report(task, verdict, reason, result=result, symptoms=symptoms, retry_after_seconds=act.asks_seconds)
+
+    def _killed(self, task: Living) -> None:
+        self._process.soon(self._report, task, Verdict.CANCELLED, "cancelled")
+
+    def _timed_out(self, task: Living) -> None:
+        self._process.soon(self._report, task, Verdict.FAILED, "timeout")
+
+    def _report(self, task: Living, verdict: Verdict, reason: str | None, **more: Any) -> None:
+        run_id = task.assignment.run_id
+        if self._tokens.get(run_id) != task.assignment.token:
+            return
+        del self._tokens[run_id]
+        if not self._tokens:
+            self._emptied.set()
+        length = (task.written.died or self._host.now()) - task.written.begin
+        ended = self._now()
+        self._reports.ended(run_id, Ending(verdict, ended - length, ended, reason, **more))
+        self._go_on()
+
+    def stop(self, run_id: UUID, *, grace_seconds: float) -> None:
+        """TERM, and after the grace KILL."""
+        if run_id in self._waiting or run_id in self._beginning:
+            self._waiting.pop(run_id, None)
+            self._beginning.pop(run_id, None)
+            self._process.soon(self._unbegun, run_id)
+            return
+        token = self._tokens.get(run_id)
+        task = None if token is None else self._host.living.get(token)
+        if task is None or token is None:
+            return
+        if task.act.stubborn and grace_seconds > 0:
+            self._process.later(grace_seconds, self._host_kill, token)
+        else:
+            self._host_kill(token)
+
+    def _host_kill(self, token: int) -> None:
+        self._host.kill(token, told=self._killed)
+
+    def _unbegun(self, run_id: UUID) -> None:
+        now = self._now()
+        self._reports.ended(run_id, Ending(Verdict.RELEASED, now, now))
+
+    def release_waiting(self) -> None:
+        """Give back what has no place yet."""
+        waiting, self._waiting = self._waiting, {}
+        for run_id in waiting:
+            self._process.soon(self._unbegun, run_id)
+
+    async def close(self) -> None:
+        """Kill what lives, and wait until it is dead."""
+        for run_id in [*self._waiting, *self._beginning]:
+            self.stop(run_id, grace_seconds=0.0)
+        for token in self._tokens.values():
+            self._host_kill(token)
+        while self._tokens:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def _orphaned(self) -> None:
+        """Its executor is gone: the undertaker ends what is left of it."""
+        for token in [*self._tokens.values()]:
+            self._host.kill(token)

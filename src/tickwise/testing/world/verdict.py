@@ -1,0 +1,161 @@
+"""Judges a world when it is quiet: the history checker's inputs, and what the memory store and the roles show directly.
+
+Invariant: nothing here asks the store's own methods. What they would say may be what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import msgspec
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.history import Execution, History, Run
+from tickwise.domain.lifecycle import FINAL, RunState
+from tickwise.domain.model import Trigger
+from tickwise.domain.schedule import fires_between
+from tickwise.roles.definition import decode_definition
+from tickwise.testing.world.swarm import Swarm
+from tickwise.testing.world.watch import Watch
+
+if TYPE_CHECKING:
+    from tickwise.testing.world.nodes import Node
+    from tickwise.testing.world.workload import Clients
+
+OCCURRENCES_MOST: Final = 5_000
+SLACK_SECONDS: Final = 1e-5
+"""Instants are rounded to the microsecond on their way."""
+
+
+def history_of(
+    store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[Node], swarm: Swarm
+) -> History:
+    """What the history checker reads."""
+    state = store._state
+    executions = [
+        Execution(written.run_id, written.token, written.begin, written.end, written.job_id)
+        for node in nodes
+        for written in node.host.written
+    ]
+    stands_still = bool({"pause", "freezes after a call"} & swarm.faults)
+    return History(
+        runs=[*_runs(state)],
+        journal=watch.journal,
+        operations=clients.operations,
+        executions=executions,
+        faults=watch.faults,
+        lease_ends=() if stands_still else [*watch.lease_ends.values()],
+        stale_refused=watch.stale_refused,
+        late_starts=not stands_still,
+        clock_slack=SLACK_SECONDS,
+    )
+
+
+def _runs(state: Any) -> Iterator[Run]:
+    for ended in state.ended.values():
+        yield _run(state, ended.row, ended.token if ended.reported else 0)
+    for run in state.runs.values():
+        yield _run(state, state.run_row(run), run.token)
+
+
+def _run(state: Any, row: Any, token: int) -> Run:
+    job = state.jobs[row.job_id]
+    work = decode_definition(row.definition or job.definition)
+    own = msgspec.json.decode(row.definition).get("payload") if row.definition else None
+    key = own.get("key") if isinstance(own, dict) else None
+    return Run(
+        run_id=row.run_id,
+        job_id=row.job_id,
+        state=row.state,
+        trigger=row.trigger,
+        due=row.due_at,
+        nominal=row.nominal_at,
+        until=row.until,
+        started=row.started_at,
+        ended=row.ended_at,
+        token=token,
+        attempt=row.attempt,
+        failures=row.failures,
+        crashes=row.crashes,
+        reason=row.reason,
+        origin=row.origin,
+        key=key if key is not None else job.name if row.trigger == Trigger.SCHEDULE and not job.recurring else None,
+        attempts_most=work.max_retries + 1,
+    )
+
+
+def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients, swarm: Swarm) -> list[str]:
+    """What must be true of the store, the hosts and the roles when all is quiet."""
+    state = store._state
+    return [
+        *_ended_once(state),
+        *_nobody_holds(state),
+        *_no_ghosts(nodes),
+        *_books_are_balanced(nodes),
+        *_every_occurrence(state, clients.touched, swarm),
+    ]
+
+
+def _ended_once(state: Any) -> Iterator[str]:
+    for run_id in state.runs.keys() & state.ended.keys():
+        yield f"run {run_id} lives, and is on record as ended"
+    for run_id, ended in state.ended.items():
+        if ended.row.state not in FINAL:
+            yield f"run {run_id} is on record as {ended.row.state}"
+    for run_id, run in state.runs.items():
+        yield f"run {run_id} of {run.job.name!r} still lives: {run.state}, blocked {run.blocked}, by {run.executor}"
+
+
+def _nobody_holds(state: Any) -> Iterator[str]:
+    for number, executor in state.executors.items():
+        if executor.held:
+            yield f"executor {number} still holds {len(executor.held)} runs"
+    if state.taken:
+        yield f"{len(state.taken)} timers are still taken by a scheduler"
+
+
+def _no_ghosts(nodes: Sequence[Node]) -> Iterator[str]:
+    for node in nodes:
+        for token, task in node.host.living.items():
+            yield f"on {node.name} a task of run {task.assignment.run_id} lives on under token {token}"
+
+
+def _books_are_balanced(nodes: Sequence[Node]) -> Iterator[str]:
+    """No slot is taken by nothing."""
+    for node in nodes:
+        if node.kind != "executor" or not node.alive or node.leaving:
+            continue
+        executor = node.role
+        for intake in executor._intakes:
+            books = intake.held, intake.launched, intake.unrecorded
+            if any(books):
+                yield f"{node.name} counts {books} held, launched and unrecorded {intake.kinds}, and holds nothing"
+        if executor._live or executor._ghosts or len(executor._outbox):
+            yield f"{node.name} still has {len(executor._live)} runs, {len(executor._ghosts)} ghosts"
+
+
+def _every_occurrence(state: Any, touched: set[UUID], swarm: Swarm) -> Iterator[str]:
+    """Of each job whose schedule nobody touched: each occurrence is on record, and nothing else."""
+    for job in state.jobs.values():
+        if not job.recurring or job.job_id in touched or job.standing is not None:
+            continue
+        definition = decode_definition(job.definition)
+        schedule = definition.schedule(job.job_id)
+        end = definition.end_at
+        since = definition.planned_at
+        if since is None or end is None:
+            yield f"job {job.name!r} says neither since when nor until when it is planned"
+            continue
+        wanted = fires_between(schedule, since, end, OCCURRENCES_MOST)
+        rows = [ended.row for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]
+        spans = [(row.nominal_at, row.until or row.nominal_at) for row in rows]
+        singles = {round(row.nominal_at, 3) for row in rows if row.until is None}
+        for at in wanted:
+            if round(at, 3) not in singles and not any(first <= at <= last for first, last in spans):
+                yield f"job {job.name!r} has no record of its occurrence at {at:.3f}"
+        known = {round(at, 3) for at in wanted}
+        for row in rows:
+            if row.state is not RunState.SKIPPED and round(row.nominal_at, 3) not in known:
+                yield f"run {row.run_id} of {job.name!r} is for {row.nominal_at:.3f}, which its schedule does not name"

@@ -1,0 +1,247 @@
+"""Sees every call that reaches the store, and keeps what the history checker reads: the journal of all runs, the ends of
+leases, the faults that explain why something ran again. It also keeps the trace.
+
+    before a call: who holds what? ──► the call, all at once ──► after it: which runs are otherwise than before?
+
+Since a call of the memory store is atomic, what lies between two looks is what that call did. The journal is thus made
+from outside of the store, and does not believe what the store says of itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.decision import Reason
+from tickwise.domain.history import Change, Fault, LeaseEnd
+from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
+from tickwise.domain.model import Outcome
+from tickwise.testing.world.link import READS
+from tickwise.testing.world.process import Process
+
+LATE_SECONDS: Final = 2.0
+"""A run that is made so long after its nominal time was caught up with."""
+QUIET: Final = READS | {"executor_beat", "timers_fire", "maintain", "runs_unblock", "leases_expire", "attempts_claim"}
+"""Calls that are traced only if something came of them, as they are made again and again."""
+
+
+class Seen(NamedTuple):
+    """A run as it was at the last look."""
+
+    state: RunState
+    token: int
+    version: int
+
+
+class Watch:
+    """One world's."""
+
+    def __init__(self, store: MemoryStore, seconds: Callable[[], float], tell: Callable[[str], None]) -> None:
+        """`seconds` is the world's time, `tell` is called once for each thing worth knowing that it happened."""
+        self._state = store._state
+        self._seconds = seconds
+        self._tell = tell
+        self.trace: list[str] = []
+        self.journal: list[Change] = []
+        self.lease_ends: dict[int, LeaseEnd] = {}
+        self.faults: list[Fault] = []
+        self.stale_refused = 0
+        self.asking = True
+        """Things are still asked for."""
+        self.findings: list[str] = []
+        self.hit: dict[int, float] = {}
+        """When an executor was last hit by something that may cost it its lease, by its number."""
+        self._names: dict[int, str] = {}
+        self._runs: dict[UUID, Seen] = {}
+        self._ended = 0
+        self._reported: dict[UUID, tuple[int, int]] = {}
+
+    def note(self, *words: object) -> None:
+        """One line of the trace."""
+        self.trace.append(f"{self._seconds():.6f} " + " ".join(map(str, words)))
+
+    # ------------------------------------------------------------------ what links tell
+
+    def asked(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+        if call not in QUIET:
+            self.note(process.name, "asks", call)
+
+    def before(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+        if call == "leases_expire":
+            self._before_burials()
+        elif call == "executor_leave":
+            self._gives_up(arguments[0], "leave", lambda run: run.state is RunState.RUNNING)
+        elif call == "attempts_finish":
+            self._before_finish(*arguments)
+        elif call == "attempts_start":
+            self._reported = {began.run_id: (arguments[0], began.token) for began in arguments[1]}
+
+    def after(self, process: Process, call: str, arguments: Sequence[Any], answer: Any) -> None:
+        before = len(self.journal)
+        if call not in READS:
+            self._look(call, arguments)
+        changed = len(self.journal) - before
+        if isinstance(answer, Exception):
+            self.note(process.name, call, "refused:", type(answer).__name__, answer)
+        elif changed or call not in QUIET:
+            self.note(process.name, call, "done, changes", changed)
+        if call == "attempts_finish" and not isinstance(answer, Exception) and answer:
+            self.stale_refused += len(answer)
+            self._tell("stale outcome refused")
+        elif call == "attempts_start" and not isinstance(answer, Exception) and answer:
+            self._tell("start refused")
+        elif call == "attempts_keep" and answer:
+            self._tell("claim in doubt given back")
+        elif call == "executor_join":
+            self.is_hit(answer)  # until it hears of its birth
+        self._reported = {}
+
+    def answered(self, process: Process, call: str, arguments: Sequence[Any], sent: float, answer: Any) -> None:
+        if isinstance(answer, Exception):
+            return
+        if call == "executor_join":
+            self._names[answer] = process.name
+            self.hit.pop(answer, None)
+            self._extend(answer, sent, arguments[0].lease_seconds)
+        elif call == "executor_beat" and answer.alive:
+            self._extend(arguments[0], sent, arguments[1])
+        elif call == "executor_beat":
+            self._tell("executor buried and born again")
+
+    def _extend(self, number: int, sent: float, lease_seconds: float) -> None:
+        until = self._state.clock.now() - self._seconds() + sent + lease_seconds
+        known = self.lease_ends.get(number)
+        self.lease_ends[number] = LeaseEnd(number, until if known is None else max(until, known.at))
+
+    # ------------------------------------------------------------------ what explains that something runs again
+
+    def is_hit(self, number: int) -> None:
+        """Something befell this executor that may cost it its lease."""
+        self.hit[number] = self._seconds()
+
+    def _before_burials(self) -> None:
+        now = self._state.now()
+        for executor in self._state.executors.values():
+            until = max(executor.lease_until, self._state.opened_at + executor.lease_seconds)
+            if executor.gone_at is not None or until >= now:
+                continue
+            if any(run.state is RunState.RUNNING for run in executor.held.values()):
+                self._tell("lease expired while running")
+            elif executor.held:
+                self._tell("lease expired while holding")
+            hit = self.hit.get(executor.number)
+            if hit is None:
+                self.findings.append(f"executor {executor.number} lost its lease, and nothing had befallen it")
+            self._gives_up(executor.number, "lease lost", lambda _run: True)
+
+    def _gives_up(self, number: int, kind: str, which: Callable[[Any], bool]) -> None:
+        executor = self._state.executors.get(number)
+        if executor is None or executor.gone_at is not None:
+            return
+        held = sum(1 for run in executor.held.values() if which(run))
+        if held:
+            self.faults.append(
+                Fault(kind, self._state.now(), self._names.get(number, "?"), held, executor=number)
+            )
+
+    def _before_finish(self, executor: int, outcomes: Sequence[Outcome]) -> None:
+        self._reported = {}
+        for outcome in outcomes:
+            self._reported.setdefault(outcome.run_id, (executor, outcome.token))
+            run = self._state.runs.get(outcome.run_id)
+            if run is None or (run.executor, run.token) != (executor, outcome.token):
+                continue
+            if outcome.state == CODES[RunState.QUEUED]:
+                self._tell("give-back")
+                if outcome.reason == "lease_over":
+                    self.faults.append(
+                        Fault("lease over", self._state.now(), self._names.get(executor, "?"), 1, executor=executor)
+                    )
+            elif outcome.state == CODES[RunState.RETRYING]:
+                self._tell("retry")
+            if run.request is not None and run.cancelling and outcome.state == CODES[RunState.SUCCESS]:
+                self._tell("cancel against completion")
+
+    # ------------------------------------------------------------------ the journal
+
+    def _look(self, call: str, arguments: Sequence[Any]) -> None:
+        state, seen = self._state, self._runs
+        living = state.runs
+        if len(state.ended) != self._ended:
+            fresh = [*islice(state.ended.values(), self._ended, None)]
+            self._ended = len(state.ended)
+            for ended in fresh:
+                self._has_ended(ended.row)
+        if len(seen) > len(living):
+            for run_id in [run_id for run_id in seen if run_id not in living]:
+                self._moved(run_id, None, seen[run_id].token, 0)
+        for run_id, run in living.items():
+            known = seen.get(run_id)
+            if known is None:
+                self._moved(run_id, RunState.QUEUED, 0, 0)
+                known = seen[run_id]
+                self._is_made(run)
+            if known.state is not run.state or known.token != run.token:
+                self._steps(known, run, call)
+
+    def _steps(self, known: Seen, run: Any, call: str) -> None:
+        if known.token != run.token and known.state in HELD:
+            # Freed and claimed anew within one call, or written over: the table of moves decides which is legal.
+            self._moved(run.run_id, run.state, run.token, run.executor or 0)
+            return
+        executor, token = self._reported.get(run.run_id, (0, run.token))
+        if call == "attempts_claim":
+            executor = run.executor or 0
+        self._moved(run.run_id, run.state, token, executor)
+
+    def _moved(self, run_id: UUID, after: RunState | None, token: int, executor: int) -> None:
+        known = self._runs.get(run_id)
+        before, version = (None, 0) if known is None else (known.state, known.version)
+        self.journal.append(Change(run_id, version + 1, before, after, token, executor, self._state.now()))
+        self.trace.append(f"    run {run_id} {before or '-'} -> {after or 'forgotten'} token {token} by {executor}")
+        if after is None or after in FINAL:
+            self._runs.pop(run_id, None)
+        else:
+            self._runs[run_id] = Seen(after, token, version + 1)
+
+    def _has_ended(self, row: Any) -> None:
+        run_id = row.run_id
+        if run_id not in self._runs:
+            living_before = None
+            executor, token = 0, 0
+        else:
+            living_before = self._runs[run_id]
+            executor, token = self._reported.get(run_id, (0, living_before.token))
+        self._moved(run_id, row.state, token, executor)
+        if row.reason == "poison":
+            self._tell("poison quarantined")
+        elif row.reason in tuple(Reason):
+            self._tell(f"skipped: {row.reason}")
+        elif row.reason == "cancelled":
+            self._tell("cancelled")
+
+    def _is_made(self, run: Any) -> None:
+        if run.trigger == 1 and self._state.now() - run.nominal > LATE_SECONDS and run.job.recurring:
+            self._tell("catch-up")
+
+    def living(self) -> Iterator[UUID]:
+        """Runs that have no final state."""
+        yield from self._runs
+
+
+class Tally:
+    """How often each thing worth knowing was seen."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def __call__(self, what: str) -> None:
+        self.counts[what] += 1
+
+    def as_dict(self) -> Mapping[str, int]:
+        """By name, in order."""
+        return dict(sorted(self.counts.items()))

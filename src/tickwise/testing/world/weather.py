@@ -1,0 +1,284 @@
+"""What goes wrong: how each call goes, and what is done to processes, their clocks, their links and the store.
+
+Two kinds of faults. Those of a call are drawn when it begins (`passage`). Those of a moment come after gaps that are
+drawn (`Storm`). Both end when the rough time is over: then everything that was cut, stopped or frozen goes on.
+
+Invariant: what may cost an executor its lease is told to the watch, so that a lease which is lost without a reason is
+found, and so that what runs again can be explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tickwise.testing.world.link import READS, Fate, Passage, Way
+from tickwise.testing.world.loop import NETWORK, WorldLoop
+from tickwise.testing.world.process import Process
+from tickwise.testing.world.signals import Bell, Sound
+from tickwise.testing.world.swarm import Swarm
+from tickwise.testing.world.watch import Tally, Watch
+
+if TYPE_CHECKING:
+    from tickwise.testing.world.nodes import Node
+
+BEAT_PATIENCE_SECONDS: Final = 3.0
+"""How long a heartbeat waits for its answer, as the PostgreSQL adapter does."""
+PATIENCE_SECONDS: Final = (2.0, 10.0, 60.0)
+"""How long other calls do."""
+CALL_FATES: Final = {
+    "request lost": Fate.REQUEST_LOST,
+    "answer lost": Fate.ANSWER_LOST,
+    "hang": Fate.HANGS,
+    "half open": Fate.SWALLOWED,
+    "dies after a call": Fate.DIES_AFTER,
+    "freezes after a call": Fate.FREEZES_AFTER,
+}
+DOWN_SECONDS: Final = (0.1, 5.0)
+"""A dead process is started anew after so long."""
+
+
+class Weather:
+    """How things go between processes and the store."""
+
+    def __init__(self, loop: WorldLoop, swarm: Swarm, dice: Random, tell: Tally) -> None:
+        self.era = 0
+        self.rough = bool(swarm.faults)
+        self.away = False
+        self.cut_out: set[str] = set()
+        """Names of nodes whose requests do not arrive, …"""
+        self.cut_back: set[str] = set()
+        """… and of those that hear no answer."""
+        self._loop = loop
+        self._swarm = swarm
+        self._dice = dice
+        self._tell = tell
+        self._fates = [fate for name, fate in CALL_FATES.items() if swarm.can(name)]
+        self._patience = dice.choice(PATIENCE_SECONDS)
+        self.nodes: list[Node] = []
+        self.watch: Watch
+
+    def node_of(self, process: Process) -> Node:
+        """Where it lives."""
+        return next(node for node in self.nodes if process in node.all_processes)
+
+    # ------------------------------------------------------------------ what links ask
+
+    def passage(self, process: Process, call: str) -> Passage:
+        dice, most = self._dice, self._swarm.latency_seconds
+        if self.rough and self._swarm.can("latency") and dice.random() < 0.02:
+            most = 1.0
+        patience = BEAT_PATIENCE_SECONDS if call == "executor_beat" else self._patience
+        fate = Fate.FINE
+        if self.rough and self._fates and dice.random() < self._swarm.call_fault_share:
+            fate = dice.choice(self._fates)
+            if call == "executor_beat":
+                self.hit(process)
+            if fate in (Fate.ANSWER_LOST, Fate.HANGS, Fate.REQUEST_LOST, Fate.SWALLOWED) and call not in READS:
+                self._tell("commit in doubt")
+        if self.away:
+            fate = Fate.REFUSED
+        return Passage(fate, dice.random() * most, dice.random() * most, patience)
+
+    def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
+        if self.away or sent_in != self.era:
+            return Way.BROKEN
+        cut = self.cut_back if back else self.cut_out
+        return Way.CUT if process.name.partition(".")[0] in cut else Way.OPEN
+
+    def strike(self, process: Process, fate: Fate) -> None:
+        if fate is Fate.DIES_AFTER:
+            self._tell("died between a commit and its answer")
+            self.die(process)
+        else:
+            self._tell("frozen between a commit and its answer")
+            self.freeze(process, self._swarm.lease_seconds * self._dice.uniform(0.3, 2.5))
+
+    def poisoned(self, process: Process) -> None:
+        """A task takes its executor down."""
+        self.die(process)
+
+    # ------------------------------------------------------------------ what is done
+
+    def hit(self, process: Process) -> None:
+        """Tell the watch that this may cost it its lease."""
+        node = self.node_of(process)
+        if node.kind == "executor" and process is node.process:
+            self.watch.is_hit(node.role._number)
+
+    def all_hit(self) -> None:
+        """So may this, every one of them."""
+        for node in self.nodes:
+            if node.process is not None and node.alive:
+                self.hit(node.process)
+
+    def die(self, process: Process) -> None:
+        """Kill it, and start another one later."""
+        node = self.node_of(process)
+        if not process.alive:
+            return
+        self.hit(process)
+        self.watch.note(process.name, "is killed")
+        process.kill()
+        self.later(self._dice.uniform(*DOWN_SECONDS), lambda: None if node.alive else node.boot())
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """Let it stand still for so long."""
+        if not process.alive or process.frozen:
+            return
+        self.hit(process)
+        self.watch.note(process.name, f"is frozen for {seconds:.3f} s")
+        process.freeze()
+        self.later(seconds, lambda: self._thaw(process))
+
+    def _thaw(self, process: Process) -> None:
+        if process.alive and process.frozen:
+            self.hit(process)
+            self.watch.note(process.name, "goes on")
+            process.thaw()
+
+    def later(self, seconds: float, do: Callable[[], None]) -> None:
+        """Something that is done from outside."""
+        self._loop.call_later(seconds, do, context=NETWORK)
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong, and what did goes on."""
+        self.rough = self.away = False
+        self.cut_out.clear()
+        self.cut_back.clear()
+        for node in self.nodes:
+            if node.process is not None and node.process.frozen:
+                self._thaw(node.process)
+
+
+class Storm:
+    """The faults of a moment, one after the other."""
+
+    def __init__(self, weather: Weather, swarm: Swarm, bell: Bell, dice: Random, restart: Callable[[], None]) -> None:
+        """`restart` is the store's own."""
+        self._weather = weather
+        self._swarm = swarm
+        self._bell = bell
+        self._dice = dice
+        self._restart = restart
+        faults = {
+            "crash": self._crash,
+            "crash at any await": self._crash_at_an_await,
+            "pause": self._pause,
+            "partition": self._partition,
+            "store away": self._store_away,
+            "store restart": self._store_restart,
+            "clock jump": self._clock_jump,
+            "signals": self._signals,
+        }
+        self._menu = [do for name, do in faults.items() if swarm.can(name)]
+        if swarm.wants("leave"):
+            self._menu.append(self._leave)
+
+    def begin(self) -> None:
+        """The first of them comes after a while."""
+        if self._menu:
+            self._next()
+
+    def _next(self) -> None:
+        self._weather.later(self._dice.expovariate(1.0 / self._swarm.fault_gap_seconds), self._strike)
+
+    def _strike(self) -> None:
+        if self._weather.rough or (self._weather.watch.asking and self._swarm.wants("leave")):
+            self._dice.choice(self._menu)()
+            self._next()
+
+    def _victim(self) -> Node | None:
+        living = [node for node in self._weather.nodes if node.alive]
+        # Executors hold what can be lost, so they are hit more often.
+        weights = [3 if node.kind == "executor" else 1 for node in living]
+        return self._dice.choices(living, weights)[0] if living else None
+
+    def _crash(self) -> None:
+        if (node := self._victim()) is not None and node.process is not None:
+            self._weather.die(node.process)
+
+    def _crash_at_an_await(self) -> None:
+        """After any of the next steps that it takes: between two awaits of any of its tasks."""
+        if (node := self._victim()) is not None and node.process is not None:
+            process = node.process
+            process.after_steps(self._dice.randrange(1, 60), lambda: self._weather.die(process))
+
+    def _pause(self) -> None:
+        if (node := self._victim()) is not None and node.process is not None:
+            self._weather.freeze(node.process, self._swarm.lease_seconds * self._dice.uniform(0.2, 2.5))
+
+    def _partition(self) -> None:
+        node = self._victim()
+        if node is None or node.process is None:
+            return
+        weather, seconds = self._weather, self._swarm.lease_seconds * self._dice.uniform(0.3, 2.5)
+        ways = self._dice.choice(([weather.cut_out, weather.cut_back], [weather.cut_out], [weather.cut_back]))
+        weather.hit(node.process)
+        weather.watch.note(node.name, f"is cut off for {seconds:.3f} s,", len(ways), "ways")
+        for way in ways:
+            way.add(node.name)
+
+        def heal() -> None:
+            weather.watch.note(node.name, "is back")
+            if node.process is not None:
+                weather.hit(node.process)
+            for way in ways:
+                way.discard(node.name)
+
+        weather.later(seconds, heal)
+
+    def _store_away(self) -> None:
+        weather, seconds = self._weather, self._dice.uniform(0.1, 2.0) * self._swarm.lease_seconds
+        if weather.away:
+            return
+        weather.watch.note(f"the store is away for {seconds:.3f} s")
+        weather.away = True
+        weather.all_hit()
+
+        def back() -> None:
+            if weather.away:
+                weather.watch.note("the store is back")
+                weather.all_hit()
+            weather.away = False
+
+        weather.later(seconds, back)
+
+    def _store_restart(self) -> None:
+        """Every link breaks, and open transactions are rolled back."""
+        self._weather.watch.note("the store is restarted")
+        self._weather.era += 1
+        self._restart()
+
+    def _clock_jump(self) -> None:
+        """A node's wall clock, by hours, forward or back; its monotonic clock goes on."""
+        node = self._victim()
+        if node is not None and node.clock is not None:
+            node.clock.wrong_seconds = self._dice.choice((-7_200.0, -61.0, -0.5, 0.0, 0.5, 61.0, 3_600.0, 86_400.0))
+            self._weather.watch.note(node.name, f"has a clock that is {node.clock.wrong_seconds:+.1f} s wrong")
+
+    def _signals(self) -> None:
+        dice = self._dice
+        self._bell.sound = Sound(
+            lost=dice.choice((0.0, 0.3, 1.0)),
+            repeated=dice.choice((0.0, 0.3)),
+            late_seconds=dice.choice((0.002, 0.5, 5.0)),
+        )
+        self._weather.watch.note("signals:", self._bell.sound)
+
+    def _leave(self) -> None:
+        node = self._victim()
+        if node is None:
+            return
+        weather, process = self._weather, node.process
+        weather.watch.note(node.name, "is asked to leave")
+        node.leave()
+
+        def again() -> None:
+            if node.process is process and not node.alive:
+                node.boot()
+            elif node.process is process:
+                weather.later(1.0, again)
+
+        weather.later(self._dice.uniform(*DOWN_SECONDS), again)

@@ -1,0 +1,260 @@
+"""One world: made from its seed, let go through its rough time and its calm, and judged."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from random import Random
+from typing import Any, Final
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import Unavailable
+from tickwise.testing.world.link import at_once
+from tickwise.testing.world.loop import PROCESS, Stalled, WorldLoop
+from tickwise.testing.world.nodes import Ground, Node
+from tickwise.testing.world.process import Process, ProcessClock
+from tickwise.testing.world.signals import Bell
+from tickwise.testing.world.swarm import Swarm, draw
+from tickwise.testing.world.verdict import direct, history_of
+from tickwise.testing.world.watch import Tally, Watch
+from tickwise.testing.world.weather import Storm, Weather
+from tickwise.testing.world.workload import Clients, pause
+from tickwise.domain.history import Status, judge
+
+CALM_SECONDS_MOST: Final = 900.0
+"""In so long, everything must have ended. Tasks take at most 22 s, four attempts, and a queue of them waits."""
+LOOK_SECONDS: Final = 1.0
+TAIL: Final = 120
+"""Lines of the trace that a failure shows."""
+ERRORS: Final = frozenset({"error", "exception", "critical"})
+EXPECTED_ERRORS: Final = frozenset({"executor_buried"})
+"""Events that are logged as errors and are none of the product's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What came of one seed."""
+
+    seed: int
+    findings: Sequence[str]
+    seen: Mapping[str, int]
+    """How often each thing worth knowing happened."""
+    digest: str
+    """Of the whole trace."""
+    virtual_seconds: float
+    steps: int
+    counts: Mapping[str, int]
+    tail: Sequence[str] = ()
+    """The end of the trace, if there are findings."""
+
+    def as_text(self) -> str:
+        """For people: what is wrong, and how to see it again."""
+        if not self.findings:
+            return f"seed {self.seed}: good, {self.virtual_seconds:.0f} s in {self.steps} steps"
+        lines = [f"seed {self.seed}: {len(self.findings)} findings"]
+        lines += [f"  {finding}" for finding in self.findings]
+        lines += ["  the trace ends so:", *(f"    {line}" for line in self.tail)]
+        lines.append(f"run it again with: make sim SEED={self.seed}")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that is there."""
+
+    swarm: Swarm
+    loop: WorldLoop = field(init=False)
+    store: MemoryStore = field(init=False)
+    watch: Watch = field(init=False)
+    weather: Weather = field(init=False)
+    bell: Bell = field(init=False)
+    clients: Clients = field(init=False)
+    nodes: list[Node] = field(init=False)
+    tally: Tally = field(default_factory=Tally)
+    findings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        swarm, seed = self.swarm, self.swarm.seed
+        loop = self.loop = WorldLoop(Random(f"{seed}/order"), lag_seconds=swarm.lag_seconds)
+        loop.tasks_made = _keep
+        loop.set_exception_handler(self._unhandled)
+        clock = ProcessClock(loop, start=swarm.start, seed=f"{seed}/store")
+        self.store = MemoryStore(clock, near_seconds=swarm.horizon_seconds)
+        self.watch = Watch(self.store, loop.time, self.tally)
+        self.bell = Bell(loop, Random(f"{seed}/bell"), seen=self.tally)
+        self.weather = Weather(loop, swarm, Random(f"{seed}/weather"), self.tally)
+        self.weather.watch = self.watch
+        ground = Ground(
+            loop=loop,
+            swarm=swarm,
+            store=self.store,
+            weather=self.weather,
+            watch=self.watch,
+            bell=self.bell,
+            dice=Random(f"{seed}/ground"),
+        )
+        counts = {"scheduler": swarm.schedulers, "executor": swarm.executors, "api": swarm.apis}
+        self.nodes = [Node(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
+        self.weather.nodes = self.nodes
+        apis = [node for node in self.nodes if node.kind == "api"]
+        self.clients = Clients(
+            loop, swarm, apis, Random(f"{seed}/clients"), watch=self.watch, tell=self.tally
+        )
+
+    # ------------------------------------------------------------------ its time
+
+    async def live(self) -> None:
+        """From its beginning to its end."""
+        loop, swarm, weather = self.loop, self.swarm, self.weather
+        if swarm.clock_changes is not None and swarm.wants("cron"):
+            self.tally("clock change")
+        for node in self.nodes:
+            node.boot()
+        Storm(weather, swarm, self.bell, Random(f"{swarm.seed}/storm"), self._restart).begin()
+        await self.clients.ask()
+        self.watch.asking = False
+        self.watch.note("calm")
+        weather.calm()
+        self.bell.sound = type(self.bell.sound)()
+        await self.clients.settled()
+        begun = loop.time()
+        while not self.is_quiet():
+            if loop.time() - begun > CALM_SECONDS_MOST:
+                self.findings.append(f"not everything has ended {CALM_SECONDS_MOST:.0f} s after the last fault")
+                break
+            await pause(loop, LOOK_SECONDS)
+        # What only just ended still has a moment to be told.
+        await pause(loop, LOOK_SECONDS)
+
+    def is_quiet(self) -> bool:
+        """Whether nothing lives, nothing is due, and everybody is there."""
+        state = self.store._state
+        until = self.swarm.start + self.loop.time() + self.swarm.horizon_seconds
+        return (
+            not state.runs
+            and all(node.alive for node in self.nodes)
+            and not any(node.host.living for node in self.nodes)
+            and not any(timer.pending.due <= max(until, self.clients._ends_at) for timer in state.timers())
+        )
+
+    def _restart(self) -> None:
+        for node in self.nodes:
+            if node.link is not None:
+                node.link.hang_up("the store was restarted")
+        at_once(self.store.open())
+
+    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
+        failure = context.get("exception")
+        if not isinstance(failure, Unavailable):
+            self.findings.append(f"unhandled: {context.get('message')}: {type(failure).__name__}: {failure}")
+
+    # ------------------------------------------------------------------ what came of it
+
+    def report(self) -> Report:
+        """Judge it."""
+        swarm, watch = self.swarm, self.watch
+        history = history_of(self.store, watch, self.clients, self.nodes, swarm)
+        verdict = judge(history)
+        findings = [*self.findings, *watch.findings, *self.clients.broken]
+        findings += [f"{found.kind}: {found.text}" for found in verdict.findings]
+        findings += direct(self.store, self.nodes, self.clients, swarm)
+        for node in self.nodes:
+            for process in node.all_processes:
+                findings += [
+                    f"a task of {process} died of {type(failure).__name__}: {failure}"
+                    for failure in process.unheard()
+                    if not isinstance(failure, Unavailable)
+                ]
+        if verdict.status is Status.UNKNOWN:
+            self.tally("nothing happened")
+        text = "\n".join(watch.trace)
+        return Report(
+            seed=swarm.seed,
+            findings=tuple(findings),
+            seen=self.tally.as_dict(),
+            digest=sha256(text.encode()).hexdigest(),
+            virtual_seconds=self.loop.time(),
+            steps=self.loop.steps,
+            counts=dict(verdict.counts),
+            tail=tuple(watch.trace[-TAIL:]) if findings else (),
+        )
+
+    def end(self) -> None:
+        """Close what the dead left, then the loop."""
+        for node in self.nodes:
+            for process in node.all_processes:
+                process.alive = False
+                process.bury()
+        self.loop.close()
+
+
+def play(seed: int) -> Report:
+    """Everything that happens under one seed. The same again for the same."""
+    return played(draw(seed))
+
+
+def played(swarm: Swarm) -> Report:
+    """The same for a world that was put together by hand."""
+    world = World(swarm)
+    collects = gc.isenabled()
+    gc.disable()  # What it finds would be closed at a moment that no seed decides.
+    try:
+        with logs_of(world):
+            try:
+                world.loop.run_until_complete(world.live())
+            except Stalled as stalled:
+                world.findings.append(str(stalled))
+            return world.report()
+    finally:
+        world.end()
+        if collects:
+            gc.enable()
+
+
+class _Log:
+    """What the product's modules log, as lines of the trace. An error that it logs is a finding."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __getattr__(self, level: str) -> Any:
+        def log(event: str, **said: Any) -> None:
+            watch, process = self._world.watch, PROCESS.get()
+            cause = ""
+            if level == "exception":
+                failure = sys.exc_info()[1]
+                cause = f"{type(failure).__name__}: {failure}"
+            words = " ".join(f"{name}={value}" for name, value in said.items())
+            watch.note(process, "logs", level, event, words, cause)
+            if level in ERRORS and event not in EXPECTED_ERRORS:
+                self._world.findings.append(f"{process} logs {event}: {words} {cause}")
+
+        return log
+
+
+@contextmanager
+def logs_of(world: World) -> Iterator[None]:
+    """Let the modules of the product log into the world's trace."""
+    log = _Log(world)
+    modules = [
+        module
+        for name, module in sorted(sys.modules.items())
+        if name.startswith(("tickwise.roles.", "tickwise.adapters.store.memory")) and hasattr(module, "logger")
+    ]
+    before = [module.logger for module in modules]
+    for module in modules:
+        module.logger = log  # type: ignore[attr-defined]  # it has one: see above
+    try:
+        yield
+    finally:
+        for module, logger in zip(modules, before, strict=True):
+            module.logger = logger  # type: ignore[attr-defined]  # as above
+
+
+def _keep(process: Any, task: Any) -> None:
+    if isinstance(process, Process):
+        process.tasks.append(task)
