@@ -38,7 +38,7 @@ class Definitions(Duty):
     async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
-        self._state.admit(job.lane for job in jobs)
+        self._state.admit((job.namespace, job.lane) for job in jobs)
         answers = list(self._judge(jobs))
         self._store(jobs, answers, receipt)
         return answers
@@ -46,7 +46,7 @@ class Definitions(Duty):
     async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
-        self._state.admit(job.lane for job in jobs)
+        self._state.admit((job.namespace, job.lane) for job in jobs)
         answers = list(self._judge(jobs))
         if STORED.issuperset(answers):
             self._store(jobs, answers, receipt)
@@ -116,6 +116,9 @@ class Definitions(Duty):
         job = self._state.job_keys.get((namespace, key))
         return None if job is None else self._state.job_row(job)
 
+    async def jobs_count(self, query: JobQuery) -> int:
+        return len(await self.jobs_list(query))
+
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         found: list[JobRow] = []
         for job_id in sorted(self._state.jobs, reverse=True):
@@ -131,7 +134,7 @@ class Definitions(Duty):
     # ------------------------------------------------------------------------------------------- changes
 
     async def job_change(self, change: JobChange) -> JobRow:
-        self._state.admit([change.lane])
+        self._state.admit([(change.namespace, change.lane)])
         job = self._state.job(change.namespace, change.job_id)
         if job.standing is JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
@@ -151,7 +154,10 @@ class Definitions(Duty):
         for run in job.runs.values():
             if not run.held:
                 run.lane = change.lane
-                self._state.place(run)
+                if run.waits_for_slot:
+                    self._state.stop_waiting(run)
+                else:
+                    self._state.place(run)
         if change.replan is not None:
             self._replan(job, change.replan)
         return self._state.job_row(job)
@@ -205,7 +211,7 @@ class Definitions(Duty):
             del self._state.job_keys[job.namespace, job.key]
             job.key = None
         self._state.drop_timer(job)
-        request = StopRequest(CancelKind.CANCEL, move.reason)
+        request = StopRequest(CancelKind.CANCEL, job.updated_at, move.reason)
         for run in list(job.runs.values()):
             if run.held:
                 run.request = request
@@ -227,7 +233,7 @@ class Definitions(Duty):
                 if not stays:
                     state.forget(run)
             elif run.request is None or run.request.skipped is not Reason.REQUESTED:
-                run.request = run.request if run.cancelling else None if stays else StopRequest(CancelKind.REVOKE)
+                run.request = run.request if run.cancelling else None if stays else StopRequest(CancelKind.REVOKE, now)
         for missed in plan.missed:
             state.make(job, missed)
         for skip in plan.skips:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from tickwise.adapters.store.memory.limits import admit
 from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, StopRequest, TimeQueue
-from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
+from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
+from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import Reason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
@@ -20,6 +23,12 @@ from tickwise.ports.store import Began, CancelKind, ClaimRequest, JobAction, New
 
 PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""
+
+Head = tuple[int, bool, str, float, int, "ServedLane"]
+"""How urgent the first of a lane is, ending with its ticket, which no other has; and the lane."""
+
+ServedLane = tuple[str, Lane, TimeQueue[RunRecord]]
+"""A lane that an executor can take from: its namespace, what it is, and who waits in it."""
 
 REVOKED: Final = "revoked"
 
@@ -37,6 +46,9 @@ EVENTS: Final[Mapping[RunState, RunEvent]] = MappingProxyType(
 
 LET_GO: Final = MappingProxyType({CODES[state]: state for state in (RunState.RETRYING, RunState.QUEUED)})
 """Outcomes that end an attempt and not its run: they are on record as attempts."""
+
+FOLLOWED: Final = frozenset(CODES[state] for state in (RunState.SUCCESS, RunState.FAILED))
+"""Outcomes that others may go on from."""
 
 LATEST: Final = 253_402_300_800.0
 """The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
@@ -84,7 +96,7 @@ class Dispatch(Duty):
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
             return False
         run.due = run.ready = due
-        run.settled = False
+        run.settled, run.slot = False, None
         self._state.place(run)
         self._state.unblock(run.job)
         return True
@@ -104,7 +116,7 @@ class Dispatch(Duty):
 
     def _stop(self, run: RunRecord, principal: str) -> RunState:
         """End a free run at once, ask the holder of a held one; the state that it is in then."""
-        request = StopRequest(CancelKind.CANCEL, f"cancelled by {principal}")
+        request = StopRequest(CancelKind.CANCEL, self._state.now(), f"cancelled by {principal}")
         if not run.held:
             self._state.cancel(run, request, began=False)
             return RunState.CANCELLED
@@ -114,7 +126,8 @@ class Dispatch(Duty):
 
     async def runs_unblock(self) -> int:
         jobs = {run.job.job_id: run.job for run in self._state.runs.values() if run.blocked}
-        return sum(self._state.unblock(job) for job in jobs.values())
+        unblocked = sum(self._state.unblock(job) for job in jobs.values())
+        return unblocked + sum(self._state.wake(name) for name in self._state.slots.names())
 
     # ------------------------------------------------------------------------------------------- claims
 
@@ -133,37 +146,42 @@ class Dispatch(Duty):
         claims += self._take(lanes, executor, until=until, limit=request.limit - len(claims), by_priority=True)
         return claims
 
-    def _served(self, request: ClaimRequest) -> list[tuple[Lane, TimeQueue[RunRecord]]]:
+    def _served(self, request: ClaimRequest) -> list[ServedLane]:
         """The lanes that this executor can take from."""
         labels = set(request.labels)
         return [
-            (lane, queue)
-            for lane, queue in self._state.lanes.items()
-            if lane.queue in request.queues and labels.issuperset(lane.requires)
+            (namespace, lane, queue)
+            for (namespace, lane), queue in self._state.lanes.items()
+            if lane.queue in request.queues
+            and labels.issuperset(lane.requires)
+            and not self._state.on_hold(namespace, lane.queue)
         ]
 
     def _take(
-        self,
-        lanes: Sequence[tuple[Lane, TimeQueue[RunRecord]]],
-        executor: ExecutorRecord,
-        *,
-        until: float,
-        limit: int,
-        by_priority: bool,
+        self, lanes: Sequence[ServedLane], executor: ExecutorRecord, *, until: float, limit: int, by_priority: bool
     ) -> list[Claimed]:
+        """Those at the heads of lanes, the most urgent first: by priority, the namespaces in turn, by waiting time."""
+        turn = self._state.turns.get(executor.number, "")
+
+        def head(namespace: str, lane: Lane, queue: TimeQueue[RunRecord]) -> Iterator[Head]:
+            first = queue.first()
+            if first is not None and first[0] <= until:
+                urgency = (-lane.priority, namespace <= turn, namespace) if by_priority else (0, False, "")
+                yield *urgency, first[0], first[1].place, (namespace, lane, queue)
+
+        heads = [each for served in lanes for each in head(*served)]
+        heapify(heads)
         claims: list[Claimed] = []
-        while len(claims) < limit:
-            heads = [
-                (-lane.priority if by_priority else 0, head[0], head[1].place, queue)
-                for lane, queue in lanes
-                if (head := queue.first()) is not None and head[0] <= until
-            ]
-            if not heads:
-                break
-            *_, queue = min(heads, key=lambda head: head[:3])
+        while heads and len(claims) < limit:
+            *_, served = heappop(heads)
+            namespace, _, queue = served
+            if by_priority and not claims:
+                self._state.turns[executor.number] = namespace
             run = queue.pop()
             self._state.hold(run, executor)
             claims.append(claimed(run, self._state.now()))
+            for following in head(*served):
+                heappush(heads, following)
         return claims
 
     # ------------------------------------------------------------------------------------------- reports
@@ -179,12 +197,22 @@ class Dispatch(Duty):
             check_instants(began.run_id, began.started)
         for began in starts:
             run = self._held(executor, began.run_id, began.token)
-            if run is None or (run.open and not settle(self._state, run)):
+            if run is None or (run.state is RunState.DISPATCHED and not self._start(run, began)):
                 refused.append(began.run_id)
-            elif run.state is RunState.DISPATCHED:
-                run.state = move(run.state, RunEvent.STARTED)
-                run.started = began.started
         return refused
+
+    def _start(self, run: RunRecord, began: Began) -> bool:
+        """A held run begins, unless its queue, an earlier run of its job or its gate is against it."""
+        if self._state.on_hold(run.job.namespace, run.lane.queue):
+            self._state.let_go(run, RunEvent.RELEASED, run.ready)
+            return False
+        if run.open and not settle(self._state, run):
+            return False
+        if (began.gate is not None or run.limit_key is not None) and not admit(self._state, run, began.gate):
+            return False
+        run.state = move(run.state, RunEvent.STARTED)
+        run.started, run.on_unknown = began.started, began.on_unknown
+        return True
 
     async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         for outcome in outcomes:  # All are judged before any is recorded: a bug records nothing.
@@ -204,6 +232,8 @@ class Dispatch(Duty):
             self._let_go(run, event, outcome)
         else:
             report = report_of(outcome)
+            if event is RunEvent.CANCELLED and run.cancelling:
+                report = replace(report, cancel=cancel_row(run.request))
             run.failures += event is RunEvent.FAILED
             self._state.end(run, event, report)
         return True
@@ -214,7 +244,8 @@ class Dispatch(Duty):
         run.failures += event is RunEvent.RETRIED
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
             if run.request is not None and run.cancelling:
-                cancelled = replace(report, reason="cancelled", error=run.request.error, result=None)
+                asked = cancel_row(run.request)
+                cancelled = replace(report, reason="cancelled", error=run.request.error, result=None, cancel=asked)
                 self._state.end(run, RunEvent.CANCELLED, cancelled)
                 return
             run.attempts.append(attempt_row(run, state, report))
@@ -243,10 +274,13 @@ class Dispatch(Duty):
 
     # ------------------------------------------------------------------------------------------- figures
 
+    def _is_claimable(self, run: RunRecord) -> bool:
+        return not (run.held or run.blocked or self._state.on_hold(run.job.namespace, run.lane.queue))
+
     async def stats(self) -> StoreStats:
         now = self._state.now()
         states = Counter(run.state for run in self._state.runs.values())
-        ready = [run.ready for run in self._state.runs.values() if not run.held and not run.blocked]
+        ready = [run.ready for run in self._state.runs.values() if self._is_claimable(run)]
         dues = [timer.pending.due for timer in self._state.timers()]
         return StoreStats(
             queued=states[RunState.QUEUED],
@@ -286,6 +320,7 @@ def report_of(outcome: Outcome) -> Report:
         error=outcome.error,
         result=outcome.result,
         reported=True,
+        follow=outcome.follow and outcome.state in FOLLOWED,
     )
 
 

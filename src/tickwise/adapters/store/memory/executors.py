@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
+from tickwise.adapters.store.memory.losses import Fate, abandon, lose
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
-from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.lifecycle import RunEvent, RunState
-from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
+from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
 
 GONE_LISTED_SECONDS: Final = 3_600.0
-LEASE_LOST: Final = "lease_lost"
-POISON: Final = "poison"
 
 
 class Executors(Duty):
@@ -39,19 +39,25 @@ class Executors(Duty):
         found.lease_seconds, found.lease_until = lease_seconds, now + lease_seconds
         if functions is not None:
             found.functions = tuple(functions)
-        asked = [CancelRequest(run.run_id, run.request.kind) for run in found.held.values() if run.request is not None]
+        asked = [CancelRequest(run.run_id, kind) for run in found.held.values() if (kind := self._tell(run, now))]
         return Beat(alive=True, now=now, cancels=asked)
+
+    def _tell(self, run: RunRecord, now: float) -> CancelKind | None:
+        """What is asked of the holder of a run; from now on it has heard it."""
+        if run.request is not None:
+            if run.request.heard_at is None:
+                run.request = run.request._replace(heard_at=now)
+            return run.request.kind
+        stands_still = run.state is RunState.DISPATCHED and self._state.on_hold(run.job.namespace, run.lane.queue)
+        return CancelKind.RETURN if stands_still else None
 
     async def executor_leave(self, executor: int) -> None:
         found = self._state.executors.get(executor)
         if found is None or found.gone_at is not None:
             return
-        found.gone_at = now = self._state.now()
+        found.gone_at = self._state.now()
         for run in list(found.held.values()):
-            if run.state is RunState.RUNNING:
-                self._lose(run)
-            else:
-                self._state.let_go(run, RunEvent.RELEASED, now)
+            abandon(self._state, run, RunEvent.RELEASED)
 
     async def executors_list(self) -> Sequence[ExecutorRow]:
         since = self._state.now() - GONE_LISTED_SECONDS
@@ -63,44 +69,24 @@ class Executors(Duty):
 
     async def leases_expire(self, crashes_max: int) -> Expired:
         now = self._state.now()
-        dead = [executor for executor in self._state.executors.values() if self._is_over(executor, now)]
-        freed, quarantined = 0, []
+        dead = [executor for executor in self._state.executors.values() if lease_is_over(self._state, executor, now)]
+        fates: dict[Fate, list[UUID]] = {fate: [] for fate in Fate}
         for executor in dead:
             executor.gone_at = now
             for run in list(executor.held.values()):
-                run.guarded = True
-                run.crashes += run.state is RunState.RUNNING
-                if run.state is RunState.RUNNING and run.crashes >= crashes_max and not run.cancelling:
-                    self._quarantine(run)
-                    quarantined.append(run.run_id)
-                else:
-                    freed += self._lose(run)
-        return Expired(executors=[executor.number for executor in dead], freed=freed, quarantined=quarantined)
-
-    def _is_over(self, executor: ExecutorRecord, now: float) -> bool:
-        """A lease that ran out while the store was away gets one more period, in which the executor can beat."""
-        until = max(executor.lease_until, self._state.opened_at + executor.lease_seconds)
-        return executor.gone_at is None and until < now
-
-    def _lose(self, run: RunRecord) -> bool:
-        """Its executor is gone. What had begun stays on record, unless it ends by request with this very attempt.
-
-        Returns whether the run waits for another executor.
-        """
-        now = self._state.now()
-        if run.state is RunState.RUNNING and not run.cancelling:
-            lost = Report(ended=now, started=run.started, reason=LEASE_LOST)
-            run.attempts.append(attempt_row(run, RunState.QUEUED, lost))
-        return self._state.let_go(run, RunEvent.LEASE_LOST, now)
-
-    def _quarantine(self, run: RunRecord) -> None:
-        report = Report(
-            ended=self._state.now(),
-            started=run.started,
-            reason=POISON,
-            error=f"{run.crashes} executors were lost while they ran it",
+                fates[lose(self._state, run, crashes_max)].append(run.run_id)
+        return Expired(
+            executors=[executor.number for executor in dead],
+            freed=len(fates[Fate.FREED]),
+            quarantined=fates[Fate.QUARANTINED],
+            unknown=fates[Fate.UNKNOWN],
         )
-        self._state.end(run, RunEvent.QUARANTINED, report)
+
+
+def lease_is_over(state: State, executor: ExecutorRecord, now: float) -> bool:
+    """Whether its lease is. One that ran out while the store was away gets one more period, in which it can beat."""
+    until = max(executor.lease_until, state.opened_at + executor.lease_seconds)
+    return executor.gone_at is None and until < now
 
 
 def executor_row(executor: ExecutorRecord) -> ExecutorRow:

@@ -8,7 +8,8 @@ from uuid import UUID
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS, executor_row
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord
-from tickwise.adapters.store.memory.state import Duty, Report, attempt_row
+from tickwise.adapters.store.memory.rows import Report, attempt_row
+from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import NewKey
@@ -41,6 +42,9 @@ class History(Duty):
             return []
         current = [attempt_row(run, run.state, Report(started=run.started))] if run.held else []
         return [*run.attempts, *current]
+
+    async def runs_count(self, query: RunQuery) -> int:
+        return len(await self.runs_list(query))
 
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
         found: list[RunRow] = []
@@ -98,9 +102,11 @@ class History(Duty):
             run_id
             for run_id, ended in self._state.ended.items()
             if (ended.row.ended_at or 0.0) < (failed_since if ended.row.state is RunState.FAILED else since)
+            and run_id not in self._state.follows
         ]
         for run_id in dropped:
             ended = self._state.ended.pop(run_id)
+            self._state.letters.pop(run_id, None)
             self._state.jobs[ended.row.job_id].ended.pop(run_id)
         return dropped
 
@@ -143,6 +149,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and (query.job_id is None or row.job_id == query.job_id)
         and (not query.states or row.state in query.states)
         and (not query.triggers or row.trigger in query.triggers)
+        and (query.reason is None or row.reason == query.reason)
         and (query.origin is None or row.origin == query.origin)
         and (query.before is None or row.run_id < query.before)
         and (query.after is None or row.run_id > query.after)

@@ -31,10 +31,10 @@ def _ended(state: State, run: RunRecord) -> bool:
     """Stop a run in favour of a later one: asked of its holder, or at once if it has none."""
     if run.held:
         if not run.cancelling:
-            run.request = StopRequest(CancelKind.CANCEL, REPLACED_SENTENCE)
+            run.request = StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE)
         return False
     if run.begun:
-        state.cancel(run, StopRequest(CancelKind.CANCEL, REPLACED_SENTENCE), began=False)
+        state.cancel(run, StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE), began=False)
     else:
         state.end_skipped(run, Reason.OVERLAP, REPLACED_SENTENCE)
     return True

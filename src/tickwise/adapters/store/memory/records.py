@@ -11,7 +11,19 @@ from uuid import UUID
 from tickwise.domain.decision import NEVER, Overlap, Pending, Reason
 from tickwise.domain.lifecycle import HELD, RunState
 from tickwise.domain.model import Lane, Principal, Trigger
-from tickwise.ports.store import AttemptRow, CancelKind, JobAction, NewExecutor, RunRow
+from tickwise.domain.retry import OnUnknown
+from tickwise.ports.store import (
+    AttemptRow,
+    CancelKind,
+    Follow,
+    JobAction,
+    LetterStatus,
+    NewExecutor,
+    OperationRow,
+    OperationStep,
+    Ruling,
+    RunRow,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,9 +117,11 @@ class StopRequest(NamedTuple):
     """What a run's holder was asked to do, and what will be said of it if the store has to end the run itself."""
 
     kind: CancelKind
+    asked_at: float
     error: str | None = None
     skipped: Reason | None = None
     """With REVOKE: the record that it leaves; None: nothing."""
+    heard_at: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,7 +147,15 @@ class RunRecord(Placed):
     """Its overlap is decided: it may start, whatever else goes on."""
     guarded: bool = False
     blocked: bool = False
-    """It waits for an earlier run of its job."""
+    """It waits for an earlier run of its job, or for a slot."""
+    limit_key: str | None = None
+    """The concurrency key that it runs under, waits for a slot of, or was woken for."""
+    limit: int = 0
+    """Of the slot that it waits for."""
+    slot: float | None = None
+    """Its own slot under a rate, until it begins."""
+    on_unknown: OnUnknown = OnUnknown.RERUN
+    """Of the recorded start."""
     executor: int | None = None
     token: int = 0
     dispatched: float | None = None
@@ -156,6 +178,11 @@ class RunRecord(Placed):
     def open(self) -> bool:
         """Whether it is still to be decided if it may start while other runs of its job go on."""
         return self.overlap is not Overlap.ALLOW and not self.settled
+
+    @property
+    def waits_for_slot(self) -> bool:
+        """Whether it is blocked by a concurrency limit, not by an earlier run."""
+        return self.blocked and self.limit_key is not None
 
     @property
     def let_start(self) -> bool:
@@ -187,6 +214,34 @@ class EndedRun(NamedTuple):
     """The earlier ones, and the one that ended it if there was one."""
     reported: bool
     """An executor said so, under this token: it may say so again. Else the store ended it."""
+
+
+class FollowRecord(NamedTuple):
+    """The end of a run from which others are yet to be made."""
+
+    follow: Follow
+    since: float
+
+
+class LetterRecord(NamedTuple):
+    """What was done about a dead letter."""
+
+    status: LetterStatus
+    at: float
+    by: str
+    note: str | None
+    redriven_as: UUID | None
+    ruling: Ruling | None
+
+
+@dataclass(slots=True)
+class OperationRecord:
+    """An operation over many things, and who has it in hand."""
+
+    row: OperationRow
+    free_at: float
+    """Since when, or from when on, anybody may take it."""
+    last: OperationStep | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,35 +10,42 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
+from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import (
     EndedRun,
     ExecutorRecord,
+    FollowRecord,
     JobRecord,
     KeyRecord,
+    LetterRecord,
+    OperationRecord,
     ReceiptRecord,
     RunRecord,
     StopRequest,
     TimeQueue,
     TimerRecord,
 )
+from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
+from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import Hold, Overlap, Pending, Reason
-from tickwise.domain.errors import Bug, Conflict, NotFound
+from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.retry import UNKNOWN_OUTCOME, OnUnknown
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     LANES_MOST,
-    AttemptRow,
     CancelKind,
+    Follow,
     Incident,
     JobAction,
     JobRow,
     NewRun,
     NewSkip,
+    QueueHold,
     Receipt,
     Replay,
     RuleKind,
@@ -47,18 +54,8 @@ from tickwise.ports.store import (
     StoredTask,
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What is put on record of an attempt or of the end of a run."""
-
-    ended: float | None = None
-    """None while it is under way."""
-    started: float | None = None
-    reason: str | None = None
-    error: str | None = None
-    result: str | None = None
-    reported: bool = False
+ON_DEMAND: Final = "ON_DEMAND"
+"""The type of a schedule that names no time: its job is there for whoever asks."""
 
 
 class State:
@@ -76,9 +73,19 @@ class State:
         self.decided: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         self.runs: dict[UUID, RunRecord] = {}
         self.ended: dict[UUID, EndedRun] = {}
-        self.known: set[Lane] = set()
-        """Every lane that a job has ever named."""
-        self.lanes: dict[Lane, TimeQueue[RunRecord]] = {}
+        self.known: set[tuple[str, Lane]] = set()
+        """Every lane that a job of a namespace has ever named."""
+        self.lanes: dict[tuple[str, Lane], TimeQueue[RunRecord]] = {}
+        self.slots = Slots()
+        self.queue_holds: dict[tuple[str, str], QueueHold] = {}
+        """By namespace and queue; those that are over too."""
+        self.turns: dict[int, str] = {}
+        """The namespace that each executor's last claim began with."""
+        self.follows: dict[UUID, FollowRecord] = {}
+        """By the run that ended, the oldest first."""
+        self.letters: dict[UUID, LetterRecord] = {}
+        """What was done about runs that FAILED."""
+        self.operations: dict[UUID, OperationRecord] = {}
         self.executors: dict[int, ExecutorRecord] = {}
         self.executor_numbers = count(1)
         self.tokens = count(1)
@@ -110,13 +117,13 @@ class State:
             raise NotFound(f"there is no job {job_id}")
         return job
 
-    def admit(self, lanes: Iterable[Lane]) -> None:
+    def admit(self, lanes: Iterable[tuple[str, Lane]]) -> None:
         """Know these lanes from now on. Raises `Conflict` if that would be too many."""
         known = self.known.union(lanes)
         if len(known) > LANES_MOST and known > self.known:
             raise Conflict(
-                f"there are {LANES_MOST} different combinations of queue, priority and requirements already: "
-                "use one of those",
+                f"there are {LANES_MOST} different combinations of namespace, queue, priority and requirements "
+                "already: use one of those",
                 code="lanes_exhausted",
             )
         self.known = known
@@ -211,7 +218,7 @@ class State:
         self.place(run)
         return True
 
-    def skip(self, job: JobRecord, new: NewSkip) -> None:
+    def skip(self, job: JobRecord, new: NewSkip, *, origin: UUID | None = None) -> None:
         """Put occurrences that do not run on record, unless one of that name exists or has ended."""
         if new.run_id in self.runs or new.run_id in self.ended:
             return
@@ -226,7 +233,7 @@ class State:
             overlap=Overlap.ALLOW,
             lane=job.lane,
             definition=None,
-            origin=None,
+            origin=origin,
         )
         report = Report(ended=self.now(), reason=new.reason, error=new.error)
         until = new.until if new.occurrences > 1 else None
@@ -234,11 +241,15 @@ class State:
         self.ended[run.run_id] = job.ended[run.run_id] = EndedRun(row, 0, (), reported=False)
 
     def place(self, run: RunRecord) -> None:
-        """Let a free run wait in its lane, unless it waits for another run."""
+        """Let a free run wait in its lane, unless it waits for another run or for a slot."""
         if run.blocked:
             run.place = 0
             return
-        self.lanes.setdefault(run.lane, TimeQueue(self.tickets)).push(run.ready, run)
+        name = (run.job.namespace, run.lane)
+        lane = self.lanes.get(name)
+        if lane is None:
+            lane = self.lanes[name] = TimeQueue(self.tickets)
+        lane.push(run.ready, run)
 
     def hold(self, run: RunRecord, executor: ExecutorRecord) -> None:
         """Give a free run to an executor, under a new token."""
@@ -267,7 +278,7 @@ class State:
             self._revoke(run, request)
             return False
         self._unhold(run)
-        run.state, run.ready = state, ready
+        run.state, run.ready = state, ready if run.slot is None else max(ready, run.slot)
         self.place(run)
         return True
 
@@ -288,13 +299,14 @@ class State:
         if not run.held:
             self.end_skipped(run, reason, error)
         elif not run.cancelling:
-            run.request = StopRequest(CancelKind.REVOKE, error, reason)
+            run.request = StopRequest(CancelKind.REVOKE, self.now(), error, reason)
 
     def cancel(self, run: RunRecord, request: StopRequest, *, began: bool) -> None:
         """The store itself ends a run by request. Of an attempt that never began, nothing is said."""
+        asked = cancel_row(request) if run.held else None
         if not began:
             self._unhold(run)
-        report = Report(ended=self.now(), started=run.started, reason="cancelled", error=request.error)
+        report = Report(ended=self.now(), started=run.started, reason="cancelled", error=request.error, cancel=asked)
         self.end(run, RunEvent.CANCELLED, report)
 
     def end(self, run: RunRecord, event: RunEvent, report: Report) -> None:
@@ -307,6 +319,12 @@ class State:
         ended = EndedRun(row, run.token, tuple(attempts), report.reported)
         self.forget(run)
         self.ended[run.run_id] = run.job.ended[run.run_id] = ended
+        if report.follow and row.reason != UNKNOWN_OUTCOME:
+            self.follow(ended, succeeded=state is RunState.SUCCESS)
+
+    def follow(self, ended: EndedRun, *, succeeded: bool) -> None:
+        """Others go on from the end of this run."""
+        self.follows[ended.row.run_id] = FollowRecord(Follow(run=ended.row, succeeded=succeeded), self.now())
 
     def forget(self, run: RunRecord) -> None:
         """The run goes and leaves nothing."""
@@ -329,17 +347,43 @@ class State:
 
     def unblock(self, job: JobRecord) -> int:
         """Make claimable what waits for a run that is no longer there; how many."""
-        ready = [run for run in job.runs.values() if run.blocked and not self.earlier(run)]
+        ready = [run for run in job.runs.values() if run.blocked and run.limit_key is None and not self.earlier(run)]
         for run in ready:
             run.blocked = False
             run.ready = max(run.due, self.now())
             self.place(run)
         return len(ready)
 
+    # ------------------------------------------------------------------------------------------- waiting for a slot
+
+    def wake(self, name: Name) -> int:
+        """Make claimable who waits for a slot of this key, as far as there are free ones; how many."""
+        woken = self.slots.wake(name)
+        for run in woken:
+            run.ready = max(run.ready, self.now())
+            self.place(run)
+        return len(woken)
+
+    def stop_waiting(self, run: RunRecord) -> None:
+        """A run that waits for a slot may be claimed: whether it needs one is asked anew at its start."""
+        self.slots.drop(run)
+        run.blocked = False
+        run.ready = max(run.ready, self.now())
+        self.place(run)
+
+    def on_hold(self, namespace: str, queue: str) -> bool:
+        """Whether a queue stands still now."""
+        hold = self.queue_holds.get((namespace, queue)) if self.queue_holds else None
+        now = self.now()
+        return hold is not None and (hold.begin or 0.0) <= now and (hold.until is None or now < hold.until)
+
     def _unhold(self, run: RunRecord) -> None:
-        if run.executor is not None:
+        if run.executor in self.executors:
             self.executors[run.executor].held.pop(run.run_id, None)
         run.executor = run.dispatched = run.started = run.request = None
+        run.on_unknown = OnUnknown.RERUN
+        if run.limit_key is not None and (left := self.slots.drop(run)) is not None:
+            self.wake(left)
 
     # ------------------------------------------------------------------------------------------- rows
 
@@ -391,7 +435,7 @@ class State:
             return JobStatus.CANCELLED
         if self.is_paused(job):
             return JobStatus.PAUSED
-        if (job.timer is not None and job.timer.comes) or job.runs:
+        if (job.timer is not None and job.timer.comes) or job.runs or job.schedule_type == ON_DEMAND:
             return JobStatus.SCHEDULED
         newest = max(job.ended, default=None)
         if newest is not None and not job.recurring and job.ended[newest].row.state is RunState.FAILED:
@@ -411,57 +455,3 @@ class Duty:
 
     def __init__(self, state: State) -> None:
         self._state = state
-
-
-def is_coming(run: RunRecord, now: float) -> bool:
-    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have."""
-    return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)
-
-
-def run_row(
-    run: RunRecord, state: RunState, report: Report, *, occurrences: int = 1, until: float | None = None
-) -> RunRow:
-    """A run as it is told, in `state`: a final one if the report has an end."""
-    return RunRow(
-        run_id=run.run_id,
-        job_id=run.job.job_id,
-        namespace=run.job.namespace,
-        state=state,
-        trigger=run.trigger,
-        due_at=run.due,
-        queued_at=run.queued,
-        dispatched_at=run.dispatched,
-        started_at=report.started,
-        ended_at=report.ended,
-        ready_at=None if run.blocked or report.ended is not None else run.ready,
-        attempt=run.attempt,
-        failures=run.failures,
-        crashes=run.crashes,
-        executor=run.executor,
-        reason=report.reason,
-        error=report.error,
-        result=report.result,
-        origin=run.origin,
-        definition=run.definition,
-        nominal_at=run.nominal,
-        blocked=run.blocked and report.ended is None,
-        occurrences=occurrences,
-        until=until,
-    )
-
-
-def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
-    """The attempt that is under way, as it is put on record in `state`."""
-    if run.executor is None:
-        raise Bug(f"nobody holds the run {run.run_id}, so no attempt of it can end")
-    return AttemptRow(
-        attempt=run.attempt,
-        token=run.token,
-        executor=run.executor,
-        state=state,
-        dispatched_at=run.dispatched,
-        started_at=report.started,
-        ended_at=report.ended,
-        reason=report.reason,
-        error=report.error,
-    )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.dispatch import Dispatch
 from tickwise.adapters.store.memory.executors import Executors
+from tickwise.adapters.store.memory.flow import Flow
+from tickwise.adapters.store.memory.health import Health
 from tickwise.adapters.store.memory.history import ApiKeys, History
+from tickwise.adapters.store.memory.letters import Letters
+from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import Timers
@@ -14,7 +18,7 @@ from tickwise.ports.clock import Clock
 NEAR_SECONDS = 2.0
 
 
-class MemoryStore(Definitions, Timers, Dispatch, Executors, History, Rules, ApiKeys):
+class MemoryStore(Definitions, Timers, Dispatch, Executors, History, Rules, Letters, Operations, Flow, Health, ApiKeys):
     """The ports `Store` and `Keys`. Its clock is the store's clock; what it holds lives as long as the object."""
 
     def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS) -> None:

@@ -1,0 +1,106 @@
+"""Sequences and queues on hold: what starts what, and what stands still."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from uuid import UUID
+
+from tickwise.adapters.store.memory.definitions import PAUSED
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.decision import Reason
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import Follow, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
+
+
+class Flow(Duty):
+    """Sequences and queues of the port `Flow`."""
+
+    # ------------------------------------------------------------------------------------------- sequences
+
+    async def follows(self, limit: int) -> Sequence[Follow]:
+        return [each.follow for each in islice(self._state.follows.values(), limit)]
+
+    async def follow_commit(self, namespace: str, run_id: UUID, starts: Sequence[Successor]) -> int:
+        found = self._state.follows.get(run_id)
+        if found is None or found.follow.run.namespace != namespace:
+            return 0
+        del self._state.follows[run_id]
+        return sum(self._succeed(namespace, start) for start in starts)
+
+    def _succeed(self, namespace: str, start: Successor) -> bool:
+        """Make what one job makes of it; whether that is a run."""
+        state = self._state
+        job = state.jobs.get(start.job_id)
+        if job is None or job.namespace != namespace or job.standing is JobAction.CANCEL:
+            return False
+        if start.skip is not None:
+            state.skip(job, start.skip)
+        if start.run is None:
+            return False
+        if state.is_paused(job):
+            state.skip(job, paused(start.run), origin=start.run.origin)
+            return False
+        return state.make(job, start.run)
+
+    # ------------------------------------------------------------------------------------------- queues
+
+    async def queue_hold(self, hold: QueueHold) -> QueueRow:
+        now = self._state.now()
+        stored = replace(hold, asked_at=now, begin=now if hold.begin is None else hold.begin)
+        self._state.queue_holds[hold.namespace, hold.queue] = stored
+        [row] = self._queues(hold.namespace, [hold.queue])
+        return row
+
+    async def queue_resume(self, namespace: str, queue: str) -> bool:
+        hold = self._state.queue_holds.pop((namespace, queue), None)
+        return hold is not None and not is_past(hold, self._state.now())
+
+    async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
+        named = {lane.queue for owner, lane in self._state.known if owner == namespace}
+        held = {
+            queue
+            for (owner, queue), hold in self._state.queue_holds.items()
+            if owner == namespace and not is_past(hold, self._state.now())
+        }
+        return self._queues(namespace, sorted(named | held))
+
+    def _queues(self, namespace: str, queues: Sequence[str]) -> list[QueueRow]:
+        """These queues as they are now."""
+        runs = Counter(
+            (run.lane.queue, run.state) for run in self._state.runs.values() if run.job.namespace == namespace
+        )
+        rows = []
+        for queue in queues:
+            hold = self._state.queue_holds.get((namespace, queue))
+            row = QueueRow(
+                queue=queue,
+                hold=None if hold is None or is_past(hold, self._state.now()) else hold,
+                held=self._state.on_hold(namespace, queue),
+                queued=runs[queue, RunState.QUEUED] + runs[queue, RunState.RETRYING],
+                dispatched=runs[queue, RunState.DISPATCHED],
+                running=runs[queue, RunState.RUNNING],
+            )
+            rows.append(row)
+        return rows
+
+
+def is_past(hold: QueueHold, now: float) -> bool:
+    """Whether a hold is over by its time."""
+    return hold.until is not None and hold.until <= now
+
+
+def paused(run: NewRun) -> NewSkip:
+    """What goes on record in place of a run whose job is paused."""
+    nominal = run.due if run.nominal is None else run.nominal
+    return NewSkip(
+        run_id=run.run_id,
+        nominal=nominal,
+        until=nominal,
+        occurrences=1,
+        reason=Reason.PAUSED,
+        error=PAUSED,
+        trigger=run.trigger,
+    )

@@ -1,0 +1,206 @@
+"""Whether all is as it must be: each invariant over one page of its subjects, and what the store can put right.
+
+Most of them hold here by the way in which the state changes; they are looked at all the same, for whoever reads the
+answer must be able to rely on it in the simulation as on a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from tickwise.adapters.store.memory.losses import lose
+from tickwise.adapters.store.memory.records import RunRecord
+from tickwise.adapters.store.memory.state import ON_DEMAND, Duty, State
+from tickwise.domain.decision import Pending
+from tickwise.domain.retry import CRASHES_MAX
+from tickwise.ports.store import Check, Examined, JobAction, OperationStatus, Violation
+
+LATE_SECONDS: Final = 60.0
+STILL_SECONDS: Final = 300.0
+"""An operation stands still that has not moved for so long."""
+
+
+class Health(Duty):
+    """The invariants of the port `Flow`."""
+
+    async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
+        subjects, judge = CHECKS[check]
+        page = nsmallest(limit, (each for each in subjects(self._state) if after is None or each > after))
+        found = [Violation(each, detail) for each in page if (detail := judge(self._state, each)) is not None]
+        return Examined(last=page[-1] if len(page) == limit and page else None, found=found)
+
+    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+        cure = CURES.get(check)
+        if cure is None:
+            return 0
+        _, judge = CHECKS[check]
+        for subject in subjects:
+            if (run := self._state.runs.get(subject)) is not None and judge(self._state, subject) is not None:
+                cure(self._state, run)
+        return sum(judge(self._state, subject) is None for subject in subjects)
+
+    async def timer_restore(self, namespace: str, job_id: UUID, expected_version: int, timer: Pending) -> bool:
+        job = self._state.jobs.get(job_id)
+        if job is None or job.namespace != namespace or job.version != expected_version or job.timer is not None:
+            return False
+        if job.standing is JobAction.CANCEL or self._state.is_paused(job):
+            return False
+        self._state.set_timer(job, timer)
+        return True
+
+
+def all_runs(state: State) -> Iterable[UUID]:
+    return state.runs
+
+
+def all_jobs(state: State) -> Iterable[UUID]:
+    return state.jobs
+
+
+def all_planned(state: State) -> Iterable[UUID]:
+    return {*state.runs, *(timer.job.job_id for timer in state.timers())}
+
+
+def all_followed(state: State) -> Iterable[UUID]:
+    return state.follows
+
+
+def all_executors(state: State) -> Iterable[UUID]:
+    return (UUID(int=number) for number in state.executors)
+
+
+def all_operations(state: State) -> Iterable[UUID]:
+    return state.operations
+
+
+def ended_once(state: State, run_id: UUID) -> str | None:
+    if run_id in state.runs and run_id in state.ended:
+        return f"it is {state.runs[run_id].state} and on record as {state.ended[run_id].row.state}"
+    return None
+
+
+def held_by_the_living(state: State, run_id: UUID) -> str | None:
+    run = state.runs.get(run_id)
+    if run is None or run.executor is None:
+        return None
+    executor = state.executors.get(run.executor)
+    return None if executor is not None and executor.gone_at is None else f"executor {run.executor} is gone"
+
+
+def claimed_in_time(state: State, run_id: UUID) -> str | None:
+    run = state.runs[run_id]
+    late = late_by(state, run.ready)
+    free = not run.held and not run.blocked
+    held_up = state.on_hold(run.job.namespace, run.lane.queue)
+    return f"ready for {late:.0f} s in the queue {run.lane.queue}" if free and late and not held_up else None
+
+
+def fired_in_time(state: State, job_id: UUID) -> str | None:
+    timer = state.jobs[job_id].timer
+    late = 0.0 if timer is None else late_by(state, timer.pending.due)
+    return f"its timer is due for {late:.0f} s" if late else None
+
+
+def planned(state: State, job_id: UUID) -> str | None:
+    job = state.jobs[job_id]
+    goes_on = job.recurring and job.schedule_type != ON_DEMAND and job.standing is not JobAction.CANCEL
+    return "it has no timer" if goes_on and job.timer is None and not state.is_paused(job) else None
+
+
+def waits_for_something(state: State, run_id: UUID) -> str | None:
+    run = state.runs.get(run_id)
+    if run is None or not run.blocked:
+        return None
+    if run.waits_for_slot:
+        return f"a slot of {run.limit_key} is free" if state.slots.is_free(run) else None
+    return None if state.earlier(run) else "no earlier run of its job is unfinished"
+
+
+def followed_in_time(state: State, run_id: UUID) -> str | None:
+    late = late_by(state, state.follows[run_id].since)
+    return f"it ended {late:.0f} s ago" if late else None
+
+
+def heard_in_time(state: State, run_id: UUID) -> str | None:
+    run = state.runs.get(run_id)
+    if run is None or run.request is None or run.request.heard_at is not None:
+        return None
+    late = late_by(state, run.request.asked_at)
+    return f"executor {run.executor} was asked {late:.0f} s ago" if late else None
+
+
+def buried_in_time(state: State, subject: UUID) -> str | None:
+    executor = state.executors[subject.int]
+    if executor.gone_at is not None:
+        return f"it is gone, and holds {len(executor.held)}" if executor.held else None
+    late = late_by(state, max(executor.lease_until, state.opened_at + executor.lease_seconds))
+    return f"its lease is over for {late:.0f} s" if late else None
+
+
+def stepped_in_time(state: State, operation_id: UUID) -> str | None:
+    row = state.operations[operation_id].row
+    late = late_by(state, row.updated_at, STILL_SECONDS)
+    return f"it stands still for {late:.0f} s" if late and row.status is OperationStatus.RUNNING else None
+
+
+def has_a_job(state: State, subject: UUID) -> str | None:
+    run = state.runs.get(subject)
+    job_id = subject if run is None else run.job.job_id
+    return None if job_id in state.jobs else f"there is no job {job_id}"
+
+
+def late_by(state: State, instant: float, patience_seconds: float = LATE_SECONDS) -> float:
+    """How long ago an instant was, if that is longer than can be waited for; else 0."""
+    ago = state.now() - instant
+    return ago if ago > patience_seconds else 0.0
+
+
+def forget(state: State, run: RunRecord) -> None:
+    state.forget(run)
+
+
+def free(state: State, run: RunRecord) -> None:
+    lose(state, run, CRASHES_MAX)
+
+
+def unblock(state: State, run: RunRecord) -> None:
+    state.stop_waiting(run)
+
+
+def keep_asking(state: State, run: RunRecord) -> None:
+    """A request goes with its run; that of a living one stays until it is heard."""
+
+
+Judgement = Callable[[State, UUID], str | None]
+"""What is wrong with a subject that is there; None: nothing."""
+
+CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]]] = MappingProxyType(
+    {
+        Check.ENDED_ONCE: (all_runs, ended_once),
+        Check.HELD_BY_THE_LIVING: (all_runs, held_by_the_living),
+        Check.CLAIMED_IN_TIME: (all_runs, claimed_in_time),
+        Check.FIRED_IN_TIME: (all_jobs, fired_in_time),
+        Check.PLANNED: (all_jobs, planned),
+        Check.WAITS_FOR_SOMETHING: (all_runs, waits_for_something),
+        Check.FOLLOWED_IN_TIME: (all_followed, followed_in_time),
+        Check.HEARD_IN_TIME: (all_runs, heard_in_time),
+        Check.BURIED_IN_TIME: (all_executors, buried_in_time),
+        Check.STEPPED_IN_TIME: (all_operations, stepped_in_time),
+        Check.HAS_A_JOB: (all_planned, has_a_job),
+    }
+)
+"""What each invariant is asked of, and how."""
+
+CURES: Final[Mapping[Check, Callable[[State, RunRecord], None]]] = MappingProxyType(
+    {
+        Check.ENDED_ONCE: forget,
+        Check.HELD_BY_THE_LIVING: free,
+        Check.WAITS_FOR_SOMETHING: unblock,
+        Check.HEARD_IN_TIME: keep_asking,
+    }
+)
+"""What the store can put right."""

@@ -1,0 +1,156 @@
+"""Runs that failed for good, and what was done about them. A letter is an ended run; only its settlement is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from tickwise.adapters.store.memory.definitions import in_window
+from tickwise.adapters.store.memory.records import EndedRun, LetterRecord
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.ports.store import (
+    JobAction,
+    LetterQuery,
+    LetterRow,
+    LetterStatus,
+    Receipt,
+    Replay,
+    Ruling,
+    Settled,
+    Settlement,
+)
+
+KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
+"""Answers of a batch whose receipt is kept."""
+
+
+class Letters(Duty):
+    """The dead letters of the port `Letters`."""
+
+    # ------------------------------------------------------------------------------------------- looking up
+
+    def _failed(self, namespace: str, run_id: UUID) -> EndedRun | None:
+        ended = self._state.ended.get(run_id)
+        if ended is None or ended.row.namespace != namespace or ended.row.state is not RunState.FAILED:
+            return None
+        return ended
+
+    def _letter(self, ended: EndedRun, expire_seconds: float) -> LetterRow:
+        run = ended.row
+        job = self._state.jobs[run.job_id]
+        settled = self._state.letters.get(run.run_id)
+        if settled is None:
+            status = self._waiting(ended, expire_seconds)
+            return LetterRow(run=run, job_name=job.name, task_kind=job.task_kind, status=status)
+        return LetterRow(
+            run=run,
+            job_name=job.name,
+            task_kind=job.task_kind,
+            status=settled.status,
+            settled_at=settled.at,
+            settled_by=settled.by,
+            note=settled.note,
+            redriven_as=settled.redriven_as,
+            ruling=settled.ruling,
+        )
+
+    def _waiting(self, ended: EndedRun, expire_seconds: float) -> LetterStatus:
+        """Where a letter stands that nobody settled."""
+        if (ended.row.ended_at or 0.0) + expire_seconds <= self._state.now():
+            return LetterStatus.EXPIRED
+        return LetterStatus.HELD if ended.row.reason == UNKNOWN_OUTCOME else LetterStatus.OPEN
+
+    async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
+        ended = self._failed(namespace, run_id)
+        return None if ended is None else self._letter(ended, expire_seconds)
+
+    async def letters_count(self, query: LetterQuery) -> int:
+        return len(await self.letters_list(query))
+
+    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+        found: list[LetterRow] = []
+        for run_id in sorted(self._candidate_letters(query), reverse=True):
+            if len(found) >= query.limit:
+                break
+            ended = self._failed(query.namespace, run_id)
+            if ended is not None and matches(row := self._letter(ended, query.expire_seconds), query):
+                found.append(row)
+        return found
+
+    def _candidate_letters(self, query: LetterQuery) -> Sequence[UUID]:
+        job = None if query.job_id is None else self._state.jobs.get(query.job_id)
+        ended = self._state.ended if query.job_id is None else {} if job is None else job.ended
+        return [
+            run_id
+            for run_id, each in ended.items()
+            if each.row.state is RunState.FAILED and (query.before is None or run_id < query.before)
+        ]
+
+    # ------------------------------------------------------------------------------------------- settling
+
+    async def letters_settle(
+        self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
+    ) -> Sequence[Settled] | Replay:
+        if (replay := self._state.replay(receipt)) is not None:
+            return replay
+        answers = [self._settle(namespace, settlement, by) for settlement in settlements]
+        if KEPT.issuperset(answers):
+            self._state.keep(receipt)
+        return answers
+
+    def _settle(self, namespace: str, settlement: Settlement, by: str) -> Settled:
+        ended = self._failed(namespace, settlement.run_id)
+        if ended is None:
+            return Settled.NOT_FAILED
+        if (answer := self._judge_settlement(ended, settlement)) is not Settled.SETTLED:
+            return answer
+        now = self._state.now()
+        new = settlement.run if settlement.status is LetterStatus.REDRIVEN else None
+        ruling = settlement.ruling if settlement.status is LetterStatus.DECIDED else None
+        self._state.letters[settlement.run_id] = LetterRecord(
+            status=settlement.status,
+            at=now,
+            by=by,
+            note=settlement.note,
+            redriven_as=None if new is None else new.run_id,
+            ruling=ruling,
+        )
+        if new is not None:
+            self._state.make(self._state.jobs[ended.row.job_id], new._replace(due=max(new.due, now)))
+        if ruling is not None:
+            self._state.follow(ended, succeeded=ruling is Ruling.SUCCEEDED)
+        return Settled.SETTLED
+
+    def _judge_settlement(self, ended: EndedRun, settlement: Settlement) -> Settled:
+        """Whether a letter can be settled so."""
+        before = self._state.letters.get(settlement.run_id)
+        if before is not None:
+            return Settled.REPEATED if is_repeat(before, settlement) else Settled.TAKEN
+        if settlement.status is LetterStatus.DECIDED and ended.row.reason != UNKNOWN_OUTCOME:
+            return Settled.NOT_HELD
+        job = self._state.jobs[ended.row.job_id]
+        if settlement.status is LetterStatus.REDRIVEN and job.standing is JobAction.CANCEL:
+            return Settled.JOB_CANCELLED
+        return Settled.SETTLED
+
+
+def is_repeat(before: LetterRecord, settlement: Settlement) -> bool:
+    """Whether a letter was settled just so before."""
+    if before.status is not settlement.status:
+        return False
+    if before.status is LetterStatus.REDRIVEN:
+        return settlement.run is not None and settlement.run.run_id == before.redriven_as
+    return before.status is not LetterStatus.DECIDED or before.ruling is settlement.ruling
+
+
+def matches(row: LetterRow, query: LetterQuery) -> bool:
+    """Whether all that a search names is so."""
+    return (
+        (not query.statuses or row.status in query.statuses)
+        and (query.task_kind is None or row.task_kind == query.task_kind)
+        and (query.reason is None or row.run.reason == query.reason)
+        and in_window(row.run.ended_at, query.ended_after, query.ended_before)
+    )

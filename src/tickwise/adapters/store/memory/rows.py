@@ -1,0 +1,92 @@
+"""What a memory store tells of a run: the rows that its records become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwise.adapters.store.memory.records import RunRecord, StopRequest
+from tickwise.domain.errors import Bug
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import AttemptRow, CancelRow, RunRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is put on record of an attempt or of the end of a run."""
+
+    ended: float | None = None
+    """None while it is under way."""
+    started: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    result: str | None = None
+    reported: bool = False
+    """An executor said so."""
+    follow: bool = False
+    """Others may go on from here."""
+    cancel: CancelRow | None = None
+    """The request by which it ended CANCELLED."""
+
+
+def is_coming(run: RunRecord, now: float) -> bool:
+    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have."""
+    return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)
+
+
+def run_row(
+    run: RunRecord, state: RunState, report: Report, *, occurrences: int = 1, until: float | None = None
+) -> RunRow:
+    """A run as it is told, in `state`: a final one if the report has an end."""
+    return RunRow(
+        run_id=run.run_id,
+        job_id=run.job.job_id,
+        namespace=run.job.namespace,
+        state=state,
+        trigger=run.trigger,
+        due_at=run.due,
+        queued_at=run.queued,
+        dispatched_at=run.dispatched,
+        started_at=report.started,
+        ended_at=report.ended,
+        ready_at=None if run.blocked or report.ended is not None else run.ready,
+        attempt=run.attempt,
+        failures=run.failures,
+        crashes=run.crashes,
+        executor=run.executor,
+        reason=report.reason,
+        error=report.error,
+        result=report.result,
+        origin=run.origin,
+        definition=run.definition,
+        nominal_at=run.nominal,
+        blocked=run.blocked and report.ended is None,
+        limit_key=run.limit_key if report.ended is None else None,
+        paced=run.slot is not None and report.ended is None,
+        cancel=cancel_row(run.request) if report.ended is None else report.cancel,
+        occurrences=occurrences,
+        until=until,
+    )
+
+
+def cancel_row(request: StopRequest | None) -> CancelRow | None:
+    """What its holder is asked to do, as it is told."""
+    if request is None:
+        return None
+    return CancelRow(asked_at=request.asked_at, error=request.error, heard_at=request.heard_at)
+
+
+def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
+    """The attempt that is under way, as it is put on record in `state`."""
+    if run.executor is None:
+        raise Bug(f"nobody holds the run {run.run_id}, so no attempt of it can end")
+    return AttemptRow(
+        attempt=run.attempt,
+        token=run.token,
+        executor=run.executor,
+        state=state,
+        dispatched_at=run.dispatched,
+        started_at=report.started,
+        ended_at=report.ended,
+        reason=report.reason,
+        error=report.error,
+    )

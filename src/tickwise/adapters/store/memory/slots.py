@@ -1,0 +1,128 @@
+"""Who runs under each concurrency key, who waits for a slot of it, and which slots a rate has given out.
+
+                 ┌── take ──► RUNNING under the key ──┐
+    a start ─────┤                                    ├── drop ──► in no list; a slot may be free: `wake`
+                 └── wait ──► blocked ── wake ──► woken ┘
+
+Invariant: it is an index. A run is in it exactly while its own record names the key (`RunRecord.limit_key`), and how
+many run under a key is how many there are in the list: nothing is counted up and down.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import RunRecord
+
+
+class Name(NamedTuple):
+    """A concurrency or rate key of a namespace."""
+
+    namespace: str
+    key: str
+
+
+@dataclass(slots=True)
+class Line:
+    """All that is known of one concurrency key."""
+
+    key: str
+    running: set[UUID] = field(default_factory=set)
+    woken: set[UUID] = field(default_factory=set)
+    """They waited, may be claimed by now, and have not begun."""
+    waiting: dict[int, list[tuple[float, UUID, RunRecord]]] = field(default_factory=dict)
+    """By the limit that they wait for, in the order in which they are woken. Whoever moved on is dropped when it
+    comes up."""
+
+    def first(self, taken: int) -> RunRecord | None:
+        """Take out the one that waits longest among those that may start while so many slots are taken."""
+        best: list[tuple[float, UUID, RunRecord]] | None = None
+        for limit in [limit for limit in self.waiting if limit > taken]:
+            heap = self.waiting[limit]
+            while heap and not self._waits(*heap[0]):
+                heapq.heappop(heap)
+            if not heap:
+                del self.waiting[limit]
+            elif best is None or heap[0][:2] < best[0][:2]:
+                best = heap
+        return None if best is None else heapq.heappop(best)[2]
+
+    def _waits(self, ready: float, _: UUID, run: RunRecord) -> bool:
+        """Whether an entry still says what is so."""
+        return run.blocked and run.limit_key == self.key and run.ready == ready
+
+
+class Slots:
+    """Concurrency keys and rates of all namespaces."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Name, Line] = {}
+        self._given: dict[Name, float] = {}
+
+    def running(self, name: Name) -> int:
+        """How many runs are RUNNING under a key."""
+        line = self._lines.get(name)
+        return 0 if line is None else len(line.running)
+
+    def is_free(self, run: RunRecord) -> bool:
+        """Whether a run that waits for a slot could have one that nobody runs in or is on the way to."""
+        line = self._lines.get(name_of(run))
+        return line is None or len(line.running) + len(line.woken) < run.limit
+
+    def take(self, run: RunRecord, key: str) -> None:
+        """It runs under this key from now on."""
+        run.limit_key = key
+        self._line(run).running.add(run.run_id)
+
+    def wait(self, run: RunRecord, key: str, limit: int) -> None:
+        """It waits for a slot under this key."""
+        run.limit_key, run.limit, run.blocked = key, limit, True
+        heapq.heappush(self._line(run).waiting.setdefault(limit, []), (run.ready, run.run_id, run))
+
+    def drop(self, run: RunRecord) -> Name | None:
+        """It neither runs under its key nor waits any more. The key, if it had a slot or was on its way to one."""
+        if run.limit_key is None:
+            return None
+        name, line = name_of(run), self._line(run)
+        had = run.run_id in line.running or run.run_id in line.woken
+        line.running.discard(run.run_id)
+        line.woken.discard(run.run_id)
+        run.limit_key = None
+        return name if had else None
+
+    def wake(self, name: Name) -> list[RunRecord]:
+        """Take as many out of the line as there are free slots, those that wait longest first."""
+        line = self._lines.get(name)
+        if line is None:
+            return []
+        woken: list[RunRecord] = []
+        while (run := line.first(len(line.running) + len(woken))) is not None:
+            run.blocked = False
+            line.woken.add(run.run_id)
+            woken.append(run)
+        if not (line.running or line.woken or line.waiting):
+            del self._lines[name]
+        return woken
+
+    def names(self) -> Iterable[Name]:
+        """The concurrency keys that anybody runs under or waits for."""
+        return list(self._lines)
+
+    def give(self, name: Name, gap_seconds: float, now: float) -> float:
+        """The next slot under a rate: no earlier than now, and so long after the one before."""
+        slot = max(now, self._given[name] + gap_seconds) if name in self._given else now
+        self._given[name] = slot
+        return slot
+
+    def _line(self, run: RunRecord) -> Line:
+        name = name_of(run)
+        return self._lines.setdefault(name, Line(name.key))
+
+
+def name_of(run: RunRecord) -> Name:
+    """The concurrency key that a run has. Whoever asks knows that it has one."""
+    return Name(run.job.namespace, run.limit_key or "")
