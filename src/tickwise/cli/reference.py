@@ -56,7 +56,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     options = [record for option in command.get_params(context) if (record := option.get_help_record(context))]
     # Arguments stand in the usage line; help is the same for every command.
     options = [(names, text) for names, text in options if text and names not in {"-h, --help", "--help"}]
-    if options and not isinstance(command, click.Group):
+    if options and not (isinstance(command, click.Group) and not command.invoke_without_command):
         yield from ("", "| option | meaning |", "| --- | --- |")
         yield from (f"| `{_cell(names)}` | {_cell(text)} |" for names, text in options)
     if isinstance(command, click.Group):

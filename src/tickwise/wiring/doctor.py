@@ -47,10 +47,14 @@ def doctor(settings: Settings, running: Running | None = None, *, database_given
 
     What runs says itself where its port and its database are; `database_given`: the settings name one to look at.
     """
-    database_url = settings.database_url
-    if running is not None and not database_given:
-        database_url = running.database_url or database_url
-    return asyncio.run(_collect(settings, running, database_url))
+    return asyncio.run(_collect(settings, running, database_of(settings, running, given=database_given)))
+
+
+def database_of(settings: Settings, running: Running | None, *, given: bool) -> str | None:
+    """The address of the database to look at. `given`: the person named one; else that of what runs comes first."""
+    if running is not None and not given:
+        return running.database_url or settings.database_url
+    return settings.database_url
 
 
 async def _collect(settings: Settings, running: Running | None, database_url: str | None) -> list[Finding]:

@@ -1,42 +1,49 @@
-"""`tickwise doctor`: looks over the set-up and says what to do."""
+"""`tickwise doctor`: looks over the set-up and says what to do; `doctor history`: over what is on record."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwise.cli import output
+from tickwise.cli import moments, output
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.failures import Exit
 from tickwise.cli.session import Session, data_dir_option, json_option
 
+if TYPE_CHECKING:
+    from tickwise.wiring.doctor import Running
 
-@click.command()
-@click.option(
+_database = click.option(
     "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
 )
+
+
+@click.group(invoke_without_command=True)
+@_database
 @data_dir_option
 @json_option
-@click.pass_obj
-def doctor(session: Session, database_url: str | None) -> int:
+@click.pass_context
+def doctor(context: click.Context, database_url: str | None) -> int | None:
     """Check this set-up and say what to do.
 
     Beside a running `up` it looks at that one's port and database, unless --database names another.
 
     The exit code is 1 if something is broken.
     """
+    session: Session = context.obj
+    if context.invoked_subcommand is not None:
+        if database_url is not None:
+            raise click.UsageError(f"write --database after `{context.invoked_subcommand}`")
+        return None
     from tickwise import config
-    from tickwise.wiring.doctor import Running
     from tickwise.wiring.doctor import doctor as examine
 
-    given = {"data_dir": session.data_dir, "database_url": database_url}
-    settings = config.load(session.environ, given)
-    local = running_up(settings.data_dir)
-    running = None if local is None else Running(local.url, local.pid, local.database_url)
+    settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
     findings: list[dict[str, Any]] = [
         {"name": found.name, "level": found.level, "detail": found.detail, "advice": found.advice}
-        for found in examine(settings, running, database_given=database_url is not None)
+        for found in examine(settings, _running(settings.data_dir), database_given=database_url is not None)
     ]
     if session.as_json:
         session.show_json(findings)
@@ -44,3 +51,52 @@ def doctor(session: Session, database_url: str | None) -> int:
         rows = [(found["level"], found["name"], found["detail"], found["advice"] or "") for found in findings]
         output.table(session, ("LEVEL", "WHAT", "FOUND", "WHAT TO DO"), rows, empty="Nothing was checked.")
     return Exit.JOB_FAILED if any(found["level"] == "error" for found in findings) else Exit.OK
+
+
+@doctor.command()
+@click.option(
+    "--from", "begin", metavar="TIME", default="1d", show_default=True, help="Runs since then: a time, or 2h (ago)."
+)
+@click.option("--to", "end", metavar="TIME", help="Runs until then: a time, or 2h (ago).  [now]")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True, help="Whose records.")
+@_database
+@data_dir_option
+@json_option
+@click.pass_obj
+def history(session: Session, *, begin: str, end: str | None, namespace: str, database_url: str | None) -> int:
+    """Judge what is on record: was anything lost, ended twice, or taken from an executor that had no right to it?
+
+    Reads the database itself, page by page, and changes nothing; what only a witness outside could tell is said at the
+    end. --from and --to are nominal times, as far back as runs are kept.
+
+    The exit code is 1 if something is wrong, and also if nothing is on record: that shows nothing.
+    """
+    from tickwise import config
+    from tickwise.wiring.doctor import database_of
+    from tickwise.wiring.history import Period, judge_database
+
+    since, until = _instant(session, "--from", begin), moments.now() if end is None else _instant(session, "--to", end)
+    if since >= until:
+        raise click.UsageError("--from must be before --to")
+    settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
+    address = database_of(settings, _running(settings.data_dir), given=database_url is not None)
+    verdict = judge_database(address, Period(begin=since, end=until, namespace=namespace))
+    if session.as_json:
+        session.show_json(verdict.as_dict())
+    else:
+        session.say(verdict.as_text())
+    return Exit.OK if verdict.valid else Exit.JOB_FAILED
+
+
+def _running(data_dir: Path) -> Running | None:
+    from tickwise.wiring.doctor import Running
+
+    local = running_up(data_dir)
+    return None if local is None else Running(local.url, local.pid, local.database_url)
+
+
+def _instant(session: Session, option: str, text: str) -> float:
+    try:
+        return moments.moment(text, session.zone, moments.now(), ago=True).timestamp()
+    except moments.Unreadable as error:
+        raise click.UsageError(f"{option}: {error}") from None
