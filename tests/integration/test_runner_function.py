@@ -250,10 +250,14 @@ async def test_a_silent_function_leaves_no_blob(shop: Opener) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), Bug("ours")], ids=repr)
-async def test_a_log_that_cannot_be_stored_costs_no_ending(shop: Opener, error: Exception) -> None:
-    """It is lost, the run is not."""
+async def test_nothing_ends_well_whose_output_was_lost(shop: Opener, error: Exception) -> None:
+    """It is tried again; what failed by itself says why, and who says nothing loses nothing."""
     opened = await shop(blobs=BrokenBlobs(error))
-    assert (await opened.run("tests.speak", {"text": "lost"})).verdict is Verdict.OK
+    lost, failed = await opened.run("tests.speak", {"text": "lost"}), await opened.run("tests.fail", {"text": "mine"})
+    assert (lost.verdict, lost.reason) == (Verdict.FAILED, "output_lost")
+    assert str(error) in lost.error
+    assert (failed.reason, failed.error) == ("error", "ValueError: mine")
+    assert (await opened.run("tests.echo", {})).verdict is Verdict.OK
 
 
 async def test_a_worker_that_cannot_be_killed_is_given_up(

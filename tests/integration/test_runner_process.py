@@ -345,13 +345,16 @@ async def test_a_work_root_that_was_tidied_away_is_made_again(shop: Shop) -> Non
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), Bug("ours")], ids=repr)
-async def test_a_log_that_cannot_be_stored_costs_no_ending(tmp_path: Path, error: Exception) -> None:
-    """It is lost, the verdict is not."""
+async def test_nothing_ends_well_whose_output_was_lost(tmp_path: Path, error: Exception) -> None:
+    """It is tried again; what failed by itself says why it failed."""
     made = Shop(tmp_path, blobs=BrokenBlobs(error))
     await made.runner.start(made.listener, time.time)
     good, bad = made.shell("echo lost"), made.shell("echo lost; exit 3")
-    assert (await made.ending(good)).verdict is Verdict.OK
-    assert (await made.ending(bad)).error == "exit status 3: lost"
+    lost, failed = await made.ending(good), await made.ending(bad)
+    assert (lost.verdict, lost.reason) == (Verdict.FAILED, "output_lost")
+    assert str(error) in (lost.error or "")
+    assert (failed.reason, failed.error) == ("exit_code", "exit status 3: lost")
+    assert (await made.ending(made.shell("true"))).verdict is Verdict.OK
     await made.runner.close()
 
 
@@ -367,7 +370,7 @@ async def test_a_process_that_cannot_be_killed_is_given_up(
     made.runner.launch([stuck])
     await made.listener.until_begun(stuck)
     (hanging,) = [child for child in psutil.Process().children() if child.name() == "sleep"]
-    with without_kill(monkeypatch, process_tree, process):
+    with without_kill(monkeypatch, process_tree):
         ending = await made.ending(stuck)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "unkillable")
     assert str(hanging.pid) in (ending.error or "")

@@ -100,8 +100,8 @@ def without_kill(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> Itera
 
     def nothing(_leader: int, _number: signal.Signals) -> None: ...
 
-    def sweep(leader: int, _mark: bytes, _older: frozenset[str]) -> set[int]:
-        return {leader}
+    def sweep(tree: process_tree.Tree) -> set[int]:
+        return {tree.leader}
 
     with monkeypatch.context() as patch:
         for module in modules:

@@ -26,6 +26,8 @@ from tickwise.adapters.runner.kinds import FunctionKind
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.process_tree import UNKILLABLE, Survivors
 from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.slots import with_log
+from tickwise.adapters.runner.work_folder import WorkFolder
 from tickwise.domain.errors import Bug, Misconfigured
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 
@@ -96,6 +98,8 @@ class FunctionRunner:
         self._housekeeping: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="function-runner")
         self._survivors = Survivors(self._threads, settings.clock)
+        self._folder: WorkFolder | None = None
+        """Nothing is written there; it is how the next start knows what a killed executor's workers left behind."""
         self._closing = False
         self._kinds = (FunctionKind(),)
         self._reports: Reports
@@ -132,6 +136,8 @@ class FunctionRunner:
         self._reports, self._now = reports, now
         if not self._workers_most or not (self._modules or _installed_functions()):
             return
+        settings = self._settings
+        self._folder = await WorkFolder.open(settings.work_root, threads=self._threads, clock=settings.clock)
         self._known = asyncio.get_running_loop().create_future()
         self._start_worker()
         try:
@@ -182,7 +188,11 @@ class FunctionRunner:
             self._stop(run, "cancelled", grace_seconds)
 
     def _stop(self, run: Run, reason: str, grace_seconds: float) -> None:
+        loop = asyncio.get_running_loop()
         if run.stop_reason is not None:
+            if run.deadline is not None and loop.time() + grace_seconds < run.deadline.when():
+                run.deadline.cancel()
+                run.deadline = loop.call_later(grace_seconds, self._out_of_patience, run)
             return
         run.stop_reason = reason
         worker = run.worker
@@ -193,7 +203,7 @@ class FunctionRunner:
         if run.deadline is not None:
             run.deadline.cancel()
         worker.ask_to_stop(run)
-        run.deadline = asyncio.get_running_loop().call_later(grace_seconds, self._out_of_patience, run)
+        run.deadline = loop.call_later(grace_seconds, self._out_of_patience, run)
 
     def _out_of_patience(self, run: Run) -> None:
         worker = run.worker
@@ -295,6 +305,7 @@ class FunctionRunner:
             if self._restart is None:
                 self._restart = asyncio.get_running_loop().call_later(wait, self._start_again)
             return
+        assert self._folder is not None
         self._worker_count += 1
         worker = WorkerProcess(
             WorkerSettings(
@@ -303,6 +314,7 @@ class FunctionRunner:
                 clock=self._settings.clock,
                 threads=self._threads,
                 survivors=self._survivors,
+                marks=self._folder.marks,
                 events=self,
                 now=self._now,
             ),
@@ -444,7 +456,9 @@ class FunctionRunner:
         started, ended = result.started, result.ended
         if run.stop_reason not in (None, "cancelled") and verdict is Verdict.CANCELLED:
             return self._stopped_ending(run, started, ended)
-        return Ending(verdict, started, ended, result.reason, result.error, None, result.retry_after_seconds)
+        return Ending(
+            verdict, started, ended, result.reason, result.error, None, result.retry_after_seconds, result.symptoms
+        )
 
     def _with_result(self, result: Result) -> Ending:
         assert result.result is not None
@@ -496,7 +510,7 @@ class FunctionRunner:
 
     async def _report_with_output(self, run: Run, sink: OutputSink, ending: Ending) -> None:
         await sink.close()
-        self._reports.ended(run.assignment.run_id, ending)
+        self._reports.ended(run.assignment.run_id, with_log(ending, sink))
 
     # ---------------------------------------------------------------------------------------- house
 
@@ -532,5 +546,8 @@ class FunctionRunner:
             await worker.ended()
         if self._endings:
             await asyncio.wait(list(self._endings))
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await asyncio.get_running_loop().run_in_executor(self._threads, folder.close)
         self._survivors.leave()
         self._threads.shutdown(wait=False)

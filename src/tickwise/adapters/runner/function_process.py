@@ -32,12 +32,21 @@ from tickwise.adapters.runner.function_wire import (
     Stop,
     frame,
 )
-from tickwise.adapters.runner.process_tree import KILL_SECONDS_MOST, Survivors, exited, kill_tree, reap, signal_group
+from tickwise.adapters.runner.process_tree import (
+    KILL_SECONDS_MOST,
+    Survivors,
+    Tree,
+    exited,
+    give_number,
+    kill_tree,
+    reap,
+    signal_group,
+)
+from tickwise.adapters.runner.work_folder import WORKER_VARIABLE, Marks
 from tickwise.ports.clock import Clock
 
 SOCKET_BUFFER_BYTES = 2 << 20
 STDERR_TAIL_BYTES = 4_000
-_MARK = "TICKWISE_WORKER"
 
 
 class WorkerEvents(Protocol):
@@ -61,6 +70,7 @@ class WorkerSettings:
     clock: Clock
     threads: Executor
     survivors: Survivors
+    marks: Marks
     events: WorkerEvents
     now: Callable[[], float]
 
@@ -101,7 +111,11 @@ class WorkerProcess(asyncio.Protocol):
     @property
     def mark(self) -> bytes:
         """The piece of the environment by which everything that it started is found."""
-        return f"{_MARK}={os.getpid()}-{self._number}\0".encode()
+        return f"{WORKER_VARIABLE}={self._settings.marks.worker}{self._number}\0".encode(errors="surrogateescape")
+
+    def _tree(self, process: subprocess.Popen[bytes]) -> Tree:
+        """Everything that it started."""
+        return Tree(process=process, mark=self.mark, number=self._settings.marks.attempt(self._number))
 
     @property
     def brief(self) -> int:
@@ -210,13 +224,14 @@ class WorkerProcess(asyncio.Protocol):
         end, impatience = loop.create_task(exited(process)), loop.create_task(self._no_patience.wait())
         await asyncio.wait({end, impatience}, return_when=asyncio.FIRST_COMPLETED)
         impatience.cancel()
-        await kill_tree(process, self.mark, threads=self._settings.threads, clock=self._settings.clock)
+        tree = self._tree(process)
+        await kill_tree(tree, threads=self._settings.threads, clock=self._settings.clock)
         if end.done():
-            self.exit_status = reap(process)
+            self.exit_status = reap(process).status
             end.result()  # an error of ours, if it could not even be waited for
         else:
             self.unkillable = True
-            self._settings.survivors.add(process, end, self.mark)
+            self._settings.survivors.add(tree, end)
 
     def _spawn(self, there: socket.socket, errors: int) -> subprocess.Popen[bytes]:
         """In a thread: under some event loops starting a process is slow, and it always waits for the disk."""
@@ -226,8 +241,8 @@ class WorkerProcess(asyncio.Protocol):
             environment = inherited_environment(
                 ("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", *self._settings.pass_environment)
             )
-            environment[_MARK] = f"{os.getpid()}-{self._number}"
-            return subprocess.Popen(
+            environment[WORKER_VARIABLE] = f"{self._settings.marks.worker}{self._number}"
+            process = subprocess.Popen(
                 [
                     *(sys.executable, "-P", "-m", "tickwise.adapters.runner.function_worker"),
                     *(str(there.fileno()), str(file.fileno()), *self._settings.modules),
@@ -239,6 +254,8 @@ class WorkerProcess(asyncio.Protocol):
                 env=environment,
                 start_new_session=True,
             )
+            give_number(process.pid, self._settings.marks.attempt(self._number))
+            return process
 
     def _read_errors(self, descriptor: int) -> None:
         """What the process says outside of any run, such as a crash's last words."""

@@ -76,6 +76,7 @@ class Result(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     reason: str | None = None
     error: str | None = None
     retry_after_seconds: float | None = None
+    symptoms: tuple[str, ...] = ()
 
 
 class Report(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):

@@ -38,6 +38,7 @@ import msgspec
 
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.function_wire import Batch, Frames, Hello, Item, Recall, Report, Result, Stop, frame
+from tickwise.adapters.runner.python_launcher import exception_names
 from tickwise.ports.runner import Verdict
 
 FLUSH_SECONDS = 0.002
@@ -257,9 +258,13 @@ class Worker:
             return _failed(number, started, ended, "output_limit", "it wrote more output than the job allows")
         text = f"{type(error).__name__}: {error}".rstrip(": ") if str(error) else type(error).__name__
         self._print(number, "".join(traceback.format_exception(_without_our_frames(error))))
+        symptoms = tuple(exception_names(type(error)))
         if getattr(error, "__tickwise_permanent__", False) is True:
-            return _failed(number, started, ended, "invalid", text, verdict=Verdict.INVALID)
+            result = _failed(number, started, ended, "invalid", text, verdict=Verdict.INVALID)
+            result.symptoms = symptoms
+            return result
         result = _failed(number, started, ended, "error", text)
+        result.symptoms = symptoms
         result.retry_after_seconds = asked_pause_seconds(getattr(error, "retry_after_seconds", None))
         return result
 

@@ -46,7 +46,7 @@ class OutputSink:
         self._writing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._stored = asyncio.Event()
-        self._lost = False
+        self._lost: str | None = None
         self._dropping = False
         self._tail = b""
 
@@ -67,6 +67,11 @@ class OutputSink:
             await self._stored.wait()
 
     @property
+    def lost(self) -> str | None:
+        """Why some of the output could not be stored; None: all of it is, once this is closed."""
+        return self._lost
+
+    @property
     def tail(self) -> str:
         """The end of the output, as text."""
         return self._tail.decode(errors="replace")
@@ -77,7 +82,7 @@ class OutputSink:
         self._room -= len(kept)
         if kept:
             self._tail = (self._tail + kept)[-TAIL_BYTES:]
-            if self._lost:
+            if self._lost is not None:
                 return len(kept) == len(content)
             self._pending += kept
             if self._writing is None:
@@ -106,7 +111,7 @@ class OutputSink:
     def _lose(self, why: str) -> None:
         """Give the log up: that must not cost the run its ending."""
         _logger.warning("output of run %s attempt %d is incomplete: %s", self._run_id, self._attempt, why)
-        self._lost = True
+        self._lost = why
         self._pending.clear()
         self._stored.set()
 

@@ -5,9 +5,10 @@
         work/          the attempt's current folder
         payload.json   a payload too large for a variable
         result.json    what the task writes as its result
+        symptoms       the names of the exception that ended a python task
 
-The folder is removed afterwards; if the executor is killed, an undertaker ends its tasks and removes all of them. The
-result file's path is in the environment of a task and nobody else's: that is how they are found.
+The folder is removed afterwards; if the executor is killed, an undertaker or the next start ends its tasks and removes
+all of them (`work_folder`).
 
 Exit status 0 is success, 65 (EX_DATAERR of sysexits.h) means "no retry can help", any other is a failure that may be
 tried again.
@@ -19,52 +20,48 @@ import asyncio
 import os
 import shutil
 import signal
-import stat
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
+from tickwise.adapters.runner.process_limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process_start import Spawned, Start, arguments_of, spawn
 from tickwise.adapters.runner.process_tree import (
     KILL_SECONDS_MOST,
     UNKILLABLE,
+    Reaped,
     Survivors,
+    Tree,
+    ask_tree,
     exited,
     kill_tree,
-    present,
     reap,
-    signal_group,
 )
+from tickwise.adapters.runner.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
-from tickwise.adapters.runner.undertaker import Undertaker
-from tickwise.domain.errors import Misconfigured, NotFound
+from tickwise.adapters.runner.work_folder import RESULT_VARIABLE, WorkFolder
+from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import script_key
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
-EXIT_INVALID = 65
+EXIT_INVALID: Final = 65
 """EX_DATAERR: the task says that its input cannot be right, however often it is tried."""
-READ_BYTES = 1 << 16
-PUMP_PAUSE_SECONDS = 0.1
+READ_BYTES: Final = 1 << 16
+PUMP_PAUSE_SECONDS: Final = 0.1
 """How long a pipe is not read when too much of what it brought waits to be stored."""
-NUMBERS_STAY_SECONDS = 10.0
+NUMBERS_STAY_SECONDS: Final = 10.0
 """For so long at least, a process number that was in use is not given to another process."""
-SHELL = "/bin/sh"
-
-
-class _Spawned(NamedTuple):
-    process: subprocess.Popen[bytes]
-    output: int
-    """Our end of the pipe that its stdout and stderr go to."""
-    older: frozenset[str]
-    """Processes that were there before it."""
+SYMPTOMS_BYTES_MOST: Final = 16 << 10
+GROUP_TRIES: Final = 20
+"""How often the control group of a task that has ended is tried to be removed: its last process may be on its way."""
 
 
 class ProcessRunner(SlotRunner):
@@ -73,61 +70,56 @@ class ProcessRunner(SlotRunner):
     def __init__(self, settings: RunnerSettings) -> None:
         super().__init__(settings, (PythonKind(), ShellKind()))
         self._threads = ThreadPoolExecutor(min(8, settings.slots), thread_name_prefix="process-runner")
-        self._root: Path
-        self._undertaker: Undertaker | None = None
+        self._folder: WorkFolder | None = None
+        self._counts = count(1)
         self._survivors = Survivors(self._threads, settings.clock)
+        self._watch = LimitsWatch(self._threads, settings.clock)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
         """Raises `Misconfigured` if the work folders cannot be made."""
         await super().start(reports, now)
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._make_root)
-        except OSError as error:
-            raise Misconfigured(
-                f"the folder for running tasks, {self._settings.work_root}, cannot be written: {error.strerror}"
-            ) from error
-
-    def _make_root(self) -> None:
-        _private_folder(self._settings.work_root)
-        self._root = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._settings.work_root))
-        self._undertaker = Undertaker(_mark(self._root), self._root)
+        settings = self._settings
+        self._folder = await WorkFolder.open(settings.work_root, threads=self._threads, clock=settings.clock)
 
     async def release_resources(self) -> None:
-        undertaker, self._undertaker = self._undertaker, None
-        if undertaker is not None:
-            await asyncio.get_running_loop().run_in_executor(self._threads, undertaker.dismiss)
-            _remove(self._root)
+        self._watch.close()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await self._in_thread(folder.close)
         self._survivors.leave()
         self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     async def perform(self, attempt: Attempt) -> Ending:
         assignment = attempt.assignment
         source = await self._source(assignment)
         if isinstance(source, Ending):
             return source
-        folder = self._folder(assignment)
-        loop = asyncio.get_running_loop()
+        assert self._folder is not None
+        folder = self._folder.path / f"{assignment.run_id}-{assignment.token}"
         try:
             try:
-                spawned = await loop.run_in_executor(self._threads, self._spawn, assignment, folder, source)
+                spawned = await self._in_thread(self._spawn, assignment, folder, source)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 return self._not_started(error)
             attempt.started = self._now()
             self._reports.began(assignment.run_id, attempt.started)
-            reason = await self._watch(attempt, spawned)
+            watched = self._watched(attempt, spawned.tree)
+            reason = await self._until_gone(attempt, spawned, watched)
             ended = self._now()
             if reason == UNKILLABLE:
-                return _given_up(attempt, spawned.process.pid, ended)
-            status = reap(spawned.process)
+                return _given_up(attempt, spawned.tree.leader, ended)
+            reaped = reap(spawned.tree.process)
+            if watched is not None:
+                reason = await self._last_look(watched, reaped, reason)
             if reason is not None:
                 return attempt.ending_for(reason, attempt.started, ended)
-            result = await loop.run_in_executor(self._threads, self._read_result, folder) if status == 0 else None
-            return _judge(attempt, status, ended) if result is None else self._with_result(attempt, result, ended)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._judge, attempt, folder, reaped.status, ended)
         finally:
-            await loop.run_in_executor(self._threads, _remove, folder)
-
-    def _folder(self, assignment: Assignment) -> Path:
-        return self._root / f"{assignment.run_id}-{assignment.token}"
+            await self._in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
 
     async def _source(self, assignment: Assignment) -> bytes | Ending | None:
         """The script of a python task; None for others."""
@@ -150,101 +142,117 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- start
 
-    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None) -> _Spawned:
-        """In a thread: uvloop takes 11 ms of the loop to start a process, and folders wait for the disk."""
+    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None) -> Spawned:
+        """In a thread: folders wait for the disk."""
+        assert self._folder is not None
         try:
             folder.mkdir(mode=0o700)
-        except FileNotFoundError:  # whoever tidies temporary folders took ours along
-            _private_folder(self._settings.work_root)
-            _private_folder(self._root)
+        except FileNotFoundError:
+            self._folder.make_again()
             folder.mkdir(mode=0o700)
         work = folder / "work"
         work.mkdir()
-        environment = {
-            **inherited_environment(self._settings.pass_environment),
-            **context_environment(assignment, folder),
-        }
-        arguments = self._arguments(assignment.task, folder, source)
-        older = present()
-        ours, theirs = os.pipe()
-        try:
-            process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=theirs,
-                stderr=theirs,
-                cwd=work,
-                env=environment,
-                start_new_session=True,
+        marks = self._folder.marks
+        number = marks.attempt(next(self._counts))
+        return spawn(
+            Start(
+                arguments=arguments_of(assignment.task, folder, source),
+                work=work,
+                environment={
+                    **inherited_environment(self._settings.pass_environment),
+                    **context_environment(assignment, folder),
+                },
+                limits=assignment.limits,
+                # Of this attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead.
+                mark=f"{RESULT_VARIABLE}={folder}/".encode(),
+                number=number,
+                places=self._folder.places,
+                group_name=f"{marks.name}-{number}",
             )
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
-        os.set_blocking(ours, False)
-        return _Spawned(process, ours, older)
-
-    def _arguments(self, task: Mapping[str, object], folder: Path, source: bytes | None) -> list[str]:
-        if source is not None:
-            script = folder / "task.py"
-            script.write_bytes(source)
-            # -u: output is seen while it is written; -s: nothing from the home folder; -B: no litter.
-            return [sys.executable, "-u", "-s", "-B", str(script)]
-        if "command" in task:
-            return [SHELL, "-c", str(task["command"])]
-        argv = task["argv"]
-        assert isinstance(argv, list | tuple)
-        return list(argv)
+        )
 
     # ---------------------------------------------------------------------------------------- watch
 
-    async def _watch(self, attempt: Attempt, spawned: _Spawned) -> str | None:
+    def _watched(self, attempt: Attempt, tree: Tree) -> Watched | None:
+        limits = attempt.assignment.limits
+        if limits.is_free:
+            return None
+        grace = self._settings.kill_grace_seconds
+        return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace))
+
+    async def _until_gone(self, attempt: Attempt, spawned: Spawned, watched: Watched | None) -> str | None:
         """Wait for its end, or bring it about; then nothing of it lives. Why it had to end, or None.
 
         `UNKILLABLE` if it could not be ended: then it is watched further, and must not be reaped.
         """
-        process, settings = spawned.process, self._settings
+        tree, settings = spawned.tree, self._settings
         loop = asyncio.get_running_loop()
         pump = _Pump(loop, spawned.output, attempt, settings.kill_grace_seconds)
         limit = attempt.assignment.timeout_seconds
         deadline = limit and loop.call_later(limit, attempt.end_early, "timeout", settings.kill_grace_seconds)
-        end = loop.create_task(exited(process))
+        end = loop.create_task(exited(tree.process))
+        if watched is not None:
+            self._watch.add(watched)
         try:
             signs: set[asyncio.Future[Any]] = {end, attempt.trouble}
             await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
             if not end.done():
-                signal_group(process.pid, signal.SIGTERM)
-                patience: set[asyncio.Future[None]] = {end, attempt.hurry}
-                await asyncio.wait(patience, timeout=attempt.grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+                obeys = loop.create_task(ask_tree(tree, end, threads=self._threads, clock=settings.clock))
+                await asyncio.wait({obeys, attempt.hurry}, return_when=asyncio.FIRST_COMPLETED)
+                obeys.cancel()
             reason = None if end.done() and not attempt.trouble.done() else attempt.trouble.result()
         finally:
             if deadline:
                 deadline.cancel()
-            # Of this attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead.
-            mark = _mark(self._folder(attempt.assignment)).encode()
-            # After a long run the number of an older process may be in use again: then everyone is looked at.
-            older = spawned.older if self._now() - attempt.started < NUMBERS_STAY_SECONDS else frozenset()
-            await kill_tree(process, mark, threads=self._threads, clock=settings.clock, older=older)
+            if watched is not None:
+                self._watch.remove(watched)
+            if self._now() - attempt.started >= NUMBERS_STAY_SECONDS:
+                # The number of an older process may be in use again: everyone is looked at.
+                tree = tree.among_all()
+            await kill_tree(tree, threads=self._threads, clock=settings.clock)
             await asyncio.wait({end}, timeout=KILL_SECONDS_MOST)
             await pump.finish()
             if end.done():
                 end.result()  # an error of ours, if it could not even be waited for
             else:
-                self._survivors.add(process, end, mark)
+                self._survivors.add(tree, end)
         if not end.done():
             return UNKILLABLE
         # The last output may be what passes the limit, after the process has ended by itself.
         return attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
 
-    def _read_result(self, folder: Path) -> bytes | None:
-        """What it wrote to its result file, at most one byte more than is allowed; None if it wrote none."""
-        try:
-            descriptor = os.open(folder / "result.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        with open(descriptor, "rb") as file:
-            return file.read(self._settings.result_limit_bytes + 1)
+    async def _last_look(self, watched: Watched, reaped: Reaped, reason: str | None) -> str | None:
+        """Why it had to end, now that all is counted; a limit is passed or not, whoever was quicker."""
+        if reason is None:
+            reason = await self._in_thread(watched.verdict, reaped.cpu_seconds)
+        group = watched.tree.group
+        for _ in range(GROUP_TRIES):
+            if group is None or await self._in_thread(group.remove):
+                break
+            await self._settings.clock.sleep(0.01)
+        return reason
+
+    # ---------------------------------------------------------------------------------------- judge
+
+    def _judge(self, attempt: Attempt, folder: Path, status: int, ended: float) -> Ending:
+        """What its exit status and its files say. In a thread."""
+        if status == 0:
+            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1)
+            if result is not None:
+                return self._with_result(attempt, result, ended)
+            return Ending(Verdict.OK, attempt.started, ended)
+        tail = attempt.sink.tail.strip()
+        what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
+        symptoms: tuple[str, ...] = ()
+        if status < 0:
+            what, reason = f"ended by signal {_signal_name(-status)}", "signal"
+        else:
+            names = _read(folder / SYMPTOMS_FILE, SYMPTOMS_BYTES_MOST) if status == 1 else None
+            symptoms = (str(status), *(names or b"").decode(errors="replace").split("\n")) if names else (str(status),)
+            if status == EXIT_INVALID:
+                verdict = Verdict.INVALID
+        error = f"{what}: {tail}" if tail else what
+        return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _with_result(self, attempt: Attempt, result: bytes, ended: float) -> Ending:
         most = self._settings.result_limit_bytes
@@ -302,22 +310,24 @@ class _Pump:
         os.close(self._descriptor)
 
 
-def _private_folder(folder: Path) -> None:
-    """Make it, or make sure that nobody else can write in it: who can, could run what they like as us.
-
-    Raises `Misconfigured`, or `OSError` if it cannot be made.
-    """
+def _read(file: Path, most: int) -> bytes | None:
+    """The beginning of a plain file that a task has written; None if it wrote none."""
     try:
-        folder.mkdir(parents=True, exist_ok=False, mode=0o700)
-    except FileExistsError:
-        found = folder.lstat()  # not what a link leads to: somebody may turn it
-        if not stat.S_ISDIR(found.st_mode):
-            raise Misconfigured(f"the folder for running tasks, {folder}, is no folder; remove it") from None
-        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise Misconfigured(
-                f"others can write in the folder for running tasks, {folder}; "
-                "it must belong to the user of the executor alone (mode 700)"
-            ) from None
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as opened:
+        try:
+            return opened.read(most)
+        except OSError:  # a folder
+            return None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"number {number}"
 
 
 def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
@@ -326,30 +336,3 @@ def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
     error = f"its process {pid} does not end although it was killed: it hangs inside the kernel"
     verdict = Verdict.CANCELLED if cancelled else Verdict.FAILED
     return Ending(verdict, attempt.started, ended, UNKILLABLE, error)
-
-
-def _mark(folder: Path) -> str:
-    """What only the environments of tasks below this folder hold."""
-    return f"TICKWISE_RESULT_FILE={folder}/"
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _judge(attempt: Attempt, status: int, ended: float) -> Ending:
-    started = attempt.started
-    if status == 0:
-        return Ending(Verdict.OK, started, ended)
-    tail = attempt.sink.tail.strip()
-    if status < 0:
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = f"number {-status}"
-        what, reason, verdict = f"ended by signal {name}", "signal", Verdict.FAILED
-    else:
-        what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
-        if status == EXIT_INVALID:
-            reason, verdict = "invalid", Verdict.INVALID
-    return Ending(verdict, started, ended, reason, f"{what}: {tail}" if tail else what)

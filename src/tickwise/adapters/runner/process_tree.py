@@ -1,30 +1,86 @@
 """Ends processes with everything that they started, also what ran away from its session.
 
-A task's processes are found three ways: by the process group of its leader, by descent, and by a mark in their
-environment, which a process that forks twice and calls setsid still carries (the way that build servers use).
+A task's processes are found five ways. No single one is enough, and no ordinary program sheds them all:
+
+    session      that of its leader, until somebody calls setsid
+    descent      until somebody forks twice, so that a stranger becomes the parent
+    environment  a variable that only this task has, until somebody clears it
+    limit        a number that only this task has, in a resource limit that the kernel keeps for every process and
+                 has not used since Linux 2.4 (`RLIMIT_LOCKS`); forks, sessions and cleared environments keep it
+    group        a control group, for a task whose limits need one: nobody leaves it without the right to
+
+The number is given just after the start, for nothing may come between fork and exec. What is left: a program that, in
+the fraction of a millisecond before, forks twice, leaves the session and clears its environment; and one that sets
+that limit anew, or becomes another user.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import resource
 import signal
 import subprocess
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
+from tickwise.adapters.runner.cgroups import Group
 from tickwise.ports.clock import Clock
 
 _PROC = Path("/proc")
 _SWEEP_SECONDS = 0.005
+_GRACE_LOOK_SECONDS = 0.02
+"""Between two looks at whether all of a task has obeyed."""
 KILL_SECONDS_MOST = 10.0
 """A process that is there so long after its KILL hangs inside the kernel, on a dead network disk for instance. (One
 with much memory takes seconds to end, and a look at thousands of processes takes one.)"""
 UNKILLABLE = "unkillable"
 """The reason of an attempt that ended although its process did not."""
+RLIMIT_LOCKS = 10
+"""The same on all machines that Linux runs on but two (alpha, sparc): there the number marks nothing."""
+_LIMIT_LINE = b"Max file locks"
 
 _logger = logging.getLogger(__name__)
+
+
+class Stat(NamedTuple):
+    """What the kernel tells of a living process, and we need."""
+
+    parent: int
+    session: int
+    cpu_ticks: int
+    """With that of the children that it has waited for."""
+    threads: int
+    began: int
+    """Tells it from an earlier process with its number."""
+    resident_pages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A process that leads a session, and everything that comes of it. It must not be reaped while this is used."""
+
+    process: subprocess.Popen[bytes]
+    mark: bytes
+    """A piece of the environment that only this task has."""
+    number: int = 0
+    """The value of the limit that only this task has; 0: none."""
+    older: frozenset[str] = frozenset()
+    """The numbers of processes that were there before it, so cannot belong to it."""
+    group: Group | None = None
+
+    @property
+    def leader(self) -> int:
+        return self.process.pid
+
+    def among_all(self) -> Tree:
+        """The same, looked for among all processes there are."""
+        return replace(self, older=frozenset())
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
@@ -37,61 +93,127 @@ def signal_group(leader: int, number: signal.Signals) -> None:
         pass  # only a zombie is left, on some systems
 
 
+def give_number(pid: int, number: int) -> None:
+    """Mark a process that has just started, and what it has started already, for those that come after it."""
+    try:
+        most = resource.getrlimit(RLIMIT_LOCKS)[1]
+        resource.prlimit(pid, RLIMIT_LOCKS, (number, most))
+        for child in (_PROC / str(pid) / "task" / str(pid) / "children").read_bytes().split():
+            give_number(int(child), number)
+    except (OSError, ValueError):
+        return  # it has ended, runs as somebody else, or lives under a lower limit: the other ways remain
+
+
+def number_of(name: str) -> int:
+    """The number that the process `name` was given; 0 if it has none. Raises `OSError` if it has ended."""
+    for line in (_PROC / name / "limits").read_bytes().splitlines():
+        if line.startswith(_LIMIT_LINE):
+            said = line[len(_LIMIT_LINE) :].split()[0]
+            return int(said) if said.isdigit() else 0
+    return 0
+
+
 def present() -> frozenset[str]:
     """The numbers of the processes that there are now. Taken before a task starts, they are not looked at after it."""
     return frozenset(name for name in os.listdir(_PROC) if name.isdecimal()) if _PROC.is_dir() else frozenset()
 
 
-def living_members(leader: int, mark: bytes, older: frozenset[str] = frozenset()) -> set[int]:
-    """Who belongs to the task of `leader`, zombies and the leader's own zombie left out.
-
-    `mark` is a piece of the environment that only this task has, such as its run id. `older` processes cannot belong
-    to it; reading about a process costs up to 0.3 ms, and there are hundreds.
-    """
-    parents: dict[int, tuple[int, int]] = {}
-    marked: set[int] = set()
-    for name in present() - older:
-        pid = int(name)
-        try:
+def stats(names: Iterable[str]) -> dict[int, Stat]:
+    """What is known of those of them that live; zombies do not."""
+    found: dict[int, Stat] = {}
+    for name in names:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
             fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] in (b"Z", b"X"):
-                continue
-            parents[pid] = (int(fields[1]), int(fields[3]))
-            if mark in (_PROC / name / "environ").read_bytes():
-                marked.add(pid)
-        except OSError:
-            continue  # ended meanwhile, or somebody else's
-    members = marked | {pid for pid, (_, session) in parents.items() if session == leader}
+            if fields[0] not in (b"Z", b"X"):
+                ticks = sum(int(field) for field in fields[11:15])
+                found[int(name)] = Stat(
+                    int(fields[1]), int(fields[3]), ticks, int(fields[17]), int(fields[19]), int(fields[21])
+                )
+    return found
+
+
+def _descendants(known: Mapping[int, Stat], members: set[int], leader: int) -> set[int]:
+    """The members and everyone who comes of them, or of the leader, who may be a zombie and so not known."""
     growing = True
     while growing:
-        children = {pid for pid, (parent, _) in parents.items() if (parent in members or parent == leader)} - members
+        children = {pid for pid, one in known.items() if one.parent in members or one.parent == leader} - members
         members |= children
         growing = bool(children)
-    if leader in parents:
-        members.add(leader)
-    return members - {os.getpid()}
-
-
-def _kill_sweep(leader: int, mark: bytes, older: frozenset[str]) -> set[int]:
-    """Kill all members that are found, and name them."""
-    signal_group(leader, signal.SIGKILL)
-    members = living_members(leader, mark, older)
-    for pid in members:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue  # ended meanwhile, or changed its user: out of our reach
     return members
 
 
-async def kill_tree(
-    process: subprocess.Popen[bytes],
-    mark: bytes,
-    *,
-    threads: Executor,
-    clock: Clock,
-    older: frozenset[str] = frozenset(),
-) -> None:
+def _is_marked(pid: int, tree: Tree) -> bool:
+    name = str(pid)
+    with contextlib.suppress(OSError):
+        if tree.number and (number := number_of(name)):
+            return number == tree.number
+    with contextlib.suppress(OSError):  # somebody else's, by now
+        return tree.mark in (_PROC / name / "environ").read_bytes()
+    return False
+
+
+def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int] = ()) -> set[int]:
+    """Who of the known processes belongs to the task. `strangers` are known not to be marked.
+
+    A look at the marks of one costs up to 0.3 ms, and there are hundreds.
+    """
+    leader = tree.leader
+    members = {pid for pid, one in known.items() if one.session == leader or pid == leader}
+    if tree.group is not None:
+        members |= tree.group.members() & known.keys()
+    members = _descendants(known, members, leader)
+    marked = {pid for pid in known if pid not in members and pid not in strangers and _is_marked(pid, tree)}
+    return _descendants(known, members | marked, leader) - {os.getpid()}
+
+
+def living_members(tree: Tree) -> set[int]:
+    """Who belongs to the task, zombies and the leader's own zombie left out."""
+    names = present() - tree.older
+    if tree.group is not None:
+        names |= {str(pid) for pid in tree.group.members()}
+    return members_of(tree, stats(names))
+
+
+def signal_each(members: Iterable[int], number: signal.Signals) -> None:
+    for pid in members:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue  # ended meanwhile, or changed its user: out of our reach
+
+
+def _kill_sweep(tree: Tree) -> set[int]:
+    """Kill all members that are found, and name them."""
+    signal_group(tree.leader, signal.SIGKILL)
+    if tree.group is not None:
+        tree.group.kill()
+    members = living_members(tree)
+    signal_each(members, signal.SIGKILL)
+    return members
+
+
+def _term_sweep(tree: Tree) -> None:
+    """Ask those to end who have left the leader's process group, which was asked already."""
+    outside = set()
+    for pid in living_members(tree):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(pid) != tree.leader:
+                outside.add(pid)
+    signal_each(outside, signal.SIGTERM)
+
+
+async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, clock: Clock) -> None:
+    """TERM for all of it. Returns when nothing of it lives; `end` is done when its leader is dead."""
+    loop = asyncio.get_running_loop()
+    signal_group(tree.leader, signal.SIGTERM)
+    await loop.run_in_executor(threads, _term_sweep, tree)
+    await asyncio.wait({end})
+    # A shell ends at once, and what it had started may still be cleaning up.
+    while await loop.run_in_executor(threads, living_members, tree):
+        await clock.sleep(_GRACE_LOOK_SECONDS)
+
+
+async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:
     """KILL all of it until a look finds nobody. The leader may be alive or a zombie, but must not be reaped yet.
 
     Who does not end in time is given up and logged; the KILL stands, so it does nothing more once the kernel lets go.
@@ -101,10 +223,10 @@ async def kill_tree(
     try:
         # Even a look may hang: at the memory of a process that hangs.
         async with asyncio.timeout(KILL_SECONDS_MOST):
-            while found := await loop.run_in_executor(threads, _kill_sweep, process.pid, mark, older):
+            while found := await loop.run_in_executor(threads, _kill_sweep, tree):
                 await clock.sleep(_SWEEP_SECONDS)
     except TimeoutError:
-        _logger.error("killed processes do not end: %s of the task with leader %d", sorted(found), process.pid)
+        _logger.error("killed processes do not end: %s of the task with leader %d", sorted(found), tree.leader)
 
 
 class Survivors:
@@ -115,18 +237,18 @@ class Survivors:
         self._clock = clock
         self._watches: set[asyncio.Task[None]] = set()
 
-    def add(self, process: subprocess.Popen[bytes], end: asyncio.Task[None], mark: bytes) -> None:
-        """`end` is done when the process is: the task of its `exited`."""
-        _logger.error("process %d hangs inside the kernel: its attempt is given up, it is watched", process.pid)
-        watch = asyncio.get_running_loop().create_task(self._watch(process, end, mark))
+    def add(self, tree: Tree, end: asyncio.Task[None]) -> None:
+        """`end` is done when the leader is: the task of its `exited`."""
+        _logger.error("process %d hangs inside the kernel: its attempt is given up, it is watched", tree.leader)
+        watch = asyncio.get_running_loop().create_task(self._watch(tree, end))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
 
-    async def _watch(self, process: subprocess.Popen[bytes], end: asyncio.Task[None], mark: bytes) -> None:
+    async def _watch(self, tree: Tree, end: asyncio.Task[None]) -> None:
         await end
-        await kill_tree(process, mark, threads=self._threads, clock=self._clock)
-        reap(process)
-        _logger.warning("process %d, which was given up, has ended", process.pid)
+        await kill_tree(tree, threads=self._threads, clock=self._clock)
+        reap(tree.process)
+        _logger.warning("process %d, which was given up, has ended", tree.leader)
 
     def leave(self) -> None:
         """Wait for none of them any more."""
@@ -152,6 +274,20 @@ def _set(ended: asyncio.Future[None]) -> None:
         ended.set_result(None)
 
 
-def reap(process: subprocess.Popen[bytes]) -> int:
-    """Take the exit status of a process that has ended: negative, the signal that ended it."""
-    return process.wait()
+class Reaped(NamedTuple):
+    """How a process ended."""
+
+    status: int
+    """Negative: the signal that ended it."""
+    cpu_seconds: float
+    """Its own, with that of all descendants that were waited for."""
+
+
+def reap(process: subprocess.Popen[bytes]) -> Reaped:
+    """Take the exit status of a process that has ended."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # somebody else in this program waits for everyone
+        return Reaped(process.wait(), 0.0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Reaped(process.returncode, usage.ru_utime + usage.ru_stime)

@@ -28,18 +28,31 @@ class Attempt:
         self.sink = sink
         self.started = 0.0
         self.trouble: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done when it must end before its time; why: `cancelled`, `timeout` or `output_limit`."""
-        self.grace_seconds = 0.0
-        """How long its end may take then."""
+        """Done when it must end before its time; why: `cancelled`, or the limit that it passed."""
         self.hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when there is no time left for that grace."""
+        """Done when its end must not take any longer."""
+        self._patience: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
 
     def end_early(self, reason: str, grace_seconds: float) -> None:
-        """Ask it to end. Only the first reason counts."""
+        """Ask it to end. Only the first reason counts, and of all graces the one that is over first."""
         if not self.trouble.done():
-            self.grace_seconds = grace_seconds
             self.trouble.set_result(reason)
+        loop = asyncio.get_running_loop()
+        if self._patience is None or loop.time() + grace_seconds < self._patience.when():
+            self.forget_patience()
+            self._patience = loop.call_later(grace_seconds, self._hurry)
+        if grace_seconds <= 0.0:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        if not self.hurry.done():
+            self.hurry.set_result(None)
+
+    def forget_patience(self) -> None:
+        """It has ended."""
+        if self._patience is not None:
+            self._patience.cancel()
 
     def write(self, content: bytes, *, grace_seconds: float) -> None:
         """Keep output; over the limit, the attempt has to end."""
@@ -50,11 +63,31 @@ class Attempt:
         """What an early end for `reason` is called."""
         if reason == "cancelled":
             return Ending(Verdict.CANCELLED, started, ended, "cancelled")
-        if reason == "timeout":
-            error = f"it ran longer than its {self.assignment.timeout_seconds:g} s"
-        else:
-            error = f"it wrote more output than the {self.assignment.limits.output_bytes} bytes that the job allows"
-        return Ending(Verdict.FAILED, started, ended, reason, error)
+        return Ending(Verdict.FAILED, started, ended, reason, _over(reason, self.assignment))
+
+
+def _over(reason: str, assignment: Assignment) -> str:
+    """Which limit it passed, for people."""
+    limits = assignment.limits
+    match reason:
+        case "timeout":
+            return f"it ran longer than its {assignment.timeout_seconds:g} s"
+        case "cpu_limit":
+            return f"it took more processor time than the {limits.cpu_seconds:g} s that the job allows"
+        case "memory_limit":
+            return f"it needed more memory than the {limits.memory_bytes} bytes that the job allows"
+        case "process_limit":
+            return f"it wanted more processes and threads at once than the {limits.processes} that the job allows"
+        case _:
+            return f"it wrote more output than the {limits.output_bytes} bytes that the job allows"
+
+
+def with_log(ending: Ending, sink: OutputSink) -> Ending:
+    """What becomes of an ending when its log is closed: nothing ends well whose output was lost."""
+    if ending.verdict is not Verdict.OK or sink.lost is None:
+        return ending
+    error = f"it ended well, but its output could not be stored: {sink.lost}"
+    return Ending(Verdict.FAILED, ending.started, ending.ended, "output_lost", error)
 
 
 class SlotRunner:
@@ -127,7 +160,6 @@ class SlotRunner:
         running = [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
         for attempt in self._attempts.values():
             attempt.end_early("cancelled", 0.0)
-            attempt.hurry.set_result(None)
         if running:
             await asyncio.wait(running)
         await self.release_resources()
@@ -151,7 +183,9 @@ class SlotRunner:
         except Exception as error:  # whatever went wrong, the attempt must end, once
             _logger.exception("run %s attempt %d", attempt.assignment.run_id, attempt.assignment.attempt)
             ending = self._not_carried_out(attempt, f"{type(error).__name__}: {error}")
+        attempt.forget_patience()
         await attempt.sink.close()
+        ending = with_log(ending, attempt.sink)
         self._busy -= 1
         self._end(attempt, ending)
         self._fill()

@@ -1,0 +1,138 @@
+"""Starts the process of a task, in a session and a folder of its own.
+
+An ordinary task is forked and marked, no more. One with limits starts behind a gate, so that nothing of it can be
+ahead of them: a shell that waits for a word, is put into its control group, gets its walls, and becomes the task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tickwise.adapters.runner import python_launcher
+from tickwise.adapters.runner.cgroups import Group, Places, make_group
+from tickwise.adapters.runner.process_limits import set_walls
+from tickwise.adapters.runner.process_tree import Tree, give_number, present
+from tickwise.ports.runner import TaskLimits
+
+SHELL: Final = "/bin/sh"
+GATE: Final = 'read -r go && exec "$@" </dev/null'
+"""Without a word, because we died meanwhile, nothing begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What to start, and how it will be known."""
+
+    arguments: Sequence[str]
+    work: Path
+    """Its current folder."""
+    environment: Mapping[str, str]
+    limits: TaskLimits
+    mark: bytes
+    """The piece of the environment that only it has."""
+    number: int
+    """The limit that only it has (`process_tree`)."""
+    places: Places
+    group_name: str
+
+
+class Spawned(NamedTuple):
+    """What was started."""
+
+    tree: Tree
+    output: int
+    """Our end of the pipe that its stdout and stderr go to."""
+
+
+def arguments_of(task: Mapping[str, object], folder: Path, source: bytes | None) -> Sequence[str]:
+    """The command line of a task. The source of a Python task is written to a file in its folder."""
+    if source is not None:
+        script = folder / "task.py"
+        script.write_bytes(source)
+        # -u: output is seen while it is written; -s: nothing from the home folder; -B: no litter.
+        return [sys.executable, "-u", "-s", "-B", python_launcher.__file__, str(script)]
+    if "command" in task:
+        return [SHELL, "-c", str(task["command"])]
+    argv = task["argv"]
+    assert isinstance(argv, list | tuple)
+    return list(argv)
+
+
+def spawn(start: Start) -> Spawned:
+    """Blocking: for a thread (uvloop would take 11 ms of the loop). Raises `OSError` if it cannot be started."""
+    older = present()
+    ours, theirs = os.pipe()
+    try:
+        if start.limits.is_free:
+            process = _popen(start, start.arguments, subprocess.DEVNULL, theirs)
+            give_number(process.pid, start.number)
+            tree = Tree(process=process, mark=start.mark, number=start.number, older=older)
+        else:
+            tree = _spawn_behind_gate(start, theirs, older)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    os.set_blocking(ours, False)
+    return Spawned(tree, ours)
+
+
+def _popen(start: Start, arguments: Sequence[str], stdin: int, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        arguments,
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        cwd=start.work,
+        env=start.environment,
+        start_new_session=True,
+    )
+
+
+def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree:
+    _must_be_there(start)
+    group = make_group(start.places, start.group_name, start.limits)
+    try:
+        process = _popen(start, [SHELL, "-c", GATE, "tickwise-gate", *start.arguments], subprocess.PIPE, output)
+    except BaseException:
+        if group is not None:
+            group.remove()
+        raise
+    give_number(process.pid, start.number)
+    tree = Tree(process=process, mark=start.mark, number=start.number, older=older, group=_joined(group, process.pid))
+    set_walls(tree, start.limits)
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # somebody has killed it
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+    return tree
+
+
+def _joined(group: Group | None, pid: int) -> Group | None:
+    """The group with the process in it, as far as the kernel lets it in: what it does not count is watched."""
+    if group is None:
+        return None
+    left = {resource: place for resource, place in group.places.items() if Group({resource: place}).add(pid)}
+    return Group(left) if left else None
+
+
+def _must_be_there(start: Start) -> None:
+    """Raises `FileNotFoundError` for a program that a shell could not find either."""
+    program = start.arguments[0]
+    found: str | None
+    if "/" in program:
+        path = start.work / program
+        found = str(path) if path.exists() else None
+    else:
+        found = shutil.which(program, path=start.environment.get("PATH", os.defpath))
+    if found is None:
+        raise FileNotFoundError(2, os.strerror(2), program)
