@@ -15,7 +15,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from tickwise.domain.lifecycle import FINAL, STATES, RunState
+from tickwise.domain.lifecycle import FINAL, STATES
 from tickwise.observability.histogram import BatchHistogram
 from tickwise.ports.store import StoreStats
 
@@ -28,6 +28,9 @@ LATENESS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.
 DURATION_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400)
 STORE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 HTTP_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+REASONS_MOST: Final = 100
+"""Different reasons of failures that are counted apart; all further ones are counted as `other`."""
+OTHER_REASON: Final = "other"
 BATCH_SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
 
 
@@ -51,17 +54,27 @@ class Metrics:
         self._finished = Counter(
             "tickwise_runs_finished", "Runs that reached a final state, by that state.", ["state"], registry=registry
         )
-        self._retries = Counter("tickwise_retries", "Attempts that failed and will be repeated.", registry=registry)
+        self._retries = Counter(
+            "tickwise_retries",
+            "Attempts that failed and will be repeated, by what they failed of.",
+            ["reason"],
+            registry=registry,
+        )
+        self._dead = Counter(
+            "tickwise_dead_letters",
+            "Runs that failed for good and wait for a person, by why.",
+            ["reason"],
+            registry=registry,
+        )
+        self._let_go = Counter(
+            "tickwise_attempts_let_go",
+            "Attempts that an executor stopped because it could not renew its lease.",
+            registry=registry,
+        )
         self._refused = Counter(
             "tickwise_outcomes_refused", "Outcomes that the store refused as stale.", registry=registry
         )
-        self._buried = Counter("tickwise_executors_buried", "Executors whose lease ran out.", registry=registry)
-        self._freed = Counter(
-            "tickwise_runs_freed", "Runs that were taken back from dead executors.", registry=registry
-        )
-        self._quarantined = Counter(
-            "tickwise_runs_quarantined", "Runs that ended because they took executors down.", registry=registry
-        )
+        self._healing(registry)
         self._lateness = BatchHistogram(
             "tickwise_lateness_seconds",
             "Start of the first attempt minus the time it was due.",
@@ -95,9 +108,47 @@ class Metrics:
         self._gauges(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
+        self._reasons: set[str] = set()
         self._by_answer: dict[tuple[str, int], Counter] = {}
         self._by_route: dict[str, Histogram] = {}
         self._by_method: dict[str, Histogram] = {}
+
+    def _healing(self, registry: CollectorRegistry) -> None:
+        """What schedulers did about what was lost, stuck or to be gone on with."""
+        self._buried = Counter("tickwise_executors_buried", "Executors whose lease ran out.", registry=registry)
+        self._freed = Counter(
+            "tickwise_runs_freed", "Runs that were taken back from dead executors.", registry=registry
+        )
+        self._quarantined = Counter(
+            "tickwise_runs_quarantined", "Runs that ended because they took executors down.", registry=registry
+        )
+        self._unknown = Counter(
+            "tickwise_runs_unknown",
+            "Runs that were lost with their executor and ended, because their jobs say not to run them again.",
+            registry=registry,
+        )
+        self._sequenced = Counter(
+            "tickwise_runs_sequenced", "Runs that were made because a run of another job ended.", registry=registry
+        )
+        self._operated = Counter(
+            "tickwise_operation_items",
+            "Things that operations over many were carried out on, by what came of it: done or refused.",
+            ["result"],
+            registry=registry,
+        )
+        self._mended = Counter(
+            "tickwise_violations_healed",
+            "Violations of an invariant that a scheduler put right.",
+            ["invariant"],
+            registry=registry,
+        )
+        self._violations = Gauge(
+            "tickwise_invariant_violations",
+            "How much the last whole pass of this scheduler found that is not as it must be, and could not put right "
+            "at once. 0 is well.",
+            ["invariant"],
+            registry=registry,
+        )
 
     def _gauges(self, registry: CollectorRegistry) -> None:
         """What the store knows; read at each scrape."""
@@ -135,15 +186,32 @@ class Metrics:
         self._finishes.observe(len(states))
         for code, count in Tally(states).items():
             state = STATES[code]
-            if state is RunState.RETRYING:
-                self._retries.inc(count)
-            elif state is not RunState.QUEUED:
+            if state in FINAL:
                 self._by_state[state].inc(count)
         self._duration.observe(durations_seconds)
 
     def refused(self, count: int) -> None:
         """Outcomes that the store refused as stale."""
         self._refused.inc(count)
+
+    def retried(self, reasons: Mapping[str, int]) -> None:
+        """Attempts that failed and will be repeated, by what they failed of."""
+        self._count(self._retries, reasons)
+
+    def failed(self, reasons: Mapping[str, int]) -> None:
+        """Runs that ended FAILED, each with a dead letter, by why."""
+        self._count(self._dead, reasons)
+
+    def _count(self, counter: Counter, reasons: Mapping[str, int]) -> None:
+        """Reasons come from runners, plugins included: their number is bounded, whatever they say."""
+        for reason, count in reasons.items():
+            if len(self._reasons) < REASONS_MOST:
+                self._reasons.add(reason)
+            counter.labels(reason if reason in self._reasons else OTHER_REASON).inc(count)
+
+    def let_go(self, count: int) -> None:
+        """Attempts that an executor stopped because its lease ended."""
+        self._let_go.inc(count)
 
     def fired(self, count: int) -> None:
         """Runs that a scheduler made."""
@@ -158,11 +226,29 @@ class Metrics:
         """Jobs that a scheduler paused, because they made too many runs."""
         self._parked.inc(count)
 
-    def healed(self, *, executors: int, freed: int, quarantined: int) -> None:
+    def healed(self, *, executors: int, freed: int, quarantined: int, unknown: int) -> None:
         """What the expiry of leases did."""
         self._buried.inc(executors)
         self._freed.inc(freed)
         self._quarantined.inc(quarantined)
+        self._unknown.inc(unknown)
+
+    def sequenced(self, count: int) -> None:
+        """Runs that were made because another one ended."""
+        self._sequenced.inc(count)
+
+    def operated(self, *, done: int, refused: int) -> None:
+        """What one page of an operation over many things came to."""
+        self._operated.labels("done").inc(done)
+        self._operated.labels("refused").inc(refused)
+
+    def violated(self, invariant: str, count: int) -> None:
+        """How many violations of an invariant a whole pass found that it could not put right."""
+        self._violations.labels(invariant).set(count)
+
+    def mended(self, invariant: str, count: int) -> None:
+        """Violations that were put right."""
+        self._mended.labels(invariant).inc(count)
 
     # ------------------------------------------------------------------------------------------ store, HTTP
 

@@ -17,10 +17,11 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain.errors import Bug
-from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
+from tickwise.domain.retry import LEASE_OVER
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Began, Runs
+from tickwise.roles.endings import FAILED, RETRYING, SUCCESS
 from tickwise.roles.intake import Intake
 from tickwise.roles.service import Telemetry
 
@@ -28,7 +29,6 @@ STARTS_SECONDS: Final = 0.05
 """How long starts are gathered before they are recorded."""
 PRESSED_SECONDS: Final = 0.25
 """How long an outcome waits more while a burst starts: what is due is late already, what ended is only unrecorded."""
-FAILED: Final = CODES[RunState.FAILED]
 
 logger = structlog.get_logger("tickwise.executor")
 
@@ -45,8 +45,10 @@ class Outbox:
         batch: int,
         flush_seconds: float,
         emptied: asyncio.Event,
+        followed: Callable[[], None],
     ) -> None:
-        """`emptied` is set whenever the last outcome was taken by the store."""
+        """`emptied` is set whenever the last outcome was taken by the store; `followed` is called after a batch from
+        which a sequence goes on."""
         self.outcomes_more = asyncio.Event()
         self.starts_more = asyncio.Event()
         self._runs = runs
@@ -55,6 +57,7 @@ class Outbox:
         self._batch = batch
         self._flush_seconds = flush_seconds
         self._emptied = emptied
+        self._followed = followed
         self._outcomes: collections.deque[tuple[Outcome, Intake]] = collections.deque()
         self._under_way: list[tuple[Outcome, Intake]] = []
         self._starts: list[Began] = []
@@ -136,6 +139,11 @@ class Outbox:
         """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
         if not outcomes:
             return []
+        begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason == LEASE_OVER]
+        if begun:
+            # They were stopped while the store was away, perhaps before it knew that they had begun. It must, or the
+            # next attempt would bear the same number.
+            await self._runs.attempts_start(executor, begun)
         try:
             return await self._runs.attempts_finish(executor, outcomes)
         except Bug as bug:
@@ -163,10 +171,25 @@ class Outbox:
             self._telemetry.refused(len(refused))
         accepted = [outcome for outcome, _ in batch if outcome.run_id not in refused]
         lateness, self._lateness = self._lateness, []
+        states = [outcome.state for outcome in accepted]
         self._telemetry.started(lateness)
-        self._telemetry.finished([o.state for o in accepted], [o.ended - o.started for o in accepted])
+        self._telemetry.finished(states, [outcome.ended - outcome.started for outcome in accepted])
+        if states.count(SUCCESS) != len(states):
+            self._tell_failures(accepted)
+        if any([outcome.follow for outcome in accepted]):  # noqa: C419  # a list is made in half the time
+            self._followed()
         if not self._outcomes:
             self._emptied.set()
+
+    def _tell_failures(self, outcomes: Sequence[Outcome]) -> None:
+        retried, ended = (
+            collections.Counter(outcome.reason or "error" for outcome in outcomes if outcome.state == state)
+            for state in (RETRYING, FAILED)
+        )
+        if retried:
+            self._telemetry.retried(retried)
+        if ended:
+            self._telemetry.failed(ended)
 
     async def send_starts(self, executor: int, lives: Callable[[UUID], bool]) -> Sequence[Began]:
         """Record what began and still lives; the refused."""

@@ -306,7 +306,10 @@ class Scheduler(Service):
                 quarantined=[str(run) for run in expired.quarantined],
             )
             self._telemetry.healed(
-                executors=len(expired.executors), freed=expired.freed, quarantined=len(expired.quarantined)
+                executors=len(expired.executors),
+                freed=expired.freed,
+                quarantined=len(expired.quarantined),
+                unknown=len(expired.unknown),
             )
             self._signals.send(Topic.RUNS)
         return settings.heal_seconds

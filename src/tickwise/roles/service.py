@@ -22,6 +22,9 @@ from tickwise.ports.clock import Clock
 BACKOFF_FIRST_SECONDS: Final = 0.1
 BACKOFF_MAX_SECONDS: Final = 2.0
 """The longest that a role waits before it looks for an absent store again: recovery is felt within seconds."""
+BACKOFF_LEAST_SHARE: Final = 0.5
+"""A pause is drawn between this share of its length and all of it, so that many processes that missed the store
+together do not come back to it together."""
 
 logger = structlog.get_logger("tickwise.roles")
 
@@ -45,6 +48,18 @@ class Telemetry(Protocol):
         """Outcomes that the store refused as stale."""
         ...
 
+    def retried(self, reasons: Mapping[str, int]) -> None:
+        """Attempts that failed and will be repeated, by what they failed of."""
+        ...
+
+    def failed(self, reasons: Mapping[str, int]) -> None:
+        """Runs that ended FAILED, each with a dead letter, by why."""
+        ...
+
+    def let_go(self, count: int) -> None:
+        """Attempts that an executor stopped because its lease ended."""
+        ...
+
     def fired(self, count: int) -> None:
         """Runs that a scheduler made."""
         ...
@@ -57,8 +72,24 @@ class Telemetry(Protocol):
         """Jobs that a scheduler paused, because they made too many runs."""
         ...
 
-    def healed(self, *, executors: int, freed: int, quarantined: int) -> None:
+    def healed(self, *, executors: int, freed: int, quarantined: int, unknown: int) -> None:
         """What the expiry of leases did."""
+        ...
+
+    def sequenced(self, count: int) -> None:
+        """Runs that were made because another one ended."""
+        ...
+
+    def operated(self, *, done: int, refused: int) -> None:
+        """What one page of an operation over many things came to."""
+        ...
+
+    def violated(self, invariant: str, count: int) -> None:
+        """How many violations of an invariant a whole pass found that it could not put right."""
+        ...
+
+    def mended(self, invariant: str, count: int) -> None:
+        """Violations that were put right."""
         ...
 
 
@@ -114,7 +145,8 @@ class Loop:
                 logger.info("loop_recovered", loop=self._name, failures=self._failures)
                 self._failures = 0
             return pause
-        return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10), BACKOFF_MAX_SECONDS)
+        longest = min(BACKOFF_FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10), BACKOFF_MAX_SECONDS)
+        return longest * (BACKOFF_LEAST_SHARE + (1.0 - BACKOFF_LEAST_SHARE) * self._clock.chance())
 
 
 class Service:

@@ -11,10 +11,9 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import InDoubt, Misconfigured
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.ports.runner import Ending, Verdict
+from tickwise.ports.runner import Verdict
 from tickwise.ports.store import ClaimRequest, JobAction
-from tickwise.roles.executor import RETRYING
-from tickwise.testing.factories import executor
+from tickwise.testing.factories import executor, outcome
 
 
 @pytest.fixture
@@ -53,8 +52,9 @@ async def test_what_is_held_is_not_started_once_our_lease_may_have_run_out(rig: 
     await rig.tick()
     rig.flaky.away = {"executor_beat", "attempts_claim"}
     await rig.clock.advance(11)
-    await drive(rig.clock, rig.executor._launch_due())
+    await drive(rig.clock, rig.executor._starter.launch_due())
     assert [] == rig.runner.launched
+    await drive(rig.clock, rig.executor._watch_lease())
     assert 1 == rig.runner.released, "what waits in the runner must not begin either"
 
 
@@ -112,13 +112,13 @@ async def test_a_buried_executor_kills_its_tasks_reports_nothing_and_comes_back_
     """Others have its runs by now."""
     job = await rig.submit()
     await rig.tick()
-    number = rig.executor._number
+    number = rig.executor._lease.number
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
     assert "QUEUED" == await rig.state(job)
     await drive(rig.clock, rig.executor._beat())
     assert rig.runner.stopped == rig.runner.launched
-    assert number < rig.executor._number
+    assert number < rig.executor._lease.number
     assert "QUEUED" == await rig.state(job)
 
 
@@ -360,7 +360,7 @@ async def test_a_guarded_start_that_was_long_under_way_waits_for_the_lease(rig: 
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
     await drive(rig.clock, rig.executor._beat())
-    rig.executor._lease_until = rig.clock.monotonic() + 0.5
+    rig.executor._lease._until = rig.clock.monotonic() + 0.5 + rig.executor._lease.margin_seconds
     rig.flaky.away = {"executor_beat", "attempts_start"}
     await drive(rig.clock, rig.executor._claim())
     await rig.clock.advance(1.0)
@@ -379,7 +379,11 @@ async def test_a_claim_under_way_when_the_end_is_asked_for_is_given_back(rig: Ri
     rig.executor._draining = True
     claims = await rig.store.attempts_claim(
         ClaimRequest(
-            executor=rig.executor._number, queues=["default"], labels=["task:scripted"], limit=5, ahead_seconds=1.0
+            executor=rig.executor._lease.number,
+            queues=["default"],
+            labels=["task:scripted"],
+            limit=5,
+            ahead_seconds=1.0,
         )
     )
     rig.executor._take(claims)
@@ -394,10 +398,9 @@ async def test_an_outcome_that_cannot_be_stored_ends_its_run_plainly_and_harms_n
     await rig.tick()
     assert broken.run_id is not None
     assert good.run_id is not None
-    held = rig.executor._live[broken.run_id]
+    held = rig.executor._books.live[broken.run_id]
     rig.runner.running.pop(broken.run_id)
-    ending = Ending(Verdict.FAILED, held.claimed.now, held.claimed.now)
-    rig.executor._end(held, RETRYING, ending, retry_at=float("inf"))
+    rig.executor._settle(held, outcome(held.claimed, RunState.RETRYING, retry_at=float("inf")))
     rig.runner.end(good.run_id)
     await rig.tick()
     assert ["FAILED", "SUCCESS"] == [await rig.state(broken), await rig.state(good)]

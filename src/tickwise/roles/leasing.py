@@ -1,0 +1,82 @@
+"""An executor's right to what it holds: its number, and until when.
+
+        ask ──► store ──► renewed          TERM to all tasks        KILL         the store's lease ends
+         │                                  │                        │            │  others may take over
+         └───────────── lease ──────────────┴─ margin ───────────────┴────────────┘
+
+It is counted from before we asked, so that the store's own lease ends no earlier. Invariant: whoever asks `stands`
+right before a start begins nothing that somebody else may have by then; also after the machine slept or this process
+was stopped, which a monotonic clock may not have counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tickwise.ports.clock import Clock
+
+MARGIN_SECONDS: Final = 1.0
+"""So long before its lease ends an executor that could not renew it begins to stop its tasks."""
+MARGIN_SHARE: Final = 0.2
+"""Of a short lease it is this share."""
+GRACE_SHARE: Final = 0.8
+"""Of the margin, the time from TERM to KILL: what is killed must be dead by the end."""
+
+
+class Mark(NamedTuple):
+    """A moment at which the store was asked."""
+
+    monotonic: float
+    ahead: float
+    """How far the wall clock was ahead of the monotonic one."""
+
+
+class Lease:
+    """One executor's."""
+
+    def __init__(self, clock: Clock, seconds: float, *, doubt: Callable[[], None]) -> None:
+        """`doubt` is called when only the store can tell whether it stands."""
+        self.number = 0
+        """Given by the store at birth; 0: not yet born."""
+        self.margin_seconds = min(MARGIN_SECONDS, seconds * MARGIN_SHARE)
+        self._clock = clock
+        self._seconds = seconds
+        self._doubt = doubt
+        self._until = float("-inf")
+        self._ahead = 0.0
+
+    def mark(self) -> Mark:
+        """To be taken right before the store is asked."""
+        monotonic = self._clock.monotonic()
+        return Mark(monotonic, self._clock.now() - monotonic)
+
+    def renewed(self, mark: Mark) -> None:
+        """The store has said yes to what was asked then."""
+        self._until = mark.monotonic + self._seconds
+        self._ahead = mark.ahead
+
+    def ended(self) -> None:
+        """We were buried."""
+        self._until = float("-inf")
+
+    def stands(self) -> bool:
+        """Whether something may begin now.
+
+        If the wall clock ran ahead of the monotonic one since we asked, somebody set it, or the machine slept; then our
+        lease may be over although its time has not passed here.
+        """
+        if self.left_seconds() <= 0.0:
+            return False
+        if self.mark().ahead - self._ahead > self.margin_seconds:
+            self._doubt()
+            return False
+        return True
+
+    def left_seconds(self) -> float:
+        """Until its tasks must be stopped; negative after that."""
+        return self._until - self.margin_seconds - self._clock.monotonic()
+
+    def grace_seconds(self) -> float:
+        """Between TERM and KILL for a task that is stopped now, because the lease ends."""
+        return max(0.0, self.left_seconds() + self.margin_seconds * GRACE_SHARE)
