@@ -154,10 +154,7 @@ class Store:
         answer: asyncio.Future[Any] = self._loop.create_future()
         trip = _Trip(self, name, effect, arguments, passage, answer)
         trip.begin()
-        try:
-            return await answer
-        finally:
-            trip.patience.cancel()
+        return await answer
 
     def hang_up(self, why: str = "its client is gone") -> None:
         """Roll back what is open."""
@@ -191,13 +188,14 @@ class _Trip:
         """Send it."""
         passage, outside = self._passage, NETWORK
         later = self._link._loop.call_later
-        self.patience = later(passage.patience_seconds, self._given_up, context=outside)
         fate = passage.fate
         if fate is Fate.REFUSED:
             later(passage.out_seconds, self._fail, StoreUnavailable("nobody listens there"), context=outside)
         elif fate is Fate.REQUEST_LOST:
             later(passage.out_seconds, self._break, context=outside)
-        elif fate is not Fate.SWALLOWED:
+        elif fate is Fate.SWALLOWED:
+            self._is_lost()
+        else:
             later(passage.out_seconds, self._arrive, context=outside)
 
     def _arrive(self) -> None:
@@ -218,7 +216,9 @@ class _Trip:
             link._weather.strike(process, fate)
         if fate is Fate.ANSWER_LOST:
             link._loop.call_later(self._passage.back_seconds, self._break, context=NETWORK)
-        elif fate is not Fate.HANGS:
+        elif fate is Fate.HANGS:
+            self._is_lost()
+        else:
             link._loop.call_later(self._passage.back_seconds, self._return, answer, context=NETWORK)
 
     def _return(self, answer: Any) -> None:
@@ -236,17 +236,21 @@ class _Trip:
         way = self._link._weather.way(self._link._process, back=back, sent_in=self._era)
         if way is Way.BROKEN:
             self._break()
+        elif way is Way.CUT:
+            self._is_lost()
         return way is Way.OPEN
 
+    def _is_lost(self) -> None:
+        """Nobody will ever answer, and the caller does not know it: it waits as long as it has patience."""
+        loop = self._link._loop
+        loop.call_at(self._sent + self._passage.patience_seconds, self._break, context=NETWORK)
+
     def _break(self) -> None:
-        """The link breaks, and the caller notices."""
+        """The link breaks and the caller notices, or it gives up."""
         if self._written:
             self._fail(InDoubt(f"the link broke during {self._name}"))
         else:
             self._fail(StoreUnavailable(f"the link broke during {self._name}"))
-
-    def _given_up(self) -> None:
-        self._break()
 
     def _fail(self, failure: Exception) -> None:
         if not self._answer.done():

@@ -16,6 +16,7 @@ from asyncio.events import Handle, TimerHandle
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar
+from itertools import count
 from random import Random
 from typing import Any, Final, NoReturn, Protocol
 
@@ -59,7 +60,8 @@ class WorldLoop(asyncio.BaseEventLoop):
         self._lag_seconds = lag_seconds
         self._virtual_seconds = 0.0
         self._ready: list[Handle] = []
-        self._scheduled: list[TimerHandle] = []
+        self._scheduled: list[tuple[float, int, TimerHandle]] = []
+        self._tickets = count()
         self._timer_cancelled_count = 0
         self.steps = 0
         """How many have run."""
@@ -73,6 +75,16 @@ class WorldLoop(asyncio.BaseEventLoop):
         handle = Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> TimerHandle:  # type: ignore[override]  # as above
+        return self.call_at(self._virtual_seconds + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> TimerHandle:  # type: ignore[override]  # as above
+        timer = TimerHandle(when, callback, args, self, context)
+        # Entries that compare as numbers: timers compare themselves in Python, and that was a tenth of all time.
+        heapq.heappush(self._scheduled, (when, next(self._tickets), timer))
+        timer._scheduled = True  # type: ignore[attr-defined]  # what tells a cancelled one to say so
+        return timer
 
     def create_task(self, coro: Any, **named: Any) -> asyncio.Task[Any]:  # type: ignore[override]  # as it differs by version
         task = super().create_task(coro, **named)
@@ -116,19 +128,22 @@ class WorldLoop(asyncio.BaseEventLoop):
     def _pass_time(self) -> None:
         """To the next timer that is set, and all that are due with it."""
         if self._timer_cancelled_count > CANCELLED_MOST:
-            self._scheduled = [timer for timer in self._scheduled if not timer.cancelled()]
+            self._scheduled = [entry for entry in self._scheduled if not entry[2].cancelled()]
             heapq.heapify(self._scheduled)
             self._timer_cancelled_count = 0
         scheduled = self._scheduled
-        while scheduled and scheduled[0].cancelled():
+        while scheduled and scheduled[0][2].cancelled():
             heapq.heappop(scheduled)
             self._timer_cancelled_count -= 1
         if not scheduled:
             raise Stalled("nothing is ready, no timer is set, and the world has not ended")
-        now = max(self._virtual_seconds, scheduled[0].when()) + self._draw() * self._lag_seconds
+        now = max(self._virtual_seconds, scheduled[0][0])
+        if self._lag_seconds:
+            now += self._draw() * self._lag_seconds
         self._virtual_seconds = now
-        while scheduled and scheduled[0].when() <= now:
-            timer = heapq.heappop(scheduled)
+        while scheduled and scheduled[0][0] <= now:
+            timer = heapq.heappop(scheduled)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]  # so that a late cancel is not counted
             if timer.cancelled():
                 self._timer_cancelled_count -= 1
             else:

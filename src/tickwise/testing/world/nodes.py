@@ -62,6 +62,8 @@ class Node:
         self.clock: ProcessClock | None = None
         self.lives = 0
         self.all_processes: list[Process] = []
+        self.started = False
+        """Its role is at work."""
         self.leaving = False
         self._ground = ground
         swarm = ground.swarm
@@ -82,7 +84,7 @@ class Node:
         """Another life begins."""
         ground, swarm = self._ground, self._ground.swarm
         self.lives += 1
-        self.leaving = False
+        self.started = self.leaving = False
         process = self.process = Process(ground.loop, f"{self.name}.{self.lives}")
         self.all_processes.append(process)
         ground.watch.note(process.name, "boots")
@@ -153,6 +155,7 @@ class Node:
         """A process whose store is away when it starts gives up, as the real ones do, and is started anew."""
         try:
             await role.start()
+            self.started = True
         except Unavailable as away:
             self._ground.watch.note(process.name, "cannot start:", away)
             self._ground.weather.die(process)
@@ -168,8 +171,9 @@ class Node:
         watch = self._ground.watch
         watch.note(process.name, "leaves")
         try:
-            await role.drain()
-            await role.stop()
+            if self.started:
+                await role.drain()
+                await role.stop()
         except Unavailable as away:
             watch.note(process.name, "leaves without a farewell:", away)
             self._ground.weather.hit(process)

@@ -132,8 +132,8 @@ def _books_are_balanced(nodes: Sequence[Node]) -> Iterator[str]:
             books = intake.held, intake.launched, intake.unrecorded
             if any(books):
                 yield f"{node.name} counts {books} held, launched and unrecorded {intake.kinds}, and holds nothing"
-        if executor._live or executor._ghosts or len(executor._outbox):
-            yield f"{node.name} still has {len(executor._live)} runs, {len(executor._ghosts)} ghosts"
+        if executor._books.live or executor._books.ghosts or len(executor._outbox):
+            yield f"{node.name} still has {len(executor._books.live)} runs, {len(executor._books.ghosts)} ghosts"
 
 
 def _every_occurrence(state: Any, touched: set[UUID], swarm: Swarm) -> Iterator[str]:

@@ -9,6 +9,7 @@ from outside of the store, and does not believe what the store says of itself.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -23,9 +24,15 @@ from tickwise.domain.model import Outcome
 from tickwise.testing.world.link import READS
 from tickwise.testing.world.process import Process
 
+JUST_NOW_SECONDS: Final = 5.0
+"""A heartbeat that was under way when its executor was hit may still arrive so much later."""
 LATE_SECONDS: Final = 2.0
 """A run that is made so long after its nominal time was caught up with."""
-QUIET: Final = READS | {"executor_beat", "timers_fire", "maintain", "runs_unblock", "leases_expire", "attempts_claim"}
+POLLS: Final = frozenset({"timers_fire", "attempts_claim", "runs_unblock", "attempts_keep"})
+"""Calls that are made again and again. An answer that is nothing says that nothing was done; if that is not so, the
+next look finds it."""
+UNMOVING: Final = READS | {"executor_beat", "executor_join", "maintain", "fires_counted", "receipt_keep"}
+QUIET: Final = UNMOVING - {"executor_join"} | POLLS | {"leases_expire"}
 """Calls that are traced only if something came of them, as they are made again and again."""
 
 
@@ -53,8 +60,10 @@ class Watch:
         self.asking = True
         """Things are still asked for."""
         self.findings: list[str] = []
-        self.hit: dict[int, float] = {}
-        """When an executor was last hit by something that may cost it its lease, by its number."""
+        self._hit: dict[str, float] = {}
+        """When a process was last hit by something that may cost it its lease."""
+        self._beaten: dict[int, float] = {}
+        """When the store last heard of an executor."""
         self._names: dict[int, str] = {}
         self._runs: dict[UUID, Seen] = {}
         self._ended = 0
@@ -82,7 +91,7 @@ class Watch:
 
     def after(self, process: Process, call: str, arguments: Sequence[Any], answer: Any) -> None:
         before = len(self.journal)
-        if call not in READS:
+        if call not in UNMOVING and (answer or call not in POLLS):
             self._look(call, arguments)
         changed = len(self.journal) - before
         if isinstance(answer, Exception):
@@ -96,16 +105,17 @@ class Watch:
             self._tell("start refused")
         elif call == "attempts_keep" and answer:
             self._tell("claim in doubt given back")
-        elif call == "executor_join":
-            self.is_hit(answer)  # until it hears of its birth
+        elif call == "executor_join" and not isinstance(answer, Exception):
+            self._names[answer] = process.name
+            self._beaten[answer] = self._seconds()
+        elif call == "executor_beat":
+            self._beaten[arguments[0]] = self._seconds()
         self._reported = {}
 
     def answered(self, process: Process, call: str, arguments: Sequence[Any], sent: float, answer: Any) -> None:
         if isinstance(answer, Exception):
             return
         if call == "executor_join":
-            self._names[answer] = process.name
-            self.hit.pop(answer, None)
             self._extend(answer, sent, arguments[0].lease_seconds)
         elif call == "executor_beat" and answer.alive:
             self._extend(arguments[0], sent, arguments[1])
@@ -119,9 +129,9 @@ class Watch:
 
     # ------------------------------------------------------------------ what explains that something runs again
 
-    def is_hit(self, number: int) -> None:
+    def is_hit(self, process: Process) -> None:
         """Something befell this executor that may cost it its lease."""
-        self.hit[number] = self._seconds()
+        self._hit[process.name] = self._seconds()
 
     def _before_burials(self) -> None:
         now = self._state.now()
@@ -133,8 +143,8 @@ class Watch:
                 self._tell("lease expired while running")
             elif executor.held:
                 self._tell("lease expired while holding")
-            hit = self.hit.get(executor.number)
-            if hit is None:
+            hit = self._hit.get(self._names[executor.number], -math.inf)
+            if hit < self._beaten[executor.number] - JUST_NOW_SECONDS:
                 self.findings.append(f"executor {executor.number} lost its lease, and nothing had befallen it")
             self._gives_up(executor.number, "lease lost", lambda _run: True)
 
@@ -155,6 +165,8 @@ class Watch:
             run = self._state.runs.get(outcome.run_id)
             if run is None or (run.executor, run.token) != (executor, outcome.token):
                 continue
+            # Of two reports of one run, an old one and the current one, the current one is what counts.
+            self._reported[outcome.run_id] = executor, outcome.token
             if outcome.state == CODES[RunState.QUEUED]:
                 self._tell("give-back")
                 if outcome.reason == "lease_over":

@@ -73,7 +73,7 @@ class Weather:
         fate = Fate.FINE
         if self.rough and self._fates and dice.random() < self._swarm.call_fault_share:
             fate = dice.choice(self._fates)
-            if call == "executor_beat":
+            if call in ("executor_beat", "executor_join"):
                 self.hit(process)
             if fate in (Fate.ANSWER_LOST, Fate.HANGS, Fate.REQUEST_LOST, Fate.SWALLOWED) and call not in READS:
                 self._tell("commit in doubt")
@@ -103,9 +103,7 @@ class Weather:
 
     def hit(self, process: Process) -> None:
         """Tell the watch that this may cost it its lease."""
-        node = self.node_of(process)
-        if node.kind == "executor" and process is node.process:
-            self.watch.is_hit(node.role._number)
+        self.watch.is_hit(process)
 
     def all_hit(self) -> None:
         """So may this, every one of them."""

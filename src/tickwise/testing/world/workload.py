@@ -210,7 +210,9 @@ class Clients:
     def _body(self, feature: str) -> dict[str, Any]:
         dice, swarm, now = self._dice, self._swarm, self.now()
         body: dict[str, Any] = {"name": self._name(feature), "task": self._task(), **self._policies()}
-        if feature == "future":
+        if feature == "once":
+            body["schedule_type"] = "IMMEDIATE"
+        elif feature == "future":
             body["schedule_time"] = written(now + dice.choice((0.5, 3.0, 10.0, 20.0)) + dice.random())
         elif feature == "interval":
             body["interval_seconds"] = dice.choice((1.0, 2.5, 5.0, 11.0))
@@ -310,8 +312,13 @@ class Clients:
 
     async def _burst(self) -> None:
         """Many at once, in one batch."""
-        bodies = [
-            {"name": self._name("burst"), "task": {"kind": QUICK, "seconds": 0.01}, "max_retries": 3}
+        bodies: list[dict[str, Any]] = [
+            {
+                "name": self._name("burst"),
+                "schedule_type": "IMMEDIATE",
+                "task": {"kind": QUICK, "seconds": 0.01},
+                "max_retries": 3,
+            }
             for _ in range(BURST)
         ]
         for body in bodies:

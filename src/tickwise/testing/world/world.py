@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.decision import NEVER
 from tickwise.domain.errors import Unavailable
 from tickwise.testing.world.link import at_once
 from tickwise.testing.world.loop import PROCESS, Stalled, WorldLoop
@@ -133,12 +134,11 @@ class World:
     def is_quiet(self) -> bool:
         """Whether nothing lives, nothing is due, and everybody is there."""
         state = self.store._state
-        until = self.swarm.start + self.loop.time() + self.swarm.horizon_seconds
         return (
             not state.runs
             and all(node.alive for node in self.nodes)
             and not any(node.host.living for node in self.nodes)
-            and not any(timer.pending.due <= max(until, self.clients._ends_at) for timer in state.timers())
+            and all(timer.pending.due == NEVER for timer in state.timers())
         )
 
     def _restart(self) -> None:
