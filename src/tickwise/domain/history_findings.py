@@ -37,7 +37,7 @@ class Kind(StrEnum):
     TOKEN_NOT_INCREASED = "token-not-increased"
     """A claim gave a token that is not greater than the one before it."""
     TOKEN_REUSED = "token-reused"
-    """Two claims, or two executions, have the same token."""
+    """Two claims of a run, claims by two executors, or two executions of a run have the same token."""
     DUPLICATE_RUN = "duplicate-run-for-key"
     """One request, or one occurrence's name, made two runs."""
     FAILED_SUBMIT = "failed-submit-took-effect"

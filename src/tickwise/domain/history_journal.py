@@ -66,11 +66,13 @@ def lives(journal: Iterable[Change]) -> tuple[Mapping[UUID, Life], list[Finding]
 
 
 class _Reader:
-    """Walks one run after the other. It knows all tokens, because they are unique over all runs."""
+    """Walks one run after the other. It knows all tokens: one claim gives the same to all runs that it takes, so a
+    token is one executor's, and of one run it is given once."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self._given: set[int] = set()
+        self._given: dict[int, int] = {}
+        """Executors, by token."""
 
     def read(self, changes: Sequence[Change]) -> Life:
         life, token, version = Life(), 0, 0
@@ -116,13 +118,18 @@ class _Reader:
 
     def _claimed(self, change: Change, life: Life, token: int) -> int:
         given = change.token
-        if given in self._given:
-            text = f"run {change.run_id} was claimed with token {given}, which was given before"
+        if given in life.attempts:
+            text = f"run {change.run_id} was claimed twice with token {given}"
+            self._add(Kind.TOKEN_REUSED, text, change)
+        elif self._given.setdefault(given, change.executor) != change.executor:
+            text = (
+                f"run {change.run_id} was claimed by executor {change.executor} with token {given}, "
+                f"which executor {self._given[given]} was given before"
+            )
             self._add(Kind.TOKEN_REUSED, text, change)
         elif given <= token:
             text = f"run {change.run_id} was claimed with token {given} after {token}"
             self._add(Kind.TOKEN_NOT_INCREASED, text, change)
-        self._given.add(given)
         life.attempts[given] = Attempt(change.executor)
         return given
 

@@ -299,10 +299,22 @@ def a_later_claim_has_a_smaller_token(history: History, drawn: random.Random) ->
 
 @damages(Kind.TOKEN_REUSED)
 def two_claims_have_the_same_token(history: History, drawn: random.Random) -> History:
-    """Of two runs."""
+    """By two executors."""
     claims = [each for each in history.journal or () if each.after is RunState.DISPATCHED]
     one, other = drawn.sample(claims, 2)
     return changed(history, lambda each: each is one, lambda each: each._replace(token=other.token))
+
+
+@damages(Kind.TOKEN_REUSED)
+def a_run_was_claimed_twice_with_the_same_token(history: History, drawn: random.Random) -> History:
+    """By the same executor, perhaps."""
+    again = any_of(history.journal or (), lambda each: each.after is RunState.DISPATCHED and each.version > 2, drawn)
+    first = next(each for each in history.journal or () if each.run_id == again.run_id and each.version == 2)
+    return changed(
+        history,
+        lambda each: each is again,
+        lambda each: each._replace(token=first.token, executor=first.executor),
+    )
 
 
 @damages(Kind.TOKEN_REUSED)
