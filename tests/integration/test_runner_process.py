@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from tests.support.runners import BrokenBlobs, Listener, assignment, log_of, without_kill
+from tests.support.runners import BrokenBlobs, Listener, assignment, gone, log_of, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -84,13 +84,6 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
     yield made
     await made.runner.close()
     assert list(made.root.iterdir()) == [], "a work folder was left behind"
-
-
-def _gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 async def test_a_script_gets_its_context(shop: Shop) -> None:
@@ -282,7 +275,7 @@ async def test_nothing_of_a_task_survives_its_end(shop: Shop, tmp_path: Path, th
         await eventually(lambda: file.exists() and file.read_text())
         shop.runner.stop(given.run_id, grace_seconds=0.1)
     await shop.ending(given)
-    assert _gone(int(file.read_text()))
+    assert gone(int(file.read_text()))
     assert [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE] == []
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID, uuid4
 
+import psutil
 import pytest
 from obstore.store import MemoryStore
 
@@ -108,6 +109,14 @@ def without_kill(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> Itera
             patch.setattr(module, "signal_group", nothing)
         patch.setattr(process_tree, "_kill_sweep", sweep)
         yield
+
+
+def gone(pid: int) -> bool:
+    """Nothing of this process runs any more."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def log_of(blobs: Blobs, given: Assignment) -> str:

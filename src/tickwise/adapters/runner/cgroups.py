@@ -43,6 +43,9 @@ class Resource(StrEnum):
     CPU = "cpu"
 
 
+SWAP_BYTES: Final = 1 << 20
+"""How much of a task may go to swap in version 1. Not nothing: met first, that limit would not be counted as met (Linux
+6.15 and later count only those of memory itself)."""
 _VERSION_1: Final = {Resource.MEMORY: "memory", Resource.PIDS: "pids", Resource.CPU: "cpuacct"}
 
 
@@ -283,7 +286,7 @@ def _limit(place: Place, resource: Resource, limits: TaskLimits) -> None:
     elif resource is Resource.MEMORY:
         _write(place.folder / "memory.limit_in_bytes", str(limits.memory_bytes))
         # With swap, or what does not fit would only go there.
-        _write_if_there(place.folder / "memory.memsw.limit_in_bytes", str(limits.memory_bytes))
+        _write_if_there(place.folder / "memory.memsw.limit_in_bytes", str((limits.memory_bytes or 0) + SWAP_BYTES))
 
 
 def left_behind(places: Places, name: str) -> Iterable[Group]:

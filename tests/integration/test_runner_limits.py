@@ -1,0 +1,170 @@
+"""Limits of processes, with real ones: by control groups where this machine lets us, and by watching, which all let."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.support.runners import Listener, assignment, gone, log_of
+from tests.support.waiting import eventually
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner import process_limits, work_folder
+from tickwise.adapters.runner.cgroups import PREFIX, Places, Resource, find_places
+from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+
+MEGABYTE = 1 << 20
+
+# A grandchild takes the memory and keeps it: what counts is the whole tree.
+GREEDY = (
+    "import subprocess, sys\n"
+    'subprocess.run([sys.executable, "-c", "import time; kept = b\'x\' * (200 << 20); time.sleep(600)"])\n'
+)
+# Half of the time is taken by each of two children, which no limit of one process would stop in time.
+BUSY = "(while :; do :; done) & (while :; do :; done) & wait"
+MANY = "for each in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 600 & done; wait"
+
+
+def _none(_name: str) -> Places:
+    return {}
+
+
+class Shop:
+    """A runner, what it listens to, and where it makes groups."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs = open_blobs("memory://")
+        self.runner = ProcessRunner(
+            RunnerSettings(blobs=self.blobs, clock=SystemClock(), work_root=folder / "work", kill_grace_seconds=0.2)
+        )
+        self.listener = Listener()
+
+    def launch(self, task: Mapping[str, object], limits: TaskLimits) -> Assignment:
+        given = assignment(task, limits=limits)
+        self.runner.launch([given])
+        return given
+
+    async def shell(self, command: str, limits: TaskLimits) -> Ending:
+        return await self.listener.ending_of(self.launch({"kind": "shell", "command": command}, limits))
+
+    async def python(self, source: str, limits: TaskLimits) -> Ending:
+        return await self.listener.ending_of(self.launch({"kind": "python", "source": source}, limits))
+
+
+def limited(
+    *, cpu_seconds: float | None = None, memory_bytes: int | None = None, processes: int | None = None
+) -> TaskLimits:
+    return TaskLimits(1 << 20, cpu_seconds, memory_bytes, processes)
+
+
+def _groups(places: Places) -> set[Path]:
+    """Control groups of ours that are there now, on the whole machine."""
+    return {group for place in places.values() for group in place.folder.glob(f"{PREFIX}*")}
+
+
+@pytest_asyncio.fixture(params=["groups", "watch"])
+async def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+    """Both ways. Where control groups cannot be had, the second is all there is, and all that is tested."""
+    if request.param == "watch":
+        monkeypatch.setattr(work_folder, "find_places", _none)
+    elif set(find_places("test")) != set(Resource):
+        pytest.skip("this machine lets nobody make all the control groups that are needed")
+    made = Shop(tmp_path)
+    await made.runner.start(made.listener, time.time)
+    yield made
+    await made.runner.close()
+
+
+async def test_memory_of_the_whole_tree_is_limited(shop: Shop) -> None:
+    """With a reason of its own, and the limit in the error."""
+    ending = await shop.python(GREEDY, limited(memory_bytes=100 * MEGABYTE))
+    assert (ending.verdict, ending.reason) == (Verdict.FAILED, "memory_limit")
+    assert str(100 * MEGABYTE) in (ending.error or "")
+
+
+async def test_processor_time_of_the_whole_tree_is_limited(shop: Shop) -> None:
+    """Of all its processes together, not of each."""
+    ending = await shop.shell(BUSY, limited(cpu_seconds=0.5))
+    assert (ending.verdict, ending.reason) == (Verdict.FAILED, "cpu_limit")
+
+
+async def test_processor_time_counts_also_of_what_has_ended_by_itself(shop: Shop) -> None:
+    """A limit is passed or not, whoever was quicker."""
+    source = "import time\nwhile time.process_time() < 0.3: pass\n"
+    ending = await shop.python(source, limited(cpu_seconds=0.05))
+    assert (ending.verdict, ending.reason) == (Verdict.FAILED, "cpu_limit")
+
+
+async def test_the_number_of_processes_is_limited(shop: Shop) -> None:
+    """Those that there are then are ended."""
+    ending = await shop.shell(MANY, limited(processes=6))
+    assert (ending.verdict, ending.reason) == (Verdict.FAILED, "process_limit")
+    assert not [one for one in psutil.Process().children(recursive=True) if one.name() == "sleep"]
+
+
+async def test_a_task_within_its_limits_notices_nothing_of_them(shop: Shop) -> None:
+    """Its exit status, output and streams are its own."""
+    limits = limited(cpu_seconds=60, memory_bytes=1000 * MEGABYTE, processes=50)
+    given = shop.launch({"kind": "shell", "command": "cat; echo $0; exit 7"}, limits)
+    ending = await shop.listener.ending_of(given)
+    assert (ending.reason, ending.symptoms) == ("exit_code", ("7",))
+    assert await log_of(shop.blobs, given) == "/bin/sh\n"
+    assert (await shop.python("import sys; assert sys.argv == [__file__]", limits)).verdict is Verdict.OK
+
+
+async def test_a_program_that_is_not_there_is_not_started_with_limits_either(shop: Shop) -> None:
+    """As without them: no shell says so in its place."""
+    for program in ("no-such-program", "./no-such-program"):
+        given = shop.launch({"kind": "shell", "argv": [program]}, limited(processes=5))
+        ending = await shop.listener.ending_of(given)
+        assert (ending.reason, program in (ending.error or "")) == ("not_started", True)
+
+
+async def test_nothing_of_the_limits_is_left_behind(shop: Shop) -> None:
+    """No control group, whether the task ended by itself or was ended."""
+    places = find_places("test")
+    before = _groups(places)
+    limits = limited(cpu_seconds=60, memory_bytes=1000 * MEGABYTE, processes=50)
+    assert (await shop.shell("sleep 600 & echo started", limits)).verdict is Verdict.OK
+    assert (await shop.shell("sleep 600 & kill -9 $$", limits)).reason == "signal"
+    assert _groups(places) - before == set()
+
+
+async def test_what_clears_everything_by_which_it_is_known_is_ended_with_its_group(shop: Shop, tmp_path: Path) -> None:
+    """New session, no parent, no environment, no streams: by its control group, or the number that it cannot see."""
+    file = tmp_path / "pid"
+    inner = f"import os,time; open({str(file)!r},'w').write(str(os.getpid())); time.sleep(600)"
+    command = f"setsid env -i {sys.executable} -c \"{inner}\" >/dev/null 2>&1 </dev/null & disown 2>/dev/null; "
+    command += f"while ! [ -s {file} ]; do sleep 0.02; done"
+    assert (await shop.shell(command, limited(processes=100))).verdict is Verdict.OK
+    assert gone(int(file.read_text()))
+
+
+async def test_tasks_without_limits_are_not_looked_at(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cost nothing: no control group, no watch."""
+
+    def look(_watched: object) -> None:
+        raise AssertionError("somebody looked")
+
+    def make(*_: object) -> None:
+        raise AssertionError("somebody made a group")
+
+    monkeypatch.setattr(process_limits, "_look_at", look)
+    monkeypatch.setattr("tickwise.adapters.runner.process_start.make_group", make)
+    assert (await shop.shell("sleep 0.3", TaskLimits(1000))).verdict is Verdict.OK
+
+
+async def test_the_watch_rests_when_no_limited_task_is_left(shop: Shop) -> None:
+    """And wakes for the next."""
+    for _ in range(2):
+        assert (await shop.shell(BUSY, limited(cpu_seconds=0.2))).reason == "cpu_limit"
+        watch = shop.runner._watch  # noqa: SLF001  # what it does between tasks shows nowhere else
+        await eventually(lambda: watch._looking is None)  # noqa: B023, SLF001  # awaited before the next turn; as above
