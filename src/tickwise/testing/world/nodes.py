@@ -102,6 +102,7 @@ class Node:
             settings = SchedulerSettings(
                 name=process.name,
                 horizon_seconds=swarm.horizon_seconds,
+                heal_seconds=swarm.heal_seconds,
                 lease_seconds=swarm.lease_seconds,
                 retention=RETENTION,
             )
@@ -171,7 +172,9 @@ class Node:
         watch = self._ground.watch
         watch.note(process.name, "leaves")
         try:
-            if self.started:
+            if not self.started:
+                self._ground.weather.hit(process)
+            else:
                 await role.drain()
                 await role.stop()
         except Unavailable as away:

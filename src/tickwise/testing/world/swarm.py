@@ -64,6 +64,7 @@ class Swarm:
     lease_seconds: float
     poll_seconds: float
     horizon_seconds: float
+    heal_seconds: float
     latency_seconds: float
     """The most that one way to the store takes, usually."""
     lag_seconds: float
@@ -113,11 +114,12 @@ def draw(seed: int) -> Swarm:
         apis=dice.choice((1, 2)),
         places=dice.choice((1, 2, 4, 8)),
         lease_seconds=dice.choice((3.0, 5.0, 10.0)),
-        poll_seconds=dice.choice((0.5, 1.0, 2.0)),
-        horizon_seconds=dice.choice((2.0, 4.0)),
+        poll_seconds=dice.choice((0.5, 1.0, 2.0, 3.0)),
+        horizon_seconds=dice.choice((2.0, 4.0, 6.0)),
+        heal_seconds=dice.choice((1.0, 2.0)),
         latency_seconds=dice.choice((0.0005, 0.004, 0.03)),
         lag_seconds=dice.choice((0.0, 0.0, 0.002, 0.02)),
         fault_gap_seconds=dice.choice((3.0, 8.0, 20.0)),
         call_fault_share=dice.choice((0.002, 0.01, 0.05)),
-        ask_gap_seconds=dice.choice((0.5, 1.5, 3.0)),
+        ask_gap_seconds=dice.choice((0.7, 2.0, 4.0)),
     )

@@ -89,6 +89,10 @@ class Written:
     """When nothing of it was left."""
 
 
+Name = tuple[UUID, int]
+"""Of an attempt: its run and its token."""
+
+
 @dataclass(slots=True)
 class Living:
     """A task that runs now."""
@@ -99,6 +103,11 @@ class Living:
     runner: Runner
     over: Any = None
     """The timer of its end."""
+
+    @property
+    def name(self) -> Name:
+        """Whose attempt it is."""
+        return self.assignment.run_id, self.assignment.token
 
 
 @dataclass(slots=True)
@@ -115,8 +124,7 @@ class Host:
     begin_seconds: float = 0.0
     """And beginning a task."""
     written: list[Written] = field(default_factory=list)
-    living: dict[int, Living] = field(default_factory=dict)
-    """By token."""
+    living: dict[Name, Living] = field(default_factory=dict)
 
     def now(self) -> float:
         """The host's own clock, which no fault moves."""
@@ -124,25 +132,25 @@ class Host:
 
     def begin(self, task: Living) -> None:
         """It runs, and says so first."""
-        token = task.assignment.token
-        self.living[token] = task
+        name = task.name
+        self.living[name] = task
         self.written.append(task.written)
-        task.over = self.loop.call_later(task.act.seconds, self._is_over, token, context=NETWORK)
+        task.over = self.loop.call_later(task.act.seconds, self._is_over, name, context=NETWORK)
 
-    def _is_over(self, token: int) -> None:
-        task = self.living.pop(token)
+    def _is_over(self, name: Name) -> None:
+        task = self.living.pop(name)
         task.written.end = task.written.died = self.now()
         task.runner.hear(task)
 
-    def kill(self, token: int, *, told: Callable[[Living], None] | None = None) -> None:
+    def kill(self, name: Name, *, told: Callable[[Living], None] | None = None) -> None:
         """Its whole tree goes, in a moment."""
-        task = self.living.get(token)
+        task = self.living.get(name)
         if task is not None:
             seconds = self.dice.random() * self.kill_seconds
-            self.loop.call_later(seconds, self._is_dead, token, told, context=NETWORK)
+            self.loop.call_later(seconds, self._is_dead, name, told, context=NETWORK)
 
-    def _is_dead(self, token: int, told: Callable[[Living], None] | None) -> None:
-        task = self.living.pop(token, None)
+    def _is_dead(self, name: Name, told: Callable[[Living], None] | None) -> None:
+        task = self.living.pop(name, None)
         if task is not None:
             task.over.cancel()
             task.written.died = self.now()
@@ -224,7 +232,7 @@ class Runner:
 
     def _out_of_time(self, assignment: Assignment) -> None:
         if self._tokens.get(assignment.run_id) == assignment.token:
-            self._host.kill(assignment.token, told=self._timed_out)
+            self._host.kill((assignment.run_id, assignment.token), told=self._timed_out)
 
     # ------------------------------------------------------------------ end
 
@@ -269,17 +277,16 @@ class Runner:
             self._beginning.pop(run_id, None)
             self._process.soon(self._unbegun, run_id)
             return
-        token = self._tokens.get(run_id)
-        task = None if token is None else self._host.living.get(token)
-        if task is None or token is None:
+        task = self._host.living.get((run_id, self._tokens.get(run_id, 0)))
+        if task is None:
             return
         if task.act.stubborn and grace_seconds > 0:
-            self._process.later(grace_seconds, self._host_kill, token)
+            self._process.later(grace_seconds, self._host_kill, task.name)
         else:
-            self._host_kill(token)
+            self._host_kill(task.name)
 
-    def _host_kill(self, token: int) -> None:
-        self._host.kill(token, told=self._killed)
+    def _host_kill(self, name: Name) -> None:
+        self._host.kill(name, told=self._killed)
 
     def _unbegun(self, run_id: UUID) -> None:
         now = self._now()
@@ -295,13 +302,13 @@ class Runner:
         """Kill what lives, and wait until it is dead."""
         for run_id in [*self._waiting, *self._beginning]:
             self.stop(run_id, grace_seconds=0.0)
-        for token in self._tokens.values():
-            self._host_kill(token)
+        for name in self._tokens.items():
+            self._host_kill(name)
         while self._tokens:
             self._emptied.clear()
             await self._emptied.wait()
 
     def _orphaned(self) -> None:
         """Its executor is gone: the undertaker ends what is left of it."""
-        for token in [*self._tokens.values()]:
-            self._host.kill(token)
+        for name in self._tokens.items():
+            self._host.kill(name)

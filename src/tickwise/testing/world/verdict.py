@@ -29,9 +29,7 @@ SLACK_SECONDS: Final = 1e-5
 """Instants are rounded to the microsecond on their way."""
 
 
-def history_of(
-    store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[Node], swarm: Swarm
-) -> History:
+def history_of(store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[Node], swarm: Swarm) -> History:
     """What the history checker reads."""
     state = store._state
     executions = [
@@ -118,8 +116,8 @@ def _nobody_holds(state: Any) -> Iterator[str]:
 
 def _no_ghosts(nodes: Sequence[Node]) -> Iterator[str]:
     for node in nodes:
-        for token, task in node.host.living.items():
-            yield f"on {node.name} a task of run {task.assignment.run_id} lives on under token {token}"
+        for run_id, token in node.host.living:
+            yield f"on {node.name} a task of run {run_id} lives on under token {token}"
 
 
 def _books_are_balanced(nodes: Sequence[Node]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -65,7 +65,8 @@ class Watch:
         self._beaten: dict[int, float] = {}
         """When the store last heard of an executor."""
         self._names: dict[int, str] = {}
-        self._runs: dict[UUID, Seen] = {}
+        self._runs: dict[int, Seen] = {}
+        """By the id as a number: it is looked up a million times, and the hash of a UUID is made in Python."""
         self._ended = 0
         self._reported: dict[UUID, tuple[int, int]] = {}
 
@@ -133,6 +134,11 @@ class Watch:
         """Something befell this executor that may cost it its lease."""
         self._hit[process.name] = self._seconds()
 
+    def is_explained(self, number: int) -> bool:
+        """Whether something befell this executor since the store last heard of it, or just before."""
+        hit = self._hit.get(self._names[number], -math.inf)
+        return hit >= self._beaten[number] - JUST_NOW_SECONDS
+
     def _before_burials(self) -> None:
         now = self._state.now()
         for executor in self._state.executors.values():
@@ -143,8 +149,7 @@ class Watch:
                 self._tell("lease expired while running")
             elif executor.held:
                 self._tell("lease expired while holding")
-            hit = self._hit.get(self._names[executor.number], -math.inf)
-            if hit < self._beaten[executor.number] - JUST_NOW_SECONDS:
+            if not self.is_explained(executor.number):
                 self.findings.append(f"executor {executor.number} lost its lease, and nothing had befallen it")
             self._gives_up(executor.number, "lease lost", lambda _run: True)
 
@@ -154,9 +159,7 @@ class Watch:
             return
         held = sum(1 for run in executor.held.values() if which(run))
         if held:
-            self.faults.append(
-                Fault(kind, self._state.now(), self._names.get(number, "?"), held, executor=number)
-            )
+            self.faults.append(Fault(kind, self._state.now(), self._names.get(number, "?"), held, executor=number))
 
     def _before_finish(self, executor: int, outcomes: Sequence[Outcome]) -> None:
         self._reported = {}
@@ -188,17 +191,19 @@ class Watch:
             self._ended = len(state.ended)
             for ended in fresh:
                 self._has_ended(ended.row)
-        if len(seen) > len(living):
-            for run_id in [run_id for run_id in seen if run_id not in living]:
-                self._moved(run_id, None, seen[run_id].token, 0)
+        looked = 0
         for run_id, run in living.items():
-            known = seen.get(run_id)
+            known = seen.get(run_id.int)
             if known is None:
                 self._moved(run_id, RunState.QUEUED, 0, 0)
-                known = seen[run_id]
+                known = seen[run_id.int]
                 self._is_made(run)
+            looked += 1
             if known.state is not run.state or known.token != run.token:
                 self._steps(known, run, call)
+        if len(seen) > looked:
+            for number in sorted(seen.keys() - {run_id.int for run_id in living}):
+                self._moved(UUID(int=number), None, seen[number].token, 0)
 
     def _steps(self, known: Seen, run: Any, call: str) -> None:
         if known.token != run.token and known.state in HELD:
@@ -211,23 +216,19 @@ class Watch:
         self._moved(run.run_id, run.state, token, executor)
 
     def _moved(self, run_id: UUID, after: RunState | None, token: int, executor: int) -> None:
-        known = self._runs.get(run_id)
+        known = self._runs.get(run_id.int)
         before, version = (None, 0) if known is None else (known.state, known.version)
         self.journal.append(Change(run_id, version + 1, before, after, token, executor, self._state.now()))
         self.trace.append(f"    run {run_id} {before or '-'} -> {after or 'forgotten'} token {token} by {executor}")
         if after is None or after in FINAL:
-            self._runs.pop(run_id, None)
+            self._runs.pop(run_id.int, None)
         else:
-            self._runs[run_id] = Seen(after, token, version + 1)
+            self._runs[run_id.int] = Seen(after, token, version + 1)
 
     def _has_ended(self, row: Any) -> None:
         run_id = row.run_id
-        if run_id not in self._runs:
-            living_before = None
-            executor, token = 0, 0
-        else:
-            living_before = self._runs[run_id]
-            executor, token = self._reported.get(run_id, (0, living_before.token))
+        known = self._runs.get(run_id.int)
+        executor, token = (0, 0) if known is None else self._reported.get(run_id, (0, known.token))
         self._moved(run_id, row.state, token, executor)
         if row.reason == "poison":
             self._tell("poison quarantined")
@@ -239,10 +240,6 @@ class Watch:
     def _is_made(self, run: Any) -> None:
         if run.trigger == 1 and self._state.now() - run.nominal > LATE_SECONDS and run.job.recurring:
             self._tell("catch-up")
-
-    def living(self) -> Iterator[UUID]:
-        """Runs that have no final state."""
-        yield from self._runs
 
 
 class Tally:

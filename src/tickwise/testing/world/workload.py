@@ -395,9 +395,7 @@ class Clients:
         begun = self.now()
         answer, new = await self._told(lambda c: c.run_retry(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
-        self.operations.append(
-            Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made)
-        )
+        self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
 
     async def _cancel_run(self) -> None:
         found = await self._some_run(RunState.RUNNING, RunState.DISPATCHED, RunState.QUEUED, RunState.RETRYING)
@@ -457,9 +455,7 @@ class Clients:
 
 def receipt(route: str, key: str, digest: bytes, made: UUID) -> Receipt:
     """An answer to keep: the id."""
-    return Receipt(
-        principal=WHO.name, route=route, key=key, body_digest=digest, status=201, body=str(made).encode()
-    )
+    return Receipt(principal=WHO.name, route=route, key=key, body_digest=digest, status=201, body=str(made).encode())
 
 
 def job_of(done: Submitted | Replay) -> UUID:

@@ -32,8 +32,8 @@ LOOK_SECONDS: Final = 1.0
 TAIL: Final = 120
 """Lines of the trace that a failure shows."""
 ERRORS: Final = frozenset({"error", "exception", "critical"})
-EXPECTED_ERRORS: Final = frozenset({"executor_buried"})
-"""Events that are logged as errors and are none of the product's."""
+OF_LEASES: Final = frozenset({"executor_buried", "lease_over"})
+"""Errors that an executor logs of its lease. They need something that befell it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,7 @@ class World:
         self.nodes = [Node(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
         self.weather.nodes = self.nodes
         apis = [node for node in self.nodes if node.kind == "api"]
-        self.clients = Clients(
-            loop, swarm, apis, Random(f"{seed}/clients"), watch=self.watch, tell=self.tally
-        )
+        self.clients = Clients(loop, swarm, apis, Random(f"{seed}/clients"), watch=self.watch, tell=self.tally)
 
     # ------------------------------------------------------------------ its time
 
@@ -230,7 +228,10 @@ class _Log:
                 cause = f"{type(failure).__name__}: {failure}"
             words = " ".join(f"{name}={value}" for name, value in said.items())
             watch.note(process, "logs", level, event, words, cause)
-            if level in ERRORS and event not in EXPECTED_ERRORS:
+            if event in OF_LEASES:
+                if not watch.is_explained(said["executor"]):
+                    self._world.findings.append(f"{process} logs {event}, and nothing had befallen it")
+            elif level in ERRORS:
                 self._world.findings.append(f"{process} logs {event}: {words} {cause}")
 
         return log
