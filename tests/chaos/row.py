@@ -120,8 +120,9 @@ async def run_row(row: Row, size: Size, *, seed: int, strict: bool, histories: P
     async with scene(pace=row.pace, seed=seed, server=row.server()) as stage:
         try:
             knowledge = await row.play(stage, size)
-        except AssertionError as failure:
-            raise AssertionError(f"{row.name}, seed {seed}: {failure}\n{stage.fleet.logs(1_500)}") from None
+        except (AssertionError, ExceptionGroup) as failure:
+            told = "; ".join(map(str, failure.exceptions)) if isinstance(failure, ExceptionGroup) else str(failure)
+            raise AssertionError(f"{row.name}, seed {seed}: {told}\n{stage.fleet.logs(1_500)}") from failure
         await stage.no_orphans()
         history = await evidence.history_of(stage, knowledge, stalls=not strict and row.pace.lease < DEFAULT.lease)
         if knowledge.must_hit and not any(fault.in_flight for fault in history.faults or ()):

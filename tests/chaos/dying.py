@@ -1,0 +1,129 @@
+"""A role of the product that kills itself with SIGKILL at a named point: `CHAOS_POINT=attempts_claim:after`.
+
+It is the product, wired by the product; only the store that its role is given is wrapped. A point is a method of the
+store port and a side of it: `before` (the store knows nothing of it), `after` (it is done, and whoever asked never hears
+of it). `sql/NAME:before` is the same within a method, at a statement of the PostgreSQL adapter.
+
+    python -m tests.chaos.dying executor
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.cli.main import main
+from tickwise.ports.store import Expired, FireBatch, FireRequest, Store
+from tickwise.wiring import processes
+from tickwise.wiring.house import House
+
+VARIABLE: Final = "CHAOS_POINT"
+WITH_EFFECT: Final = frozenset({"attempts_claim", "timers_fire", "leases_expire", "fires_commit"})
+"""These are called in vain again and again: it dies after one that did something."""
+
+
+class Point(NamedTuple):
+    """Where it dies."""
+
+    method: str
+    side: str
+
+    def reached(self, method: str, side: str, result: object = True) -> None:
+        """Die if this is it."""
+        did = bool(result.executors or result.freed) if isinstance(result, Expired) else bool(result)
+        if (method, side) == self and (did or side == "before" or method not in WITH_EFFECT):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DyingStore:
+    """A store whose user dies around one of its methods."""
+
+    def __init__(self, store: Store, point: Point) -> None:
+        self._store = store
+        self._point = point
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        return self._deadly(name, found) if name == self._point.method else found
+
+    def fires(self, request: FireRequest) -> Any:
+        """A batch whose commit may be the point."""
+        return self._fires(request)
+
+    @asynccontextmanager
+    async def _fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
+        async with self._store.fires(request) as batch:
+            if batch.timers:
+                self._point.reached("fires", "after")
+            yield DyingBatch(batch, self._point) if self._point.method == "fires_commit" else batch
+
+    def _deadly(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self._point.reached(name, "before")
+            result = await found(*arguments, **named)
+            self._point.reached(name, "after", result)
+            return result
+
+        return call
+
+
+class DyingBatch:
+    """The same for timers that were taken."""
+
+    def __init__(self, batch: FireBatch, point: Point) -> None:
+        self._batch = batch
+        self._point = point
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    async def commit(self, fires: Any) -> int:
+        """See the port."""
+        if fires:
+            self._point.reached("fires_commit", "before")
+        made = await self._batch.commit(fires)
+        self._point.reached("fires_commit", "after", made)
+        return made
+
+
+def _at_statement(name: str) -> None:
+    """Die before that statement of the adapter is sent."""
+    text = statement(name)
+    for method in ("fetch", "fetchrow", "fetchval", "execute"):
+        original = getattr(asyncpg.Connection, method)
+
+        async def call(self: Any, query: str, *arguments: Any, _original: Any = original, **named: Any) -> Any:
+            if query == text:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return await _original(self, query, *arguments, **named)
+
+        setattr(asyncpg.Connection, method, call)
+
+
+def prepare(named: str) -> None:
+    """From now on every role that this process starts dies there."""
+    method, side = named.split(":")
+    if method.startswith("sql/"):
+        _at_statement(method.removeprefix("sql/"))
+        return
+    open_house = processes.open_house
+
+    @asynccontextmanager
+    async def opened(*arguments: Any) -> AsyncIterator[House]:
+        async with open_house(*arguments) as house:
+            yield replace(house, store=DyingStore(house.store, Point(method, side)))  # type: ignore[arg-type]  # a proxy
+
+    processes.open_house = opened
+
+
+if __name__ == "__main__":
+    prepare(os.environ[VARIABLE])
+    sys.exit(main(sys.argv[1:]))

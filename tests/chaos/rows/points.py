@@ -1,0 +1,151 @@
+"""R3: roles that die at every point at which what they did is known to the store, to them, to both, or to neither."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from typing import Final
+
+from tests.chaos.dying import VARIABLE
+from tests.chaos.evidence import Knowledge
+from tests.chaos.row import Row, Size
+from tests.chaos.rows.jobs import function
+from tests.chaos.scene import CLOCK, Player, Scene
+from tests.support.waiting import eventually
+
+DYING: Final = (sys.executable, "-m", "tests.chaos.dying")
+LASTING_SECONDS: Final = 0.5
+"""Long enough that its start is recorded while it runs."""
+WORKING: Final = (
+    "executor_join:before", "executor_join:after", "executor_beat:before", "executor_beat:after",
+    "attempts_claim:before", "attempts_claim:after", "attempts_start:before", "attempts_start:after",
+    "attempts_finish:before", "attempts_finish:after",
+)  # fmt: skip
+LEAVING: Final = ("executor_leave:before", "executor_leave:after")
+"""When it is told to stop, and its task outlasts the drain."""
+GUARDED: Final = ("attempts_start:before", "attempts_start:after", "attempts_finish:after")
+"""Again with a run that was lost once: its start is recorded before its task begins."""
+HEALING: Final = ("leases_expire:before", "sql/leases_free:before", "leases_expire:after")
+FIRING: Final = (
+    "timers_fire:before", "timers_fire:after", "fires:after", "fires_commit:before", "fires_commit:after",
+)  # fmt: skip
+ANSWERING: Final = ("jobs_add_all:before", "jobs_add_all:after")
+DEATH_SECONDS: Final = 60.0
+LEAVING_SECONDS: Final = 2.0
+BEYOND_HORIZON_SECONDS: Final = 3.5
+"""What is due sooner becomes a run when it is submitted."""
+
+
+async def dying(scene: Scene, size: Size) -> Knowledge:
+    """R3."""
+    for number in range(size.rounds):
+        await _round(scene, f"round {number}")
+    scene.figures["points"] = size.rounds * sum(map(len, (WORKING, LEAVING, GUARDED, HEALING, FIRING, ANSWERING)))
+    return Knowledge(must_hit=True)
+
+
+async def _round(scene: Scene, name: str) -> None:
+    """Every point once. A point that is not reached fails the row, for then nobody has died there."""
+    api = scene.start("api")
+    healthy = str(await scene.ready(api))
+    scene.clients.urls = [healthy]
+    await _executors_die(scene, name)
+    for point in HEALING:
+        await _dead([_start(scene, "scheduler", point)])
+    again = [_start(scene, "executor", point, TICKWISE_QUEUES=f"g{place}") for place, point in enumerate(GUARDED)]
+    async with asyncio.TaskGroup() as together:
+        together.create_task(_dead(again))
+        together.create_task(_schedulers_die(scene, name))
+        together.create_task(_apis_die(scene, name, healthy))
+    scene.clients.urls = [healthy]
+    scheduler = scene.start("scheduler")
+    executor = scene.start("executor", TICKWISE_QUEUES=",".join([*_queues(), "default"]))
+    players = (api, scheduler, executor)
+    await asyncio.gather(scene.ready(scheduler), scene.ready(executor))
+    await scene.calm()
+    for player in players:
+        player.role.signal(signal.SIGTERM)
+        await player.role.ended(60)
+
+
+def _queues() -> list[str]:
+    """One for each executor that dies: working, leaving, or losing what is then guarded."""
+    points = {"w": WORKING, "l": LEAVING, "g": GUARDED}
+    return [f"{kind}{place}" for kind, named in points.items() for place in range(len(named))]
+
+
+async def _executors_die(scene: Scene, name: str) -> None:
+    """Each with one run of its own."""
+    for queue in _queues():
+        body = function(scene, "lasting", seconds=LEAVING_SECONDS if queue.startswith("l") else LASTING_SECONDS)
+        await scene.clients.submit(f"{name} {queue}", {**body, "queue": queue})
+    victims = [_start(scene, "executor", point, TICKWISE_QUEUES=f"w{place}") for place, point in enumerate(WORKING)]
+    victims += [
+        _start(scene, "executor", "attempts_claim:after", TICKWISE_QUEUES=f"g{place}")
+        for place in range(len(GUARDED))
+    ]
+    leaving = [
+        _start(scene, "executor", point, TICKWISE_QUEUES=f"l{place}", TICKWISE_DRAIN_SECONDS="0")
+        for place, point in enumerate(LEAVING)
+    ]
+    for player in leaving:
+        await player.role.ready()
+        await eventually(partial(scene.holds, player), within_seconds=DEATH_SECONDS, what="it holds its run")
+        player.role.signal(signal.SIGTERM)
+    await _dead([*victims, *leaving])
+
+
+async def _schedulers_die(scene: Scene, name: str) -> None:
+    """While one-time jobs and schedules keep coming due, until all have died."""
+    victims = [_start(scene, "scheduler", point) for point in FIRING]
+    for number in count():
+        if all(player.role.process.poll() is not None for player in victims) or number > DEATH_SECONDS:
+            break
+        soon = (datetime.now(UTC) + timedelta(seconds=BEYOND_HORIZON_SECONDS)).isoformat()  # noqa: DTZ005 TID251 - what a client would do
+        once = function(scene, "brief") | {"schedule_type": "FUTURE", "schedule_time": soon}
+        await scene.clients.submit(f"{name} once {number}", once)
+        every = function(scene, "brief") | {"schedule_type": "INTERVAL", "interval_seconds": 1, "max_runs": 1}
+        await scene.clients.submit(f"{name} every {number}", every, once=False)
+        await CLOCK.sleep(0.3)
+    await _dead(victims)
+
+
+async def _apis_die(scene: Scene, name: str, healthy: str) -> None:
+    """Under a request of a client, who asks again elsewhere."""
+    victims = [_start(scene, "api", point, "--port", "0") for point in ANSWERING]
+    for place, victim in enumerate(victims):
+        scene.clients.urls = [str(await victim.role.ready()), healthy]
+        for number in range(2):
+            await scene.clients.submit(f"{name} answered {place} {number}", function(scene, "brief"))
+    await _dead(victims)
+
+
+def _start(scene: Scene, kind: str, point: str, *words: str, **settings: str) -> Player:
+    player = Player(kind, scene.fleet.start(kind, *words, program=DYING, **{VARIABLE: point}, **settings))
+    scene.harmed(point, player)
+    return player
+
+
+async def _dead(players: Sequence[Player]) -> None:
+    """Wait until all have died, of what they were to die of."""
+    for player in players:
+        status = await player.role.ended(DEATH_SECONDS)
+        if status != -signal.SIGKILL:
+            raise AssertionError(f"{player.role.log.name} ended with {status}, and was to die")
+
+
+ROWS: Final = (
+    Row(
+        name="R3",
+        fault="kill -9 at each named point: before and after each thing that a role tells the store",
+        invariant="no job lost, each ended once; every point was reached",
+        play=dying,
+        short=Size(rounds=1),
+        long=Size(rounds=8),
+    ),
+)
