@@ -24,15 +24,18 @@ from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstI
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
+from tickwise.testing.contracts.store_limits import LimitsContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store_races import RacesContract
+from tickwise.testing.contracts.store_rates import RatesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
 from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
+from tickwise.testing.contracts.store_unknown import UnknownContract
 from tickwise.testing.contracts.store_waiting import WaitingContract
 from tickwise.testing.contracts.store_walks import WalksContract
 from tickwise.testing.contracts.store_walls import WallsContract
@@ -248,4 +251,16 @@ class TestTraces(Backend, TracesContract):
 
 
 class TestWalks(Backend, WalksContract):
+    pass
+
+
+class TestUnknown(Backend, UnknownContract):
+    pass
+
+
+class TestLimits(Backend, LimitsContract):
+    pass
+
+
+class TestRates(Backend, RatesContract):
     pass

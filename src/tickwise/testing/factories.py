@@ -19,9 +19,11 @@ from tickwise.ports.store import (
     JobRow,
     NewExecutor,
     NewJob,
+    NewOperation,
     NewRun,
     NewSkip,
     OccurrenceMove,
+    QueueHold,
     Receipt,
     Replan,
     RuleKind,
@@ -152,6 +154,23 @@ class Factory:
         """A calendar or window; version and instants are the store's to give."""
         given: dict[str, Any] = {"namespace": self.namespace, "body": '{"entries":[]}', "created_by": "ada"}
         return RuleRow(**{"kind": kind, "name": name, **given, **fields})
+
+    def operation(self, **fields: Any) -> NewOperation:
+        """Something to be done to everything that a filter matches."""
+        given: dict[str, Any] = {
+            "operation_id": self.identifier(),
+            "namespace": self.namespace,
+            "kind": "runs:cancel",
+            "request": '{"filter":{"all":true}}',
+            "created_by": "ada",
+            "matched": 3,
+        }
+        return NewOperation(**{**given, **fields})
+
+    def hold(self, queue: str = "default", **fields: Any) -> QueueHold:
+        """A queue stands still, from now on and until somebody resumes it."""
+        given: dict[str, Any] = {"namespace": self.namespace, "begin": None, "until": None}
+        return QueueHold(**{**given, "queue": queue, "reason": "the database moves", "by": "ada", **fields})
 
     def task(self, **fields: Any) -> StoredTask:
         """A stored task; version and creation are the store's to give."""

@@ -17,6 +17,7 @@ from tickwise.ports.store import (
     Added,
     Began,
     CancelRequest,
+    Check,
     ClaimRequest,
     FireBatch,
     FireRequest,
@@ -68,6 +69,15 @@ class StoreContract(Contract):
         """The store goes away for a moment and comes back with all that it held."""
         raise NotImplementedError
 
+    async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
+        """Break an invariant, as no call of the port could. Only for those that no passing of time breaks.
+
+        ENDED_ONCE: this living run is also on record. HELD_BY_THE_LIVING: the executor that holds this run is gone, and
+        the run is held still. PLANNED: this job has no timer. WAITS_FOR_SOMETHING: this free run is blocked.
+        HEARD_IN_TIME: a run of this id, which is no run, is asked to stop. HAS_A_JOB: the job of this run is not there.
+        """
+        raise NotImplementedError
+
     @pytest.fixture
     async def make(self, store: KeyedStore, request: pytest.FixtureRequest) -> Factory:
         """Values around the store's own clock."""
@@ -99,10 +109,21 @@ class StoreContract(Contract):
         assert claimed.job_id == job.job_id
         return claimed
 
-    async def begin(self, store: KeyedStore, executor: int, claimed: Claimed) -> None:
+    async def begin(self, store: KeyedStore, executor: int, claimed: Claimed, **fields: Any) -> None:
         """Record the start of an attempt."""
-        began = Began(claimed.run_id, claimed.token, max(claimed.now, claimed.due))
-        assert list(await store.attempts_start(executor, [began])) == []
+        assert await self.starts(store, executor, claimed, **fields) == [True]
+
+    async def starts(self, store: KeyedStore, executor: int, *claims: Claimed, **fields: Any) -> list[bool]:
+        """Record starts; which of them were accepted."""
+        refused = set(await store.attempts_start(executor, [began(claimed, **fields) for claimed in claims]))
+        return [claimed.run_id not in refused for claimed in claims]
+
+    async def waits(self, store: KeyedStore, run_id: UUID) -> bool:
+        """Whether a run waits for an earlier one or for a slot, and all that is told of it says so."""
+        row = await self.run_row(store, run_id)
+        if row.blocked:
+            assert (row.state, row.executor, row.ready_at, row.dispatched_at) == (RunState.QUEUED, None, None, None)
+        return row.blocked
 
     async def finish(self, store: KeyedStore, executor: int, *outcomes: Outcome) -> list[UUID]:
         """Report; the refused."""
@@ -142,6 +163,11 @@ class StoreContract(Contract):
         row = await store.job_get(namespace, job_id)
         assert row is not None, f"no job {job_id}"
         return row
+
+
+def began(claimed: Claimed, **fields: Any) -> Began:
+    """That an attempt began, when it was claimed or due."""
+    return Began(claimed.run_id, claimed.token, max(claimed.now, claimed.due), **fields)
 
 
 def microseconds(instant: float | None) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import Began, CancelKind, CancelRequest
+from tickwise.ports.store import CancelKind, CancelRequest
 from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -44,19 +44,6 @@ class LineContract(StoreContract):
         assert len(claims) == len(executors)
         assert [claimed.run_id for claimed in claims] == sorted(claimed.run_id for claimed in claims)
         return claims
-
-    async def starts(self, store: KeyedStore, executor: int, *claims: Claimed) -> list[bool]:
-        """Whether each of these attempts may begin."""
-        began = [Began(claimed.run_id, claimed.token, max(claimed.now, claimed.due)) for claimed in claims]
-        refused = set(await store.attempts_start(executor, began))
-        return [claimed.run_id not in refused for claimed in claims]
-
-    async def waits(self, store: KeyedStore, run_id: UUID) -> bool:
-        """Whether a run waits for an earlier one, and all that is told of it says so."""
-        row = await self.run_row(store, run_id)
-        if row.blocked:
-            assert (row.state, row.executor, row.ready_at, row.dispatched_at) == (RunState.QUEUED, None, None, None)
-        return row.blocked
 
     async def goes_on(self, store: KeyedStore, run_id: UUID) -> bool:
         """Whether a run that waited does no more: by the call that ended the earlier one, or by the sweep."""

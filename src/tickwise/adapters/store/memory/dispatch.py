@@ -208,7 +208,8 @@ class Dispatch(Duty):
             return False
         if run.open and not settle(self._state, run):
             return False
-        if (began.gate is not None or run.limit_key is not None) and not admit(self._state, run, began.gate):
+        gated = began.gate is not None or run.limit_key is not None or run.slot is not None
+        if gated and not admit(self._state, run, began.gate):
             return False
         run.state = move(run.state, RunEvent.STARTED)
         run.started, run.on_unknown = began.started, began.on_unknown

@@ -27,13 +27,11 @@ def _pass(state: State, run: RunRecord, gate: Gate) -> bool:
         if state.let_go(run, RunEvent.RELEASED, run.ready):
             state.slots.wait(run, gate.limit_key, gate.limit)
         return False
-    if gate.rate_key is not None:
-        if run.slot is None:
-            run.slot = state.slots.give(Name(namespace, gate.rate_key), gate.rate_gap_seconds, state.now())
-        if run.slot > state.now():
-            state.let_go(run, RunEvent.RELEASED, run.slot)
-            return False
-    run.slot = None
+    if gate.rate_key is None:
+        run.slot = None
+    elif not state.slots.keep_pace(run, gate, state.now()):
+        state.let_go(run, RunEvent.RELEASED, run.ready)
+        return False
     if gate.limit_key is not None:
         state.slots.take(run, gate.limit_key)
     return True

@@ -11,12 +11,18 @@ many run under a key is how many there are in the list: nothing is counted up an
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import RunRecord
+from tickwise.ports.store import Gate
+
+PATIENCE_SECONDS: Final = 5.0
+"""A slot is kept free for so long for a run that was woken. After that, whoever else waits may be quicker: its queue may
+be on hold, or no executor there that could take it."""
 
 
 class Name(NamedTuple):
@@ -32,8 +38,8 @@ class Line:
 
     key: str
     running: set[UUID] = field(default_factory=set)
-    woken: set[UUID] = field(default_factory=set)
-    """They waited, may be claimed by now, and have not begun."""
+    woken: dict[UUID, float] = field(default_factory=dict)
+    """They waited, may be claimed since then, and have not begun."""
     waiting: dict[int, list[tuple[float, UUID, RunRecord]]] = field(default_factory=dict)
     """By the limit that they wait for, in the order in which they are woken. Whoever moved on is dropped when it
     comes up."""
@@ -62,6 +68,9 @@ class Slots:
     def __init__(self) -> None:
         self._lines: dict[Name, Line] = {}
         self._given: dict[Name, float] = {}
+        """The last slot given under each rate."""
+        self._started: dict[Name, float] = {}
+        """The last start under each rate."""
 
     def running(self, name: Name) -> int:
         """How many runs are RUNNING under a key."""
@@ -90,20 +99,21 @@ class Slots:
         name, line = name_of(run), self._line(run)
         had = run.run_id in line.running or run.run_id in line.woken
         line.running.discard(run.run_id)
-        line.woken.discard(run.run_id)
+        line.woken.pop(run.run_id, None)
         run.limit_key = None
         return name if had else None
 
-    def wake(self, name: Name) -> list[RunRecord]:
+    def wake(self, name: Name, now: float) -> list[RunRecord]:
         """Take as many out of the line as there are free slots, those that wait longest first."""
         line = self._lines.get(name)
         if line is None:
             return []
+        on_their_way = sum(since + PATIENCE_SECONDS > now for since in line.woken.values())
         woken: list[RunRecord] = []
-        while (run := line.first(len(line.running) + len(woken))) is not None:
+        while (run := line.first(len(line.running) + on_their_way + len(woken))) is not None:
             run.blocked = False
-            line.woken.add(run.run_id)
             woken.append(run)
+        line.woken.update((run.run_id, now) for run in woken)
         if not (line.running or line.woken or line.waiting):
             del self._lines[name]
         return woken
@@ -112,11 +122,23 @@ class Slots:
         """The concurrency keys that anybody runs under or waits for."""
         return list(self._lines)
 
-    def give(self, name: Name, gap_seconds: float, now: float) -> float:
-        """The next slot under a rate: no earlier than now, and so long after the one before."""
-        slot = max(now, self._given[name] + gap_seconds) if name in self._given else now
-        self._given[name] = slot
-        return slot
+    def keep_pace(self, run: RunRecord, gate: Gate, now: float) -> bool:
+        """Whether a start comes at its slot under a rate. It is given one if it has none, or has missed its own.
+
+        A late slot does no harm if no other start came meanwhile. Were it void even so, then nothing would ever start
+        under a rate whose gap is shorter than a claim takes.
+        """
+        name, gap_seconds = Name(run.job.namespace, gate.rate_key or ""), gate.rate_gap_seconds
+        if run.slot is not None and run.slot + gap_seconds < now < self._started.get(name, -math.inf) + gap_seconds:
+            run.slot = None
+        if run.slot is None:
+            run.slot = max(now, self._given.get(name, -math.inf) + gap_seconds)
+            self._given[name] = run.slot
+        if run.slot > now:
+            return False
+        self._given[name] = max(self._given[name], now)
+        run.slot, self._started[name] = None, now
+        return True
 
     def _line(self, run: RunRecord) -> Line:
         name = name_of(run)

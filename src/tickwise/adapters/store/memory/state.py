@@ -358,7 +358,7 @@ class State:
 
     def wake(self, name: Name) -> int:
         """Make claimable who waits for a slot of this key, as far as there are free ones; how many."""
-        woken = self.slots.wake(name)
+        woken = self.slots.wake(name, self.now())
         for run in woken:
             run.ready = max(run.ready, self.now())
             self.place(run)

@@ -1,0 +1,216 @@
+"""Starts under a rate: each has its own slot, a gap after the one before, and nothing is saved up."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed
+from tickwise.ports.store import Gate
+from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, microseconds
+from tickwise.testing.factories import Factory, outcome
+
+HOUR = 3600.0
+GAP_SECONDS = 100.0
+"""So long that nothing that a test does takes as long by itself."""
+
+
+def rate(key: str = "job:x", gap_seconds: float = GAP_SECONDS) -> Gate:
+    """One start in so many seconds."""
+    return Gate(rate_key=key, rate_gap_seconds=gap_seconds)
+
+
+class RatesContract(StoreContract):
+    """`Gate.rate_key`."""
+
+    async def crowd(self, store: KeyedStore, make: Factory, count: int, **fields: str) -> tuple[int, list[Claimed]]:
+        """An executor that lives long and holds so many runs, a second apart, the earliest first."""
+        executor = await self.born(store, lease_seconds=100 * HOUR)
+        await self.add(store, *(make.job(make.now - count + number, **fields) for number in range(count)))
+        claims = await self.claim(store, executor)
+        assert len(claims) == count
+        return executor, list(claims)
+
+    async def slot(self, store: KeyedStore, claimed: Claimed) -> float:
+        """The slot that a run waits for."""
+        row = await self.run_row(store, claimed.run_id)
+        assert (row.state, row.executor, row.blocked, row.paced) == (RunState.QUEUED, None, False, True)
+        assert row.ready_at is not None
+        return row.ready_at
+
+    async def later(self, store: KeyedStore, executor: int, seconds: float) -> list[Claimed]:
+        """What this executor gets after so long."""
+        await self.shift(store, seconds)
+        await store.executor_beat(executor, 100 * HOUR)
+        return list(await self.claim(store, executor))
+
+    async def test_the_first_starts_and_the_second_waits_for_its_slot(self, store: KeyedStore, make: Factory) -> None:
+        """One gap later, held by nobody, and waiting is no attempt."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        before = await store.now()
+        await self.begin(store, executor, first, gate=rate())
+        assert await self.starts(store, executor, second, gate=rate()) == [False]
+        slot = await self.slot(store, second)
+        assert before + GAP_SECONDS - 0.001 <= slot <= await store.now() + GAP_SECONDS
+        assert (await self.run_row(store, second.run_id)).attempt == 0
+        assert list(await store.run_attempts(second.run_id)) == []
+        assert (await self.run_row(store, first.run_id)).paced is False
+
+    async def test_the_token_of_a_refused_start_is_void(self, store: KeyedStore, make: Factory) -> None:
+        """Who was refused does not hold it any more."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        await self.starts(store, executor, first, second, gate=rate())
+        assert await self.finish(store, executor, outcome(second)) == [second.run_id]
+
+    async def test_slots_are_a_gap_apart(self, store: KeyedStore, make: Factory) -> None:
+        """To the microsecond, whether asked for in one call or in several."""
+        executor, [first, *others] = await self.crowd(store, make, 6)
+        await self.begin(store, executor, first, gate=rate())
+        assert await self.starts(store, executor, *others[:3], gate=rate()) == [False] * 3
+        for claimed in others[3:]:
+            assert await self.starts(store, executor, claimed, gate=rate()) == [False]
+        slots = sorted([await self.slot(store, claimed) for claimed in others])
+        gaps = [round((after - before) * 1_000_000) for before, after in pairwise(slots)]
+        assert gaps == [microseconds(GAP_SECONDS)] * 4
+
+    async def test_nobody_gets_it_before_its_slot(self, store: KeyedStore, make: Factory) -> None:
+        """Then it is claimed, and starts without being asked again."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        await self.starts(store, executor, first, second, gate=rate())
+        assert await self.later(store, executor, GAP_SECONDS / 2) == []
+        [again] = await self.later(store, executor, GAP_SECONDS / 2 + 5.0)
+        assert (again.run_id, again.attempt) == (second.run_id, 1)
+        assert await self.starts(store, executor, again, gate=rate()) == [True]
+        assert (await self.run_row(store, second.run_id)).paced is False
+
+    async def test_taking_up_a_slot_asks_for_no_other_one(self, store: KeyedStore, make: Factory) -> None:
+        """The next one's is where it was."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        await self.starts(store, executor, first, second, third, gate=rate())
+        slot = await self.slot(store, third)
+        [again] = await self.later(store, executor, GAP_SECONDS + 5.0)
+        await self.begin(store, executor, again, gate=rate())
+        assert await self.slot(store, third) == slot
+        [again] = await self.later(store, executor, GAP_SECONDS)
+        assert (again.run_id, await self.starts(store, executor, again, gate=rate())) == (third.run_id, [True])
+
+    async def test_a_further_attempt_asks_for_a_slot_of_its_own(self, store: KeyedStore, make: Factory) -> None:
+        """A retry is a start like any other."""
+        executor, [first] = await self.crowd(store, make, 1)
+        await self.begin(store, executor, first, gate=rate())
+        assert await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=first.now)) == []
+        [again] = await self.later(store, executor, 3.0)
+        assert await self.starts(store, executor, again, gate=rate()) == [False]
+        row = await self.run_row(store, first.run_id)
+        assert (row.attempt, row.failures, row.paced) == (1, 1, True)
+
+    async def test_nothing_is_saved_up_in_quiet_times(self, store: KeyedStore, make: Factory) -> None:
+        """After ten gaps without a start, two that come together are a gap apart all the same."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        await self.begin(store, executor, first, gate=rate())
+        await self.shift(store, 10 * GAP_SECONDS)
+        before = await store.now()
+        assert await self.starts(store, executor, second, gate=rate()) == [True]
+        assert await self.starts(store, executor, third, gate=rate()) == [False]
+        assert await self.slot(store, third) >= before + GAP_SECONDS - 0.001
+
+    async def test_a_slot_stays_its_own_if_it_is_lost_before_it_begins(self, store: KeyedStore, make: Factory) -> None:
+        """Claimed ahead and given back, it comes at the same slot."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        await self.starts(store, executor, first, second, gate=rate())
+        slot = await self.slot(store, second)
+        await self.shift(store, GAP_SECONDS - 20.0)
+        await store.executor_beat(executor, LEASE_SECONDS)
+        [ahead] = await self.claim(store, executor, ahead_seconds=60.0)
+        assert await self.finish(store, executor, outcome(ahead, RunState.QUEUED)) == []
+        assert await self.slot(store, second) == slot
+
+    async def test_what_waited_through_downtime_does_not_start_all_at_once(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Nobody was there when the slots came: one starts, the others are given new ones, a gap apart."""
+        executor, [first, *others] = await self.crowd(store, make, 5)
+        await self.begin(store, executor, first, gate=rate())
+        await self.starts(store, executor, *others, gate=rate())
+        again = await self.later(store, executor, 20 * GAP_SECONDS)
+        assert len(again) == 4
+        starts = [await self.starts(store, executor, claimed, gate=rate()) for claimed in again]
+        assert starts == [[True], [False], [False], [False]]
+        slots = sorted([await self.slot(store, claimed) for claimed in again[1:]])
+        gaps = [round((after - before) * 1_000_000) for before, after in pairwise(slots)]
+        assert gaps == [microseconds(GAP_SECONDS)] * 2
+
+    async def test_a_gap_shorter_than_a_claim_takes_stops_nobody(self, store: KeyedStore, make: Factory) -> None:
+        """Whoever comes late starts, if nobody else has just started: five slots missed, five starts."""
+        executor, [first, *others] = await self.crowd(store, make, 6)
+        swift = rate(gap_seconds=0.01)
+        await self.begin(store, executor, first, gate=swift)
+        waits = others
+        for _ in range(50):
+            if not waits:
+                break
+            await self.starts(store, executor, *waits, gate=swift)
+            waits = await self.later(store, executor, 1.0)
+        states = [await self.run_state(store, claimed.run_id) for claimed in others]
+        assert states == [RunState.RUNNING] * 5
+
+    @pytest.mark.parametrize("elsewhere", [False, True])
+    async def test_each_key_of_each_namespace_has_its_own_pace(
+        self, store: KeyedStore, make: Factory, elsewhere: bool
+    ) -> None:
+        """Neither another key nor another namespace is held up."""
+        executor, [first] = await self.crowd(store, make, 1)
+        fields = {"namespace": "elsewhere"} if elsewhere else {}
+        two, [second] = await self.crowd(store, make, 1, **fields)
+        await self.begin(store, executor, first, gate=rate("label:customer=7"))
+        key = "label:customer=7" if elsewhere else "label:customer=8"
+        assert await self.starts(store, two, second, gate=rate(key)) == [True]
+
+    async def test_what_the_limit_refuses_takes_no_slot(self, store: KeyedStore, make: Factory) -> None:
+        """The limit is asked first; a slot is given to who could use it."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        both = rate()._replace(limit_key="job:x", limit=1)
+        await self.begin(store, executor, first, gate=both._replace(rate_key=None))
+        assert await self.starts(store, executor, second, gate=both) == [False]
+        assert await self.waits(store, second.run_id)
+        assert (await self.run_row(store, second.run_id)).paced is False
+        assert await self.starts(store, executor, third, gate=rate()) == [True]
+
+    async def test_who_waits_for_its_slot_has_none_under_the_limit(self, store: KeyedStore, make: Factory) -> None:
+        """It does not run yet: another one may."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        both = rate()._replace(limit_key="job:x", limit=1)
+        await self.begin(store, executor, first, gate=rate())
+        assert await self.starts(store, executor, second, gate=both) == [False]
+        await self.slot(store, second)
+        assert await self.starts(store, executor, third, gate=both._replace(rate_key=None)) == [True]
+
+    async def test_what_was_asked_to_stop_meanwhile_ends_instead_of_waiting(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """As if its holder had given it back."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        await self.begin(store, executor, first, gate=rate())
+        await store.runs_cancel("default", second.run_id, "ada")
+        assert await self.starts(store, executor, second, gate=rate()) == [False]
+        assert await self.run_state(store, second.run_id) is RunState.CANCELLED
+
+    async def test_starts_at_the_same_moment_get_slots_a_gap_apart(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Ten at once, through two clients: one begins."""
+        executor, claims = await self.crowd(store, make, 10)
+        starts = await asyncio.gather(
+            *(
+                self.starts(client, executor, claimed, gate=rate())
+                for client, claimed in zip([store, other] * 5, claims, strict=True)
+            )
+        )
+        assert sorted(starts) == [[False]] * 9 + [[True]]
+        waits = [claimed for claimed, [began] in zip(claims, starts, strict=True) if not began]
+        slots = sorted([await self.slot(store, claimed) for claimed in waits])
+        gaps = [round((after - before) * 1_000_000) for before, after in pairwise(slots)]
+        assert gaps == [microseconds(GAP_SECONDS)] * 8
