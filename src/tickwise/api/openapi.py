@@ -32,6 +32,7 @@ _PATH_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "job_id": {"type": "string", "format": "uuid"},
     "run_id": {"type": "string", "format": "uuid"},
     "backfill_id": {"type": "string", "format": "uuid"},
+    "operation_id": {"type": "string", "format": "uuid"},
 }
 
 

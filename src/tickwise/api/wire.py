@@ -12,19 +12,13 @@ import msgspec
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
+from tickwise.domain.retry import OnUnknown
 from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask
 from tickwise.roles.control.jobs import Change
 from tickwise.roles.control.logs import LogChunk
-from tickwise.roles.definition import (
-    CalendarUse,
-    ClockChanges,
-    Definition,
-    Limits,
-    MisfirePolicy,
-    Retry,
-    decode_definition,
-)
+from tickwise.roles.control.runs import RunDetails
+from tickwise.roles.definition import Definition, decode_definition
 
 API: Final = "/api/v1"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +31,8 @@ def time_of(instant: float) -> datetime:
     return _EPOCH + timedelta(microseconds=round(instant * 1_000_000))
 
 
-def _time(instant: float | None) -> datetime | None:
+def time_or_none(instant: float | None) -> datetime | None:
+    """The same of an instant that may not have come."""
     return None if instant is None else time_of(instant)
 
 
@@ -88,6 +83,11 @@ class JobView(msgspec.Struct, kw_only=True):
     limits: dict[str, Any]
     max_retries: int
     retry: dict[str, Any]
+    on_unknown: OnUnknown
+    concurrency: dict[str, Any] | None
+    rate: dict[str, Any] | None
+    then: Sequence[UUID]
+    on_failure: Sequence[UUID]
     status: JobStatus
     pause_reason: str | None
     pause_until: datetime | None
@@ -113,13 +113,13 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
         labels=row.labels,
         owner=row.owner,
         schedule_type=said.schedule_type,
-        schedule_time=_time(said.schedule_time),
+        schedule_time=time_or_none(said.schedule_time),
         cron_expression=said.cron_expression,
         interval_seconds=said.interval_seconds,
-        anchor=_time(said.anchor),
+        anchor=time_or_none(said.anchor),
         timezone=said.timezone,
-        start_at=_time(said.start_at),
-        end_at=_time(said.end_at),
+        start_at=time_or_none(said.start_at),
+        end_at=time_or_none(said.end_at),
         max_runs=said.max_runs,
         dst=_whole(said.dst),
         jitter_seconds=said.jitter_seconds,
@@ -128,7 +128,7 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
         overlap=said.overlap,
         calendars=[_whole(use) for use in said.calendars],
         fuse_per_minute=said.fuse_per_minute,
-        planned_at=_time(said.planned_at),
+        planned_at=time_or_none(said.planned_at),
         task=said.task,
         task_id=said.task_id,
         task_version=said.task_version,
@@ -141,13 +141,18 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
         timeout_seconds=said.timeout_seconds,
         limits=_whole(said.limits),
         max_retries=said.max_retries,
-        retry=_whole(said.retry),
+        retry=_whole(said.retry) | {"on": _whole(said.retry.on)},
+        on_unknown=said.on_unknown,
+        concurrency=None if said.concurrency is None else _whole(said.concurrency),
+        rate=None if said.rate is None else _whole(said.rate),
+        then=said.then,
+        on_failure=said.on_failure,
         status=row.status,
         pause_reason=row.pause_reason,
-        pause_until=_time(row.pause_until),
-        paused_at=_time(row.paused_at),
+        pause_until=time_or_none(row.pause_until),
+        paused_at=time_or_none(row.paused_at),
         paused_by=row.paused_by,
-        next_run_at=_time(_next_run(row, said)),
+        next_run_at=time_or_none(_next_run(row, said)),
         created_at=time_of(row.created_at),
         updated_at=time_of(row.updated_at),
         created_by=row.created_by,
@@ -164,7 +169,7 @@ def _next_run(row: JobRow, said: Definition) -> float | None:
     return first_fire(said.schedule(row.job_id), next_run)
 
 
-def _whole(struct: Limits | Retry | ClockChanges | MisfirePolicy | CalendarUse) -> dict[str, Any]:
+def _whole(struct: msgspec.Struct) -> dict[str, Any]:
     """With its defaults, which the stored form leaves out."""
     return msgspec.structs.asdict(struct)
 
@@ -206,6 +211,18 @@ class AttemptView(msgspec.Struct, kw_only=True):
     log_url: str
 
 
+class CancelView(msgspec.Struct, kw_only=True):
+    """A request to stop a run that an executor held."""
+
+    asked_time: datetime
+    said: str | None
+    """Such as who asked."""
+    heard_time: datetime | None
+    """When its executor was told; null: not yet, or never."""
+    ended_time: datetime | None
+    """When nothing of it lived any more."""
+
+
 class RunView(msgspec.Struct, kw_only=True):
     """A run."""
 
@@ -231,18 +248,32 @@ class RunView(msgspec.Struct, kw_only=True):
     failures: int
     crashes: int
     waiting: bool
-    """It waits for an earlier run of its job (overlap)."""
+    """It waits for an earlier run of its job (overlap), or for a slot of its concurrency limit."""
+    waits_for_slot: bool
+    """It waits for a slot of its concurrency limit, …"""
+    limit_key: str | None
+    """… of this key; of one that runs: it has a slot of it."""
+    paced: bool
+    """It has a slot under its rate limit, at `ready_time`, and has not yet begun."""
+    cancel: CancelView | None
+    """That it is, or was, asked to stop."""
     occurrences: int
     """Of a SKIPPED one: how many occurrences it stands for."""
     until: datetime | None
     """With several: the nominal time of the last."""
     retry_of: UUID | None
     backfill_id: UUID | None
+    started_by: UUID | None
+    """The run of another job whose end started this one."""
+    origin: UUID | None
+    """Whichever of the three it is."""
 
 
 class RunDetailView(RunView, kw_only=True):
     """A run with all that is known of it."""
 
+    redriven_as: UUID | None
+    """Of a FAILED one: the run that was made in its place."""
     payload: msgspec.Raw | None
     """Its own payload, if it is not the job's."""
     attempts: list[AttemptView]
@@ -258,8 +289,8 @@ def _run_fields(row: RunRow) -> dict[str, Any]:
     return {
         "run_id": row.run_id,
         "status": row.state,
-        "start_time": _time(row.started_at),
-        "end_time": _time(row.ended_at),
+        "start_time": time_or_none(row.started_at),
+        "end_time": time_or_none(row.ended_at),
         "modified_time": time_of(max(stage for stage in stages if stage is not None)),
         "attempt_number": row.attempt,
         "executor_id": None if row.executor is None else str(row.executor),
@@ -270,17 +301,23 @@ def _run_fields(row: RunRow) -> dict[str, Any]:
         "nominal_time": time_of(row.nominal_at),
         "due_time": time_of(row.due_at),
         "queued_time": time_of(row.queued_at),
-        "dispatched_time": _time(row.dispatched_at),
-        "ready_time": None if row.state in FINAL else _time(row.ready_at),
+        "dispatched_time": time_or_none(row.dispatched_at),
+        "ready_time": None if row.state in FINAL else time_or_none(row.ready_at),
         "reason": row.reason,
         "result": None if row.result is None else msgspec.Raw(row.result.encode()),
         "failures": row.failures,
         "crashes": row.crashes,
         "waiting": row.blocked,
+        "waits_for_slot": row.blocked and row.limit_key is not None,
+        "limit_key": row.limit_key,
+        "paced": row.paced,
+        "cancel": _cancel_view(row),
         "occurrences": row.occurrences,
-        "until": _time(row.until),
+        "until": time_or_none(row.until),
         "retry_of": row.origin if row.trigger == Trigger.RETRY else None,
         "backfill_id": row.origin if row.trigger == Trigger.BACKFILL else None,
+        "started_by": row.origin if row.trigger == Trigger.SEQUENCE else None,
+        "origin": row.origin,
     }
 
 
@@ -289,24 +326,44 @@ def run_view(row: RunRow) -> RunView:
     return RunView(**_run_fields(row))
 
 
-def run_detail_view(row: RunRow, attempts: Sequence[AttemptRow], warnings: Sequence[str]) -> RunDetailView:
+def run_detail_view(details: RunDetails) -> RunDetailView:
     """A run as it is answered alone."""
+    row = details.row
     return RunDetailView(
         **_run_fields(row),
-        payload=None if row.definition is None else decode_definition(row.definition).payload,
-        attempts=[_attempt_view(row.run_id, attempt) for attempt in attempts],
-        warnings=warnings,
+        redriven_as=details.redriven_as,
+        payload=run_payload(row),
+        attempts=[attempt_view(row.run_id, attempt) for attempt in details.attempts],
+        warnings=details.warnings,
     )
 
 
-def _attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
+def run_payload(row: RunRow) -> msgspec.Raw | None:
+    """A run's own payload; None: it has that of its job."""
+    return None if row.definition is None else decode_definition(row.definition).payload
+
+
+def _cancel_view(row: RunRow) -> CancelView | None:
+    asked = row.cancel
+    if asked is None:
+        return None
+    ended = row.ended_at if row.state in FINAL else None
+    return CancelView(
+        asked_time=time_of(asked.asked_at),
+        said=asked.error,
+        heard_time=time_or_none(asked.heard_at),
+        ended_time=time_or_none(ended),
+    )
+
+
+def attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
     return AttemptView(
         attempt_number=row.attempt,
         status=row.state,
         executor_id=str(row.executor),
-        dispatched_time=_time(row.dispatched_at),
-        start_time=_time(row.started_at),
-        end_time=_time(row.ended_at),
+        dispatched_time=time_or_none(row.dispatched_at),
+        start_time=time_or_none(row.started_at),
+        end_time=time_or_none(row.ended_at),
         reason=row.reason,
         error_message=row.error,
         log_url=f"{API}/runs/{run}/logs?attempt={row.attempt}",
@@ -427,7 +484,7 @@ def executor_view(row: ExecutorRow) -> ExecutorView:
         held=row.held,
         born_at=time_of(row.born_at),
         lease_until=time_of(row.lease_until),
-        gone_at=_time(row.gone_at),
+        gone_at=time_or_none(row.gone_at),
     )
 
 

@@ -1,4 +1,4 @@
-"""When a job fires: at once, at a time, by cron, or at an interval; and between which bounds.
+"""When a job fires: at once, at a time, by cron, at an interval, or when it is asked for; and between which bounds.
 
         Schedule ── next_fire ──► the timer's due ── time passes ──► decision.decide ──► runs, skips, the next due
 
@@ -37,6 +37,7 @@ CATCHUP_MOST: Final = 1_000
 RUNS_MOST: Final = 1_000_000_000
 FUSE_PER_MINUTE: Final = 120
 FUSE_MOST: Final = 60_000
+ASKED_FOR: Final = "only when it is asked for"
 _MICROS: Final = 1_000_000
 _WEEK_AND_CHANGE_SECONDS: Final = 7 * DAY_SECONDS + CHANGE_REACH_SECONDS
 """If the clock was not changed for so long, what names a time of each week has fired: within the reach of the change
@@ -50,6 +51,12 @@ class ScheduleType(StrEnum):
     FUTURE = "FUTURE"
     CRON = "CRON"
     INTERVAL = "INTERVAL"
+    ON_DEMAND = "ON_DEMAND"
+    """Never by itself: when a person asks for it, or a job that names it has ended."""
+
+
+UNTIMED: Final = (ScheduleType.IMMEDIATE, ScheduleType.ON_DEMAND)
+"""Those that name no time."""
 
 
 class MisfireMode(StrEnum):
@@ -192,9 +199,9 @@ def _check_spread(schedule: Schedule) -> None:
             raise Invalid(f"{name} must be from 0 to {SPREAD_MAX_SECONDS:.0f}, not {seconds}", pointer=f"/{name}")
     if schedule.jitter_seconds and schedule.window_seconds:
         raise Invalid("jitter_seconds and window_seconds both spread the start; send one", pointer="/window_seconds")
-    if (schedule.jitter_seconds or schedule.window_seconds) and schedule.type is ScheduleType.IMMEDIATE:
+    if (schedule.jitter_seconds or schedule.window_seconds) and schedule.type in UNTIMED:
         name = "jitter_seconds" if schedule.jitter_seconds else "window_seconds"
-        raise Invalid(f"{name} has no meaning for what runs at once; leave it out", pointer=f"/{name}")
+        raise Invalid(f"{name} has no meaning for what runs {_untimed(schedule)}; leave it out", pointer=f"/{name}")
     if schedule.dst != DEBIAN and schedule.type is not ScheduleType.CRON:
         raise Invalid("dst belongs to CRON: only a wall clock is changed; leave it out", pointer="/dst")
     if not 1 <= schedule.fuse_per_minute <= FUSE_MOST:
@@ -243,7 +250,7 @@ def _written(instant: float) -> str:
 def next_fire(schedule: Schedule, after: float) -> float | None:
     """The first occurrence strictly after `after`; None if there is none.
 
-    IMMEDIATE has none: its timer is due when it is created.
+    IMMEDIATE has none, for its timer is due when it is created; ON_DEMAND has none either.
     """
     if schedule.start_at is not None and after < schedule.start_at:
         return first_fire(schedule, schedule.start_at)
@@ -373,7 +380,13 @@ def explain(schedule: Schedule) -> str:
         return _every(schedule.interval_seconds or 0.0)
     if schedule.type is ScheduleType.FUTURE and schedule.at is not None:
         return f"once, at {_written(schedule.at)}"
+    if schedule.type is ScheduleType.ON_DEMAND:
+        return f"{ASKED_FOR}, or when a job that names it ends"
     return "once, at once"
+
+
+def _untimed(schedule: Schedule) -> str:
+    return ASKED_FOR if schedule.type is ScheduleType.ON_DEMAND else "at once"
 
 
 def warnings(schedule: Schedule) -> tuple[str, ...]:

@@ -219,6 +219,8 @@ def _times(job: Mapping[str, Any]) -> tuple[str, str, list[str]]:
             return _cron_times(expression, _seed(job)), zone, []
     except (Invalid, Untranslatable) as refusal:
         raise _Unsayable(str(refusal)) from None
+    if kind == "ON_DEMAND":
+        raise _Unsayable("it has no schedule: it runs when it is asked for")
     raise _Unsayable("it runs once, and a crontab only knows what repeats")
 
 

@@ -37,7 +37,7 @@ def _routes(here: World) -> list[tuple[str, str]]:
 
 
 async def _ask(here: World, method: str, path: str, key: str | None) -> httpx2.Response:
-    for name in ("job_id", "run_id", "task_id", "key"):
+    for name in ("job_id", "run_id", "task_id", "key", "operation_id", "queue"):
         path = path.replace("{" + name + "}", SOME_ID)
     headers = {"Authorization": f"Bearer {key}"} if key else {"Authorization": ""}
     return await here.client.request(method, path, headers=headers, json={} if method in ("POST", "PUT") else None)

@@ -6,11 +6,25 @@ from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.jobs import JOBS
+from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.occurrences import OCCURRENCES
+from tickwise.api.resources.operations import OPERATIONS
+from tickwise.api.resources.queues import QUEUES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.schedules import SCHEDULES
 from tickwise.api.resources.tasks import TASKS
 
-RESOURCES: tuple[Endpoint, ...] = (*JOBS, *SCHEDULES, *OCCURRENCES, *CALENDARS, *RUNS, *EXPLAIN, *TASKS)
+RESOURCES: tuple[Endpoint, ...] = (
+    *JOBS,
+    *SCHEDULES,
+    *OCCURRENCES,
+    *CALENDARS,
+    *RUNS,
+    *LETTERS,
+    *OPERATIONS,
+    *QUEUES,
+    *EXPLAIN,
+    *TASKS,
+)
 
 __all__ = ["RESOURCES"]

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given_instant, page_links
-from tickwise.api.resources.runs import TriggerName
 from tickwise.api.wire import API, time_of
 from tickwise.domain.model import Trigger
+from tickwise.roles.control.filters import TriggerName
 from tickwise.roles.control.occurrences import Kind, Occurrence, Section
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -29,6 +28,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
 from tickwise.roles.control.bodies import RunRetryBody
+from tickwise.roles.control.filters import Text, TriggerName
 
 LOG_BYTES_MAX: Final = 4 << 20
 LOG_BYTES_USUAL: Final = 1 << 20
@@ -44,18 +44,7 @@ States = Annotated[list[RunState], Meta(max_length=8, description="May be given 
 _retry: Final = msgspec.json.Decoder(RunRetryBody)
 
 
-class TriggerName(StrEnum):
-    """What asked for a run."""
-
-    SCHEDULE = "schedule"
-    RUN_NOW = "run_now"
-    RETRY = "retry"
-    MISSED = "missed"
-    """It fell into a pause and was asked for at resume."""
-    BACKFILL = "backfill"
-
-
-Triggers = Annotated[list[TriggerName], Meta(max_length=5, description="May be given several times.")]
+Triggers = Annotated[list[TriggerName], Meta(max_length=6, description="May be given several times.")]
 
 
 class RunsOfJobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -63,7 +52,10 @@ class RunsOfJobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     status: States = []
     trigger: Triggers = []
-    origin: Annotated[UUID, Meta(description="The run that was retried, or the backfill.")] | UnsetType = UNSET
+    origin: (
+        Annotated[UUID, Meta(description="The run that was retried or that started it, or the backfill.")] | UnsetType
+    ) = UNSET
+    reason: Text | UnsetType = UNSET
     due_after: Time | UnsetType = UNSET
     due_before: Time | UnsetType = UNSET
     limit: Limit = 50
@@ -95,6 +87,7 @@ async def runs_page(call: Call, job_id: UUID | None) -> Answer:
             states=said.status,
             triggers=[Trigger[name.name] for name in said.trigger],
             origin=given(said.origin),
+            reason=given(said.reason),
             due_after=given_instant(said.due_after),
             due_before=given_instant(said.due_before),
             before=cursor_id(said.cursor),
@@ -115,7 +108,7 @@ async def runs_list(call: Call) -> Answer:
 async def run_get(call: Call) -> Answer:
     """One run."""
     details = await call.control.run_get(call.principal, call.uuid("run_id", "run"))
-    return answer(200, run_detail_view(details.row, details.attempts, details.warnings))
+    return answer(200, run_detail_view(details))
 
 
 async def run_cancel(call: Call) -> Answer:

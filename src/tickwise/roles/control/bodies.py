@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.domain.decision import Overlap
+from tickwise.domain.retry import Backoff, OnUnknown
 from tickwise.domain.schedule import (
     FUSE_MOST,
     FUSE_PER_MINUTE,
@@ -25,7 +26,7 @@ from tickwise.domain.schedule import (
     ScheduleType,
 )
 from tickwise.ports.store import Ruling
-from tickwise.roles.definition import CalendarUse, ClockChanges, Limits, MisfirePolicy, Retry
+from tickwise.roles.definition import CalendarUse, ClockChanges, Concurrency, Limits, MisfirePolicy, Rate, RetryOn
 
 TEXT_MAX: Final = 200
 RETRIES_MAX: Final = 1_000
@@ -126,6 +127,49 @@ Fuse = Annotated[
 Payload = Annotated[msgspec.Raw, Meta(description="The parameters: any JSON value.")]
 
 
+Reference = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
+Then = Annotated[
+    Reference | list[Reference],
+    Meta(
+        description="Jobs that run when a run of this one ends well: an id or key, or a list of up to 20. The result, "
+        "if there is one, is their payload."
+    ),
+]
+OnFailure = Annotated[
+    Reference | list[Reference],
+    Meta(
+        description="The same for a run that failed for good; their payload says which run it was, and why it failed."
+    ),
+]
+UnknownRule = Annotated[
+    OnUnknown,
+    Meta(
+        description="What becomes of a run whose executor was lost after it began, so that nobody knows what it has "
+        "done: rerun (the default), fail, or hold until a person decides."
+    ),
+]
+
+
+class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Whether, when and how often a failed attempt is followed by another. It is replaced as a whole."""
+
+    backoff: Annotated[Backoff, Meta(description="How the delay grows: exponential, or list with delays_seconds.")] | (
+        UnsetType | None
+    ) = UNSET
+    base_seconds: Annotated[float, Meta(description="The first delay; of linear also what is added each time.")] = 1.0
+    factor: Annotated[float, Meta(description="Of exponential: each delay is so many times the one before.")] = 2.0
+    cap_seconds: Annotated[float, Meta(description="No delay is longer, but for those of a list.")] = 300.0
+    jitter: Annotated[float, Meta(description="Each delay is moved by up to this share of itself, 0 to 1.")] = 0.2
+    delays_seconds: Annotated[
+        list[float],
+        Meta(max_length=100, description="Before the first retry, the second, …; then the last, again and again."),
+    ] = []
+    deadline_seconds: Annotated[
+        float | None, Meta(description="So long after the run was due no further attempt begins.")
+    ] = None
+    on: Annotated[RetryOn, Meta(description="Which failures are worth another attempt, and which are not.")] = RetryOn()
+
+
 class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A job as people write it. `cron`, `every`, `at` and `params` are short forms."""
 
@@ -165,14 +209,15 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     timeout_seconds: Annotated[float, Meta(gt=0, le=TIMEOUT_SECONDS_MAX)] | UnsetType | None = UNSET
     limits: Limits | UnsetType | None = UNSET
     max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | UnsetType | None = UNSET
-    retry: Retry | UnsetType | None = UNSET
+    retry: RetryBody | UnsetType | None = UNSET
+    on_unknown: UnknownRule | UnsetType | None = UNSET
+    concurrency: Concurrency | UnsetType | None = UNSET
+    rate: Rate | UnsetType | None = UNSET
+    then: Then | UnsetType | None = UNSET
+    on_failure: OnFailure | UnsetType | None = UNSET
 
 
-NOT_BUILT: Final = frozenset(
-    {
-        "on_unknown", "concurrency", "rate", "then", "on_failure", "notify", "deadline_seconds", "on",
-    }
-)  # fmt: skip
+NOT_BUILT: Final = frozenset({"notify"})
 """Fields of the plan that this version does not carry out: refused by name, so that nobody relies on them."""
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane, Principal, run_id, time_id
@@ -24,21 +25,14 @@ from tickwise.ports.store import ExecutorRow, NewJob, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.core import clean_id, clean_text
 from tickwise.roles.control.planning import Timing, is_decided, plan_fields, timing, zone_data
+from tickwise.roles.control.policies import check_kept, policies, with_keys
+from tickwise.roles.control.successors import NOTHING, Graph, check_sequence, resolved
 from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_checked
-from tickwise.roles.definition import CalendarUse, Definition, Limits, Retry, encode_definition
-
-OUTPUT_BYTES_MAX: Final = 1 << 30
-CPU_SECONDS_MIN: Final = 0.01
-MEMORY_BYTES_MIN: Final = 1 << 20
-"""Nothing starts with less; most likely megabytes were meant."""
-MEMORY_BYTES_MAX: Final = 1 << 50
-PROCESSES_MAX: Final = 1 << 22
-"""The most that Linux can count."""
-DELAY_SECONDS_MAX: Final = 366 * 86_400.0
-FACTOR_MAX: Final = 1_000.0
-ISOLATION: Final = "process"
+from tickwise.roles.definition import CalendarUse, Definition, encode_definition
 
 _ANYWHERE: Final = Lane()
+
+_LIMITED: Final = ("concurrency", "rate")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -52,6 +46,8 @@ class Scene(NamedTuple):
     offered: frozenset[str]
     calendars: frozenset[str] = frozenset()
     """The calendars that are named, as far as they exist."""
+    successors: Graph = NOTHING
+    """The jobs that are named as successors, and what follows from them."""
 
 
 class Composed(NamedTuple):
@@ -147,71 +143,6 @@ def _labels(own: tuple[str, ...], kind: str, function: str | None, offered: bool
     return tuple(sorted(labels))
 
 
-def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
-    """The payload under either name, found readable; None if it was not sent."""
-    if params is not UNSET:
-        if payload is not UNSET:
-            raise Invalid("params is short for payload; send one of them", pointer="/params")
-        payload, pointer = params, "/params"
-    elif payload is UNSET:
-        return None
-    else:
-        pointer = "/payload"
-    try:
-        # What a task cannot read later is refused now: numbers out of range, broken text, bottomless nesting.
-        msgspec.json.decode(payload)
-    except (ValueError, RecursionError) as failure:
-        raise Invalid(f"it cannot be read as JSON: {failure}", pointer=pointer) from None
-    return payload
-
-
-def policies(body: JobBody) -> dict[str, Any]:
-    """The fields of the definition that the body sets beside task and schedule; `null` means the default."""
-    found: dict[str, Any] = {}
-    if body.description is not UNSET:
-        found["description"] = body.description
-    if body.timeout_seconds is not UNSET:
-        found["timeout_seconds"] = body.timeout_seconds
-    if body.max_retries is not UNSET:
-        found["max_retries"] = 3 if body.max_retries is None else body.max_retries
-    if body.retry is not UNSET:
-        found["retry"] = _checked_retry(body.retry or Retry())
-    if body.limits is not UNSET:
-        found["limits"] = _checked_limits(body.limits or Limits())
-    if body.isolation not in (UNSET, None, ISOLATION):
-        raise Invalid(
-            f"isolation {body.isolation!r} is not supported by this version; write {ISOLATION!r}", pointer="/isolation"
-        )
-    payload = payload_of(body.payload, body.params)
-    if payload is not None:
-        found["payload"] = payload
-    return found
-
-
-def _checked_retry(retry: Retry) -> Retry:
-    for name, value, least, most in (
-        ("base_seconds", retry.base_seconds, 0.0, DELAY_SECONDS_MAX),
-        ("cap_seconds", retry.cap_seconds, 0.0, DELAY_SECONDS_MAX),
-        ("factor", retry.factor, 1.0, FACTOR_MAX),
-        ("jitter", retry.jitter, 0.0, 1.0),
-    ):
-        if not least <= value <= most:
-            raise Invalid(f"{name} lies between {least:g} and {most:g}", pointer=f"/retry/{name}")
-    return retry
-
-
-def _checked_limits(limits: Limits) -> Limits:
-    for name, value, least, most in (
-        ("output_bytes", limits.output_bytes, 1, OUTPUT_BYTES_MAX),
-        ("cpu_seconds", limits.cpu_seconds, CPU_SECONDS_MIN, DELAY_SECONDS_MAX),
-        ("memory_bytes", limits.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
-        ("processes", limits.processes, 1, PROCESSES_MAX),
-    ):
-        if value is not None and not least <= value <= most:
-            raise Invalid(f"{name} lies between {least:.15g} and {most:.15g}", pointer=f"/limits/{name}")
-    return limits
-
-
 def check_texts(body: JobBody) -> None:
     """Refuse the character that no store keeps."""
     if body.key:
@@ -258,7 +189,14 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
     if resolved.warning:
         lasting = (*lasting, resolved.warning)
     passing = not_offered(task.function, scene.offered)
+    own_lane = lane(body, task, scene.offered)
     definition = _definition(body, when, resolved, lasting)
+    if body.limits:
+        check_kept(definition.limits, task.kind, check.limits(task.kind), sent=True)
+    if body.concurrency or body.rate:
+        definition = with_keys(definition, job_id, own_lane.queue, body.labels or {}, _LIMITED)
+    if body.then or body.on_failure:
+        definition = msgspec.structs.replace(definition, **successors(body, job_id, name, scene))
     recurs = when.recurs
     due = when.due
     run = None if recurs or is_decided(plan) else run_id(job_id, scene.now if due is None else due)
@@ -270,7 +208,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
             schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
             definition=encode_definition(definition),
-            lane=lane(body, task, scene.offered),
+            lane=own_lane,
             created_by=who.name,
             recurring=recurs,
             run_id=run,
@@ -287,6 +225,18 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
         ),
         (*lasting, passing) if passing else lasting,
     )
+
+
+def successors(body: JobBody, job_id: UUID, name: str, scene: Scene) -> dict[str, tuple[UUID, ...]]:
+    """The fields `then` and `on_failure`, as far as they were sent, as ids. Raises `Invalid`."""
+    found = {
+        field: resolved(said, field, job_id, scene.successors)
+        for field, said in (("then", body.then), ("on_failure", body.on_failure))
+        if said is not UNSET
+    }
+    if any(found.values()):
+        check_sequence(job_id, name, found, scene.successors)
+    return found
 
 
 def _definition(body: JobBody, when: Timing, resolved: ResolvedTask, warnings: tuple[str, ...]) -> Definition:

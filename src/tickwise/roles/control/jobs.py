@@ -13,7 +13,7 @@ from msgspec import UNSET
 from tickwise.domain.errors import Busy, Conflict, Invalid, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id, time_id
-from tickwise.domain.schedule import Schedule, fires_between
+from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     JobAction,
@@ -35,13 +35,13 @@ from tickwise.roles.control.composing import (
     check_texts,
     lane,
     not_offered,
-    payload_of,
-    policies,
     resolve_task,
+    successors,
     unserved,
 )
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, replanned, upcoming
+from tickwise.roles.control.policies import check_kept, payload_of, policies, with_keys
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submits, Submitted
 from tickwise.roles.control.tasks import CheckedTask
@@ -196,18 +196,25 @@ class Jobs(Submits):
         plan = before if changed is None else changed.timing.plan
         if body.calendars:
             check_calendars(plan.calendars, scene.calendars)
-        definition = msgspec.structs.replace(old, **_changes(body, old, resolved, changed))
+        name = clean_text(body.name or row.name, "/name")
+        labels = row.labels if body.labels is UNSET else body.labels or {}
+        where = lane(body, task, scene.offered, row.lane)
+        fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene)
+        sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
+        definition = with_keys(msgspec.structs.replace(old, **fields), row.job_id, where.queue, labels, sent)
+        if body.limits or resolved is not None:
+            check_kept(definition.limits, task.kind, self._check_task.limits(task.kind), sent=bool(body.limits))
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,
             expected_version=row.version,
-            name=clean_text(body.name or row.name, "/name"),
+            name=name,
             key=row.key if body.key is UNSET else body.key,
             schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
             definition=encode_definition(definition),
-            lane=lane(body, task, scene.offered, row.lane),
-            labels=row.labels if body.labels is UNSET else body.labels or {},
+            lane=where,
+            labels=labels,
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
             replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
@@ -416,6 +423,8 @@ def _difference(row: JobRow, old: Schedule, changed: Replanned | None, now: floa
 def _fires(row: JobRow, schedule: Schedule, now: float) -> list[float]:
     """The next fires of a job as it stands."""
     if row.status in (JobStatus.CANCELLED, JobStatus.PAUSED):
+        return []
+    if schedule.type is ScheduleType.ON_DEMAND:
         return []
     if not schedule.recurs:
         return [] if row.next_run_at is None else [row.next_run_at]

@@ -32,10 +32,10 @@ from tickwise.ports.store import (
     Settlement,
 )
 from tickwise.roles.control.bodies import DecideBody, DiscardBody, RedriveBody, RunRetryBody
-from tickwise.roles.control.composing import payload_of
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.filters import LettersFilter, letters_query
 from tickwise.roles.control.jobs import Jobs, with_payload
+from tickwise.roles.control.policies import payload_of
 
 CHAIN_MOST: Final = 50
 """So many runs before and after one are told of: who redrives more often than that has another problem."""
@@ -95,7 +95,7 @@ class Letters(Jobs):
         settlement = Settlement(run, LetterStatus.DECIDED, _note(body.note), ruling=Ruling(body.outcome))
         await self._settle(who, settlement)
         # A sequence may go on from here, and it is a scheduler that lets it.
-        self._signals.send(Topic.TIMERS)
+        self._signals.send(Topic.FOLLOWS)
         return await self._letter(who, run)
 
     # ------------------------------------------------------------------------------------------ for operations

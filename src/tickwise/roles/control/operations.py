@@ -27,7 +27,6 @@ from tickwise.ports.store import (
     RunRow,
 )
 from tickwise.roles.control.bulk import RETRIED, STATES, STATUSES, Kind, Request
-from tickwise.roles.control.composing import payload_of
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.filters import (
     UNFINISHED,
@@ -50,6 +49,7 @@ from tickwise.roles.control.filters import (
     runs_query,
 )
 from tickwise.roles.control.planning import instant_within
+from tickwise.roles.control.policies import payload_of
 from tickwise.roles.control.runs import Runs
 
 COUNTED_MOST: Final = 100_000
@@ -193,7 +193,7 @@ class Operations(Runs):
         stored = await self._surely(lambda: self._store.operation_add(operation, receipt=receipt))
         if isinstance(stored, Replay):
             return stored
-        self._signals.send(Topic.TIMERS)
+        self._signals.send(Topic.OPERATIONS)
         return accepted
 
 

@@ -21,7 +21,7 @@ from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Invalid
-from tickwise.domain.schedule import FUSE_PER_MINUTE, MisfireMode, Schedule, ScheduleType
+from tickwise.domain.schedule import ASKED_FOR, FUSE_PER_MINUTE, UNTIMED, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, data_version
 from tickwise.roles.control.bodies import SCHEDULE_DETAILS, SCHEDULE_NAMED, SCHEDULE_POLICIES, TEXT_MAX
 from tickwise.roles.definition import CalendarUse, ClockChanges, MisfirePolicy, Plan
@@ -75,6 +75,7 @@ class Timing(NamedTuple):
     due: float | None
     """When it fires first; None for an IMMEDIATE one (at once) and for one that never will."""
     recurs: bool = False
+    """There may be further runs of it: ON_DEMAND too."""
     never: bool = False
     warnings: tuple[str, ...] = ()
     usual: bool = False
@@ -83,6 +84,9 @@ class Timing(NamedTuple):
 
 UTC_NAME: Final = "UTC"
 RECURRING: Final = (ScheduleType.CRON, ScheduleType.INTERVAL)
+LASTING: Final = (*RECURRING, ScheduleType.ON_DEMAND)
+"""Jobs of which there may be another run at any time: stores keep them, and they can be paused."""
+ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", "fuse_per_minute")
 AT_ONCE: Final = Timing(Plan(schedule_type=ScheduleType.IMMEDIATE), None, usual=True)
 _UTC_SAID: Final = (UNSET, None, UTC_NAME)
 _FUTURE_SAID: Final = (ScheduleType.FUTURE, None)
@@ -145,7 +149,8 @@ def planned(said: Said, job_id: UUID, now: float, before: Plan | None = None) ->
     found = words(said)
     kind = found.kind or _inferred(found)
     policies = _policies(said, before)
-    warnings = _unspread(policies, said) if kind is ScheduleType.IMMEDIATE else ()
+    warnings = _unspread(kind, policies, said) if kind in UNTIMED else ()
+    warnings += _idle(said) if kind is ScheduleType.ON_DEMAND else ()
     plan = Plan(
         schedule_type=kind,
         schedule_time=found.at,
@@ -181,6 +186,8 @@ def _timed(plan: Plan, job_id: UUID, now: float, used: dict[str, str], warnings:
         if name in used:
             refusal.pointer = f"/{used[name]}"
         raise
+    if plan.schedule_type is ScheduleType.ON_DEMAND:
+        return Timing(plan, None, True, True, warnings)
     if not schedule.recurs:
         return Timing(plan, schedule.at, warnings=warnings)
     due = schedules.next_fire(schedule, now)
@@ -247,8 +254,8 @@ def _inferred(said: Words) -> ScheduleType:
     ]
     if not given:
         raise Invalid(
-            "say when it shall run: schedule_type IMMEDIATE for at once, or schedule_time, cron_expression or "
-            "interval_seconds",
+            "say when it shall run: schedule_type IMMEDIATE for at once, ON_DEMAND for only when it is asked for, or "
+            "schedule_time, cron_expression or interval_seconds",
             pointer="/schedule_type",
         )
     if len(given) > 1:
@@ -294,13 +301,20 @@ def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:
     return tuple(uses)
 
 
-def _unspread(policies: dict[str, Any], said: Said) -> tuple[str, ...]:
-    """A spread that the job had before means nothing to what runs at once now."""
+def _idle(said: Said) -> tuple[str, ...]:
+    """What is said of times by schedule, of which there are none."""
+    names = [name for name in ABOUT_TIMES if getattr(said, name)]
+    return (f"{' and '.join(names)} only concerns runs by schedule, and this job has none",) if names else ()
+
+
+def _unspread(kind: ScheduleType, policies: dict[str, Any], said: Said) -> tuple[str, ...]:
+    """A spread that the job had before means nothing to what has no time now."""
+    runs = ASKED_FOR if kind is ScheduleType.ON_DEMAND else "at once"
     warnings: tuple[str, ...] = ()
     for name, value in (("jitter_seconds", said.jitter_seconds), ("window_seconds", said.window_seconds)):
         if policies.get(name) and not value:
             policies[name] = 0.0
-            warnings += (f"{name} has no meaning for what runs at once, so it was taken away",)
+            warnings += (f"{name} has no meaning for what runs {runs}, so it was taken away",)
     return warnings
 
 
@@ -333,7 +347,8 @@ def replanned(said: Said, before: Plan, job_id: UUID, now: float) -> Replanned |
     # A time that has passed is no fault of what is said here: it is not checked against now.
     schedule = plan.schedule(job_id)
     schedules.check(schedule)
-    timing = Timing(plan, None, schedule.recurs, warnings=schedules.warnings(schedule))
+    lasts = plan.schedule_type in LASTING
+    timing = Timing(plan, None, lasts, warnings=schedules.warnings(schedule))
     return Replanned(timing, anew=False, times_changed=False)
 
 

@@ -19,7 +19,7 @@ from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Overlap, Pend
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
-from tickwise.domain.schedule import Schedule
+from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.store import JobAction, JobMove, JobRow, NewRun, NewSkip, Replan
 from tickwise.roles.control.bodies import OCCURRENCES_MAX, MissedMode, PauseBody, ResumeBody
 from tickwise.roles.control.planning import RECURRING, Replanned, instant_within, is_decided, zone_data
@@ -62,6 +62,8 @@ def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: fl
         return _redecided(row, before, plan, schedule, now)
     old = before.schedule(row.job_id)
     owed = tuple(_owed(old, row, now))
+    if plan.schedule_type is ScheduleType.ON_DEMAND:
+        return Replan(recurring=True, timer=None, skips=owed)
     if not schedule.recurs:
         if row.status is JobStatus.PAUSED:
             raise Conflict("the job is paused; resume it before you make it run once", code="job_paused")
@@ -165,7 +167,7 @@ def _nominal(schedule: Schedule, timer: Pending) -> float:
 
 def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobMove:
     """The move of a pause. Raises `Conflict`, `Invalid`."""
-    check_recurring(row, plan, "paused")
+    check_lasting(row, plan, "paused")
     until = None if body.until is None else instant_within(body.until, "/until")
     if until is not None and until <= now:
         raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
@@ -183,7 +185,7 @@ def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobM
 
 def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: Rules | None, now: float) -> JobMove | None:
     """The move of a resume; None: it is not paused, so there is nothing to do. Raises `Conflict`."""
-    check_recurring(row, plan, "resumed")
+    check_lasting(row, plan, "resumed")
     if row.status is not JobStatus.PAUSED:
         return None
     schedule = plan.schedule(row.job_id)
@@ -210,10 +212,18 @@ def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: Rules | None, now: 
     )
 
 
+def check_lasting(row: JobRow, plan: Plan, done: str) -> None:
+    """As `check_recurring`; a job that runs on demand will do."""
+    if plan.schedule_type is not ScheduleType.ON_DEMAND or row.status is JobStatus.CANCELLED:
+        check_recurring(row, plan, done)
+
+
 def check_recurring(row: JobRow, plan: Plan, done: str) -> None:
-    """Raises `Conflict` for a job that runs once, and for one that is cancelled."""
+    """Raises `Conflict` for a job without a schedule that goes on, and for one that is cancelled."""
     if row.status is JobStatus.CANCELLED:
         raise Conflict(f"the job is cancelled, so it cannot be {done}", code="job_cancelled")
+    if plan.schedule_type is ScheduleType.ON_DEMAND:
+        raise Conflict(f"the job has no schedule (ON_DEMAND), so nothing of it can be {done}", code="job_not_recurring")
     if plan.schedule_type not in RECURRING:
         raise Conflict(
             f"the job runs once ({row.schedule_type}), only recurring jobs are {done}; change its schedule_time, "

@@ -16,6 +16,7 @@ from tickwise.ports.store import Added, NewJob, Replay, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.composing import Composed, Scene, compose
 from tickwise.roles.control.core import Core, ReceiptFor, ring_for
+from tickwise.roles.control.successors import NOTHING, listed, look
 from tickwise.roles.control.tasks import TaskCheck
 
 SLICE: Final = 200
@@ -149,7 +150,14 @@ class Submits(Core):
                 tasks[task_id] = found
         named = {use.name for body in bodies if body.calendars for use in body.calendars}
         calendars = await self._calendars_known(who.namespace, named) if named else frozenset()
-        return Scene(await self._time.now(), tasks, await self._living.functions(), calendars)
+        names = [
+            name
+            for body in bodies
+            if body.then or body.on_failure
+            for name in (*listed(body.then), *listed(body.on_failure))
+        ]
+        following = await look(self._store, who.namespace, names) if names else NOTHING
+        return Scene(await self._time.now(), tasks, await self._living.functions(), calendars, following)
 
     async def _repeated(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed is still the same create: compose it as it was then.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec import UNSET
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import script_key
-from tickwise.ports.runner import TaskKind
+from tickwise.ports.runner import TaskKind, TaskLimits
 from tickwise.ports.store import StoredTask
 from tickwise.roles.control.bodies import TaskBody, decode_object
 from tickwise.roles.control.core import Core, clean_id, clean_text
@@ -60,6 +60,11 @@ class TaskCheck:
     def function(self, name: str) -> CheckedTask:
         """The task that runs the registered function of this name."""
         return self(_encode({"kind": "function", "name": name}))
+
+    def limits(self, kind: str) -> Collection[str]:
+        """What tasks of this kind can be held to; of one that is not known here, everything."""
+        strategy = self._kinds.get(kind)
+        return TaskLimits._fields if strategy is None else strategy.limits
 
     def _ask(self, task: bytes) -> CheckedTask:
         said = _decoded(task)

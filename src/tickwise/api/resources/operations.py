@@ -1,0 +1,288 @@
+"""Bulk requests by filter (`/runs:cancel` and its like), and `/operations`: how far they have come."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links, replayed
+from tickwise.api.problems import Headers
+from tickwise.api.reading import decode, field_names
+from tickwise.api.resources.letters import LetterView, letter_view
+from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.wire import API, JobView, RunView, job_view, run_view, time_of, time_or_none
+from tickwise.ports.store import JobRow, LetterRow, OperationRow, OperationStatus, Replay, RunRow
+from tickwise.roles.control.bulk import BulkProblem
+from tickwise.roles.control.filters import (
+    JobsCancelBody,
+    JobsPauseBody,
+    JobsResumeBody,
+    LettersDiscardBody,
+    LettersRedriveBody,
+    RunsCancelBody,
+    RunsRetryBody,
+)
+from tickwise.roles.control.operations import Accepted, Done
+
+_runs_cancel: Final = msgspec.json.Decoder(RunsCancelBody)
+_runs_retry: Final = msgspec.json.Decoder(RunsRetryBody)
+_jobs_pause: Final = msgspec.json.Decoder(JobsPauseBody)
+_jobs_resume: Final = msgspec.json.Decoder(JobsResumeBody)
+_jobs_cancel: Final = msgspec.json.Decoder(JobsCancelBody)
+_letters_redrive: Final = msgspec.json.Decoder(LettersRedriveBody)
+_letters_discard: Final = msgspec.json.Decoder(LettersDiscardBody)
+_problems: Final = msgspec.json.Decoder(list[BulkProblem])
+
+
+class OperationsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which page."""
+
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class OperationAccepted(msgspec.Struct, kw_only=True):
+    """An operation that is stored, and is carried out from now on."""
+
+    operation_id: UUID
+    matched: int | None
+    """How many there are at the moment; null: more than are counted."""
+
+
+class RunsMatched(msgspec.Struct, kw_only=True):
+    """What a dry run found."""
+
+    matches: int
+    more: bool
+    """There are more than were counted (100,000)."""
+    sample: list[RunView]
+
+
+class JobsMatched(msgspec.Struct, kw_only=True):
+    """What a dry run found."""
+
+    matches: int
+    more: bool
+    sample: list[JobView]
+
+
+class LettersMatched(msgspec.Struct, kw_only=True):
+    """What a dry run found."""
+
+    matches: int
+    more: bool
+    sample: list[LetterView]
+
+
+class OperationView(msgspec.Struct, kw_only=True):
+    """An operation, and how far it has come."""
+
+    operation_id: UUID
+    kind: str
+    """The route that asked for it, such as `runs:cancel`."""
+    status: OperationStatus
+    matched: int | None
+    """How many there were when it was asked for; null: more than were counted."""
+    done: int
+    refused: int
+    problems: list[BulkProblem]
+    """The first refusals."""
+    request: msgspec.Raw
+    """The filter and the other fields."""
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+
+
+def operation_view(row: OperationRow) -> OperationView:
+    """An operation as it is answered."""
+    return OperationView(
+        operation_id=row.operation_id,
+        kind=row.kind,
+        status=row.status,
+        matched=row.matched,
+        done=row.done,
+        refused=row.refused,
+        problems=_problems.decode(row.problems),
+        request=msgspec.Raw(row.request.encode()),
+        created_by=row.created_by,
+        created_at=time_of(row.created_at),
+        updated_at=time_of(row.updated_at),
+        ended_at=time_or_none(row.ended_at),
+    )
+
+
+# ------------------------------------------------------------------------------------------ asked for
+
+
+async def runs_cancel(call: Call) -> Answer:
+    """Cancel runs."""
+    body = decode(_runs_cancel, call.body, field_names(RunsCancelBody))
+    return _answered(call, await call.control.runs_bulk(call.principal, body, _receipt(call)))
+
+
+async def runs_retry(call: Call) -> Answer:
+    """Retry runs."""
+    body = decode(_runs_retry, call.body, field_names(RunsRetryBody))
+    return _answered(call, await call.control.runs_bulk(call.principal, body, _receipt(call)))
+
+
+async def jobs_pause(call: Call) -> Answer:
+    """Pause jobs."""
+    body = decode(_jobs_pause, call.body, field_names(JobsPauseBody))
+    return _answered(call, await call.control.jobs_bulk(call.principal, body, _receipt(call)))
+
+
+async def jobs_resume(call: Call) -> Answer:
+    """Resume jobs."""
+    body = decode(_jobs_resume, call.body, field_names(JobsResumeBody))
+    return _answered(call, await call.control.jobs_bulk(call.principal, body, _receipt(call)))
+
+
+async def jobs_cancel(call: Call) -> Answer:
+    """Cancel jobs."""
+    body = decode(_jobs_cancel, call.body, field_names(JobsCancelBody))
+    return _answered(call, await call.control.jobs_bulk(call.principal, body, _receipt(call)))
+
+
+async def letters_redrive(call: Call) -> Answer:
+    """Redrive dead letters."""
+    body = decode(_letters_redrive, call.body, field_names(LettersRedriveBody))
+    return _answered(call, await call.control.letters_bulk(call.principal, body, _receipt(call)))
+
+
+async def letters_discard(call: Call) -> Answer:
+    """Discard dead letters."""
+    body = decode(_letters_discard, call.body, field_names(LettersDiscardBody))
+    return _answered(call, await call.control.letters_bulk(call.principal, body, _receipt(call)))
+
+
+def _receipt(call: Call) -> Any:
+    """Makes the receipt of an Idempotency-Key, if there is one."""
+    claim = call.claim
+    return None if claim is None else lambda accepted: claim.receipt(_accepted(accepted))
+
+
+def _answered(call: Call, done: Done) -> Answer:
+    if isinstance(done, Replay):
+        return replayed(call, done)
+    if isinstance(done, Accepted):
+        return _accepted(done)
+    return answer(200, {"matches": done.number, "more": done.more, "sample": [_shown(row) for row in done.sample]})
+
+
+def _shown(row: RunRow | JobRow | LetterRow) -> RunView | JobView | LetterView:
+    if isinstance(row, JobRow):
+        return job_view(row, ())
+    return letter_view(row) if isinstance(row, LetterRow) else run_view(row)
+
+
+def _accepted(accepted: Accepted) -> Answer:
+    view = OperationAccepted(operation_id=accepted.operation_id, matched=accepted.matched)
+    return answer(202, view, headers=_location(accepted.operation_id))
+
+
+def _location(operation: UUID) -> Headers:
+    return [(b"location", f"{API}/operations/{operation}".encode())]
+
+
+def _location_of(body: bytes) -> Headers:
+    """The header that belongs to a stored answer; a dry run has none."""
+    told = msgspec.json.decode(body)
+    return _location(told["operation_id"]) if "operation_id" in told else []
+
+
+# ------------------------------------------------------------------------------------------ looked at
+
+
+async def operations_list(call: Call) -> Answer:
+    """A page of operations."""
+    said: OperationsQuery = call.query
+    rows = await call.control.operations_list(call.principal, cursor_id(said.cursor), said.limit + 1)
+    page = rows[: said.limit]
+    last = str(page[-1].operation_id) if len(rows) > said.limit else None
+    return answer(200, [operation_view(row) for row in page], headers=page_links(call, last))
+
+
+async def operation_get(call: Call) -> Answer:
+    """One operation."""
+    found = await call.control.operation_get(call.principal, call.uuid("operation_id", "operation"))
+    return answer(200, operation_view(found))
+
+
+async def operation_cancel(call: Call) -> Answer:
+    """It does not go on."""
+    found = await call.control.operation_cancel(call.principal, call.uuid("operation_id", "operation"))
+    return answer(200, operation_view(found))
+
+
+_WHAT: Final = (
+    "Answers 202 with an operation, which is carried out in the background and survives restarts; one that matches "
+    "nothing is done at once. With `dry_run` it answers 200 with what would be concerned, and nothing is changed."
+)
+
+
+def _bulk(path: str, name: str, summary: str, **more: Any) -> Endpoint:
+    return Endpoint(
+        method="POST", path=API + path, name=name, summary=summary, description=_WHAT, status=202, further=(200,),
+        foretold=True, headers_of=_location_of, **more,
+    )  # fmt: skip
+
+
+OPERATIONS: Final = (
+    _bulk(
+        "/runs:cancel", "cancelRuns", "Cancel the runs that a filter matches, of those that have not ended.",
+        scope="runs:write", tag="runs", handler=runs_cancel, body=RunsCancelBody,
+        answers=(OperationAccepted, RunsMatched),
+    ),
+    _bulk(
+        "/runs:retry", "retryRuns", "Retry the runs that a filter matches: failed ones, unless it names other states.",
+        scope="runs:write", tag="runs", handler=runs_retry, body=RunsRetryBody,
+        answers=(OperationAccepted, RunsMatched),
+    ),
+    _bulk(
+        "/jobs:pause", "pauseJobs", "Pause the jobs that a filter matches.",
+        scope="jobs:write", tag="jobs", handler=jobs_pause, body=JobsPauseBody,
+        answers=(OperationAccepted, JobsMatched),
+    ),
+    _bulk(
+        "/jobs:resume", "resumeJobs", "Resume the paused jobs that a filter matches.",
+        scope="jobs:write", tag="jobs", handler=jobs_resume, body=JobsResumeBody,
+        answers=(OperationAccepted, JobsMatched),
+    ),
+    _bulk(
+        "/jobs:cancel", "cancelJobs", "Cancel the jobs that a filter matches, for good.",
+        scope="jobs:write", tag="jobs", handler=jobs_cancel, body=JobsCancelBody,
+        answers=(OperationAccepted, JobsMatched),
+    ),
+    _bulk(
+        "/dead-letters:redrive", "redriveDeadLetters", "Redrive the dead letters that a filter matches.",
+        scope="runs:write", tag="dead letters", handler=letters_redrive, body=LettersRedriveBody,
+        answers=(OperationAccepted, LettersMatched),
+    ),
+    _bulk(
+        "/dead-letters:discard", "discardDeadLetters", "Discard the dead letters that a filter matches.",
+        scope="runs:write", tag="dead letters", handler=letters_discard, body=LettersDiscardBody,
+        answers=(OperationAccepted, LettersMatched),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/operations", scope="runs:read", name="listOperations", tag="operations",
+        summary="Operations over many things at once, newest first.",
+        handler=operations_list, answers=(list[OperationView],), query=OperationsQuery,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/operations/{{operation_id}}", scope="runs:read", name="getOperation",
+        tag="operations", summary="One operation, and how far it has come.",
+        handler=operation_get, answers=(OperationView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/operations/{{operation_id}}/cancel", scope="runs:write", name="cancelOperation",
+        tag="operations", summary="Let an operation go no further; what is done stays done.",
+        handler=operation_cancel, answers=(OperationView,), refuses=(404,),
+    ),
+)  # fmt: skip

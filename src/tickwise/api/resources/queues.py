@@ -1,0 +1,122 @@
+"""`/queues`: what waits and runs in each; hold, resume and drain them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer
+from tickwise.api.reading import decode, field_names
+from tickwise.api.wire import API, time_or_none
+from tickwise.ports.store import QueueHold, QueueRow
+from tickwise.roles.control.bodies import QueueDrainBody, QueueHoldBody
+
+_hold: Final = msgspec.json.Decoder(QueueHoldBody)
+_drain: Final = msgspec.json.Decoder(QueueDrainBody)
+
+
+class HoldView(msgspec.Struct, kw_only=True):
+    """A time in which a queue stands still."""
+
+    start: datetime | None = msgspec.field(name="from")
+    until: datetime | None
+    """Null: until somebody resumes it."""
+    reason: str | None
+    by: str
+    asked_at: datetime | None
+
+
+class QueueView(msgspec.Struct, kw_only=True):
+    """A queue as it is now."""
+
+    queue: str
+    held: bool
+    """It stands still now."""
+    hold: HoldView | None
+    """The hold that there is, or that will be."""
+    queued: int
+    """Runs that wait for an executor, or for their next attempt."""
+    dispatched: int
+    """Runs that an executor holds and has not begun."""
+    running: int
+
+
+def _view(row: QueueRow) -> QueueView:
+    return QueueView(
+        queue=row.queue,
+        held=row.held,
+        hold=None if row.hold is None else _hold_view(row.hold),
+        queued=row.queued,
+        dispatched=row.dispatched,
+        running=row.running,
+    )
+
+
+def _hold_view(hold: QueueHold) -> HoldView:
+    return HoldView(
+        start=time_or_none(hold.asked_at if hold.begin is None else hold.begin),
+        until=time_or_none(hold.until),
+        reason=hold.reason,
+        by=hold.by,
+        asked_at=time_or_none(hold.asked_at),
+    )
+
+
+async def queues_list(call: Call) -> Answer:
+    """All of them."""
+    return answer(200, [_view(row) for row in await call.control.queues_list(call.principal)])
+
+
+async def queue_get(call: Call) -> Answer:
+    """One."""
+    return answer(200, _view(await call.control.queue_get(call.principal, call.path_values["queue"])))
+
+
+async def queue_hold(call: Call) -> Answer:
+    """Let it stand still."""
+    body = decode(_hold, call.body or b"{}", field_names(QueueHoldBody))
+    return answer(200, _view(await call.control.queue_hold(call.principal, call.path_values["queue"], body)))
+
+
+async def queue_drain(call: Call) -> Answer:
+    """Hold it, and say what still goes on."""
+    body = decode(_drain, call.body or b"{}", field_names(QueueDrainBody))
+    return answer(200, _view(await call.control.queue_drain(call.principal, call.path_values["queue"], body)))
+
+
+async def queue_resume(call: Call) -> Answer:
+    """Let it go on."""
+    return answer(200, _view(await call.control.queue_resume(call.principal, call.path_values["queue"])))
+
+
+QUEUES: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/queues", scope="queues:read", name="listQueues", tag="queues",
+        summary="Queues by name: what waits and runs in each, and whether it is on hold.",
+        handler=queues_list, answers=(list[QueueView],),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/queues/{{queue}}", scope="queues:read", name="getQueue", tag="queues",
+        summary="One queue.", handler=queue_get, answers=(QueueView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/queues/{{queue}}/hold", scope="queues:write", name="holdQueue", tag="queues",
+        summary="Let a queue stand still, from now or a time on, until a time or until it is resumed.",
+        description="Nothing more of it begins; what runs goes on, and what waits keeps its place. A hold takes the "
+        "place of the one before.",
+        handler=queue_hold, body=QueueHoldBody, optional_body=True, answers=(QueueView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/queues/{{queue}}/drain", scope="queues:write", name="drainQueue", tag="queues",
+        summary="Hold a queue from now on; the answer says how many of its runs still go on.",
+        description="It is empty when `dispatched` and `running` are 0: ask again, it takes as long as they take.",
+        handler=queue_drain, body=QueueDrainBody, optional_body=True, answers=(QueueView,), refuses=(404,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/queues/{{queue}}/resume", scope="queues:write", name="resumeQueue", tag="queues",
+        summary="Let a queue go on; one that is not on hold goes on anyway.",
+        handler=queue_resume, answers=(QueueView,), refuses=(404,),
+    ),
+)  # fmt: skip

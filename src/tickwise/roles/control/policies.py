@@ -1,0 +1,231 @@
+"""What a job says of its failures, limits and payload: checked, with a pointer to what could not be carried out.
+
+    JobBody ──► the fields of the definition that were sent ──► beside them, once job and queue are known, the texts
+                                                                 by which stores know its limits (`limit_key`)
+
+Pure. `null` means the default; what contradicts itself is refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.domain.errors import Invalid
+from tickwise.domain.retry import Backoff, OnUnknown, check_rules
+from tickwise.ports.runner import TaskLimits
+from tickwise.roles.control.bodies import TEXT_MAX, JobBody, RetryBody
+from tickwise.roles.control.core import clean_text
+from tickwise.roles.definition import Concurrency, Definition, Limits, Rate, Retry
+
+OUTPUT_BYTES_MAX: Final = 1 << 30
+CPU_SECONDS_MIN: Final = 0.01
+MEMORY_BYTES_MIN: Final = 1 << 20
+"""Nothing starts with less; most likely megabytes were meant."""
+MEMORY_BYTES_MAX: Final = 1 << 50
+PROCESSES_MAX: Final = 1 << 22
+"""The most that Linux can count."""
+DELAY_SECONDS_MAX: Final = 366 * 86_400.0
+DELAYS_MOST: Final = 100
+FACTOR_MAX: Final = 1_000.0
+SLOTS_MOST: Final = 1_000_000
+ISOLATION: Final = "process"
+KEYS: Final = "job, queue, namespace, label:NAME or key:TEXT"
+
+
+def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
+    """The payload under either name, found readable; None if it was not sent."""
+    if params is not UNSET:
+        if payload is not UNSET:
+            raise Invalid("params is short for payload; send one of them", pointer="/params")
+        payload, pointer = params, "/params"
+    elif payload is UNSET:
+        return None
+    else:
+        pointer = "/payload"
+    try:
+        # What a task cannot read later is refused now: numbers out of range, broken text, bottomless nesting.
+        msgspec.json.decode(payload)
+    except (ValueError, RecursionError) as failure:
+        raise Invalid(f"it cannot be read as JSON: {failure}", pointer=pointer) from None
+    return payload
+
+
+def policies(body: JobBody) -> dict[str, Any]:
+    """The fields of the definition that the body sets beside task, schedule and successors; `null` means the
+    default."""
+    found: dict[str, Any] = {}
+    if body.description is not UNSET:
+        found["description"] = body.description
+    if body.timeout_seconds is not UNSET:
+        found["timeout_seconds"] = body.timeout_seconds
+    if body.max_retries is not UNSET:
+        found["max_retries"] = 3 if body.max_retries is None else body.max_retries
+    if body.retry is not UNSET:
+        found["retry"] = _checked_retry(body.retry or RetryBody())
+    if body.limits is not UNSET:
+        found["limits"] = _checked_limits(body.limits or Limits())
+    if body.on_unknown is not UNSET:
+        found["on_unknown"] = body.on_unknown or OnUnknown.RERUN
+    if body.concurrency is not UNSET:
+        found["concurrency"] = _checked_concurrency(body.concurrency)
+    if body.rate is not UNSET:
+        found["rate"] = _checked_rate(body.rate)
+    if body.isolation not in (UNSET, None, ISOLATION):
+        raise Invalid(
+            f"isolation {body.isolation!r} is not supported by this version; write {ISOLATION!r}", pointer="/isolation"
+        )
+    payload = payload_of(body.payload, body.params)
+    if payload is not None:
+        found["payload"] = payload
+    return found
+
+
+# ------------------------------------------------------------------------------------------ failures
+
+
+def _checked_retry(said: RetryBody) -> Retry:
+    backoff = said.backoff
+    if backoff is UNSET or backoff is None:
+        backoff = Backoff.LIST if said.delays_seconds else Backoff.EXPONENTIAL
+    for name, value, least, most in (
+        ("base_seconds", said.base_seconds, 0.0, DELAY_SECONDS_MAX),
+        ("cap_seconds", said.cap_seconds, 0.0, DELAY_SECONDS_MAX),
+        ("factor", said.factor, 1.0, FACTOR_MAX),
+        ("jitter", said.jitter, 0.0, 1.0),
+    ):
+        _check_between(value, least, most, name, f"/retry/{name}")
+    _check_delays(said, backoff)
+    deadline = said.deadline_seconds
+    if deadline is not None and not 0 < deadline <= DELAY_SECONDS_MAX:
+        raise Invalid(
+            f"deadline_seconds lies above 0 and up to {DELAY_SECONDS_MAX:.0f}; leave it out for none",
+            pointer="/retry/deadline_seconds",
+        )
+    check_rules(said.on.rules())
+    return Retry(
+        backoff=backoff,
+        base_seconds=said.base_seconds,
+        factor=said.factor,
+        cap_seconds=said.cap_seconds,
+        jitter=said.jitter,
+        delays_seconds=tuple(said.delays_seconds),
+        deadline_seconds=deadline,
+        on=said.on,
+    )
+
+
+def _check_delays(said: RetryBody, backoff: Backoff) -> None:
+    if backoff is Backoff.LIST and not said.delays_seconds:
+        raise Invalid(
+            "backoff list needs delays_seconds, such as [1, 60, 600]: before the first retry, the second, …",
+            pointer="/retry/delays_seconds",
+        )
+    if backoff is not Backoff.LIST and said.delays_seconds:
+        raise Invalid(
+            f"delays_seconds belongs to backoff list, but backoff is {backoff}; leave one of them out",
+            pointer="/retry/delays_seconds",
+        )
+    for place, seconds in enumerate(said.delays_seconds):
+        _check_between(seconds, 0.0, DELAY_SECONDS_MAX, "a delay", f"/retry/delays_seconds/{place}")
+
+
+def _check_between(value: float, least: float, most: float, name: str, pointer: str) -> None:
+    if not least <= value <= most:
+        raise Invalid(f"{name} lies between {least:.15g} and {most:.15g}", pointer=pointer)
+
+
+def _checked_limits(limits: Limits) -> Limits:
+    for name, value, least, most in (
+        ("output_bytes", limits.output_bytes, 1, OUTPUT_BYTES_MAX),
+        ("cpu_seconds", limits.cpu_seconds, CPU_SECONDS_MIN, DELAY_SECONDS_MAX),
+        ("memory_bytes", limits.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
+        ("processes", limits.processes, 1, PROCESSES_MAX),
+    ):
+        if value is not None:
+            _check_between(value, least, most, name, f"/limits/{name}")
+    return limits
+
+
+def check_kept(limits: Limits, kind: str, known: Collection[str], *, sent: bool) -> None:
+    """Refuse a limit that no runner of this kind of task can hold it to: it would be ignored. `sent`: the limits stand
+    in the body, not only the task."""
+    for name in TaskLimits._fields:
+        if name not in known and getattr(limits, name) != getattr(_NO_LIMITS, name):
+            raise Invalid(
+                f"a task of the kind {kind} cannot be held to {name}; leave it out"
+                + ("" if sent else ", by sending limits without it"),
+                pointer=f"/limits/{name}" if sent else "/task/kind",
+            )
+
+
+_NO_LIMITS: Final = Limits()
+
+# ------------------------------------------------------------------------------------------ limits by key
+
+
+def _checked_concurrency(said: Concurrency | UnsetType | None) -> Concurrency | None:
+    if not isinstance(said, Concurrency):
+        return None
+    if said.limit > SLOTS_MOST:
+        raise Invalid(f"limit lies between 1 and {SLOTS_MOST}", pointer="/concurrency/limit")
+    _check_key(said.key, "/concurrency/key")
+    return said
+
+
+def _checked_rate(said: Rate | UnsetType | None) -> Rate | None:
+    if not isinstance(said, Rate):
+        return None
+    if said.limit > SLOTS_MOST:
+        raise Invalid(f"limit lies between 1 and {SLOTS_MOST}", pointer="/rate/limit")
+    if not math.isfinite(said.per_seconds) or said.per_seconds > DELAY_SECONDS_MAX:
+        raise Invalid(f"per_seconds lies above 0 and up to {DELAY_SECONDS_MAX:.0f}", pointer="/rate/per_seconds")
+    _check_key(said.key, "/rate/key")
+    return said
+
+
+def _check_key(key: str, pointer: str) -> None:
+    word, sign, value = key.partition(":")
+    if key in ("job", "queue", "namespace") or (word in ("label", "key") and sign and value):
+        if len(value) > TEXT_MAX:
+            raise Invalid(f"what follows {word}: has at most {TEXT_MAX} characters", pointer=pointer)
+        clean_text(key, pointer)
+        return
+    raise Invalid(f"{key[:100]!r} is no key of a limit; write {KEYS}", pointer=pointer)
+
+
+def with_keys(
+    definition: Definition, job_id: UUID, queue: str, labels: Mapping[str, str], sent: Collection[str]
+) -> Definition:
+    """The same with the texts by which stores know its limits. `sent`: the fields of the body, for pointers."""
+    if definition.concurrency is None and definition.rate is None:
+        if definition.limit_key is None and definition.rate_key is None:
+            return definition
+        return msgspec.structs.replace(definition, limit_key=None, rate_key=None)
+    keys: dict[str, str | None] = {"limit_key": None, "rate_key": None}
+    for name, field, said in (
+        ("limit_key", "concurrency", definition.concurrency),
+        ("rate_key", "rate", definition.rate),
+    ):
+        if said is not None:
+            pointer = f"/{field}/key" if field in sent or "labels" not in sent else "/labels"
+            keys[name] = _key(said.key, job_id, queue, labels, pointer)
+    return msgspec.structs.replace(definition, **keys)
+
+
+def _key(key: str, job_id: UUID, queue: str, labels: Mapping[str, str], pointer: str) -> str:
+    if key == "job":
+        return f"job:{job_id}"
+    if key == "queue":
+        return f"queue:{queue}"
+    word, _, name = key.partition(":")
+    if word != "label":
+        return key
+    if name not in labels:
+        raise Invalid(f"a limit goes by the label {name!r}, which the job does not have; give it one", pointer=pointer)
+    return f"{key}={labels[name]}"

@@ -1,0 +1,172 @@
+"""What a job names to go on from its end: references become ids, and no way leads back to where it began.
+
+    then: "load"  ──► the job with this id or key ──► its successors ──► theirs …   (both `then` and `on_failure`)
+
+Invariants: each successor is there and not cancelled when it is named; no job is its own successor, however far away;
+no chain is longer than `CHAIN_MOST`. Two changes at the same moment could still close a circle together: at run time
+a chain ends after as many runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from msgspec import UnsetType
+
+from tickwise.domain.errors import Invalid
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.ports.store import Definitions, JobRow
+from tickwise.roles.definition import decode_definition
+
+SUCCESSORS_MOST: Final = 20
+CHAIN_MOST: Final = 100
+"""Jobs that follow one after the other: a longer chain is most likely a circle that nobody meant."""
+JOBS_MOST: Final = 1_000
+"""So many jobs are looked at to find that out, and so many different ones may be named in one request."""
+FIELDS: Final = ("then", "on_failure")
+
+References = str | list[str] | UnsetType | None
+
+
+class Node(NamedTuple):
+    """A job, as far as sequences go."""
+
+    name: str
+    cancelled: bool
+    next: tuple[UUID, ...]
+
+
+class Graph(NamedTuple):
+    """The jobs that are named, and all that follow them."""
+
+    ids: Mapping[str, UUID] = {}
+    """From references to jobs that are there."""
+    nodes: Mapping[UUID, Node] = {}
+    more: bool = False
+    """There are more jobs than were looked at."""
+
+
+NOTHING: Final = Graph()
+
+
+def listed(said: References) -> Sequence[str]:
+    """The references of a field, whether one or several."""
+    if isinstance(said, str):
+        return (said,)
+    return said if isinstance(said, list) else ()
+
+
+async def look(store: Definitions, namespace: str, references: Iterable[str]) -> Graph:
+    """What is to be known of the jobs that are named. Raises `Invalid` if they are too many."""
+    named = set(references)
+    if len(named) > JOBS_MOST:
+        raise Invalid(f"{len(named)} different jobs are named as successors; name at most {JOBS_MOST} in one request")
+    ids: dict[str, UUID] = {}
+    nodes: dict[UUID, Node] = {}
+    for reference in sorted(named):
+        row = await _find(store, namespace, reference)
+        if row is not None:
+            ids[reference] = row.job_id
+            nodes[row.job_id] = _node(row)
+    waiting = [following for node in nodes.values() for following in node.next]
+    while waiting and len(nodes) < JOBS_MOST:
+        job_id = waiting.pop()
+        if job_id in nodes:
+            continue
+        found = await store.job_get(namespace, job_id)
+        if found is not None:  # one that was dropped since starts nothing
+            nodes[job_id] = _node(found)
+            waiting += nodes[job_id].next
+    return Graph(ids, nodes, any(job_id not in nodes for job_id in waiting) and len(nodes) >= JOBS_MOST)
+
+
+async def _find(store: Definitions, namespace: str, reference: str) -> JobRow | None:
+    if "\0" in reference:
+        return None
+    try:
+        job_id = UUID(reference)
+    except ValueError:
+        return await store.job_by_key(namespace, reference)
+    return await store.job_get(namespace, job_id) or await store.job_by_key(namespace, reference)
+
+
+def _node(row: JobRow) -> Node:
+    definition = decode_definition(row.definition)
+    return Node(row.name, row.status is JobStatus.CANCELLED, (*definition.then, *definition.on_failure))
+
+
+def resolved(said: References, field: str, own: UUID, graph: Graph) -> tuple[UUID, ...]:
+    """The ids of a field's references, each once. Raises `Invalid` with a pointer to the one at fault."""
+    names = listed(said)
+    if len(names) > SUCCESSORS_MOST:
+        raise Invalid(f"{field} names {len(names)} jobs; name at most {SUCCESSORS_MOST}", pointer=f"/{field}")
+    found: dict[UUID, None] = {}
+    for place, name in enumerate(names):
+        pointer = f"/{field}" if isinstance(said, str) else f"/{field}/{place}"
+        job_id = graph.ids.get(name)
+        if _is_own(name, own):
+            raise Invalid(
+                "the job names itself, so it would run for ever; name another one, or give it a schedule",
+                pointer=pointer,
+                code="sequence_cycle",
+            )
+        if job_id is None:
+            raise Invalid(
+                f"there is no job with the id or key {name[:200]!r}; create it first (ON_DEMAND, if it has no "
+                "schedule of its own)",
+                pointer=pointer,
+                code="successor_unknown",
+            )
+        if graph.nodes[job_id].cancelled:
+            raise Invalid(f"the job {name[:200]!r} is cancelled, for good", pointer=pointer, code="successor_unknown")
+        if job_id in found:
+            raise Invalid(f"the job {name[:200]!r} is named twice; name it once", pointer=pointer)
+        found[job_id] = None
+    return tuple(found)
+
+
+def _is_own(name: str, own: UUID) -> bool:
+    try:
+        return UUID(name) == own
+    except ValueError:
+        return False
+
+
+def check_sequence(own: UUID, name: str, fields: Mapping[str, Sequence[UUID]], graph: Graph) -> None:
+    """Refuse what leads back to the job itself, or on and on. `fields` are those that were sent."""
+    pointer = next((f"/{field}" for field, ids in fields.items() if ids), "")
+    nodes = {**graph.nodes, own: Node(name, False, tuple(job_id for ids in fields.values() for job_id in ids))}
+    depths: dict[UUID, int] = {}
+    way = [own]
+    waiting = [iter(nodes[own].next)]
+    while waiting:
+        following = next(waiting[-1], None)
+        if following is None:
+            waiting.pop()
+            done = way.pop()
+            depths[done] = 1 + max((depths.get(each, 0) for each in nodes[done].next), default=0)
+        elif following == own:
+            raise Invalid(
+                f"the sequence leads back to where it begins: {_circle(way, nodes)}; take one of these steps out",
+                pointer=pointer,
+                code="sequence_cycle",
+            )
+        elif following not in depths and following in nodes and following not in way:
+            way.append(following)
+            waiting.append(iter(nodes[following].next))
+    if depths[own] > CHAIN_MOST or graph.more:
+        what = f"more than {JOBS_MOST} jobs" if graph.more else f"a chain of {depths[own] - 1} jobs"
+        raise Invalid(
+            f"{what} would follow from this one; a sequence has at most {CHAIN_MOST} jobs one after the other",
+            pointer=pointer,
+            code="sequence_too_long",
+        )
+
+
+def _circle(way: Sequence[UUID], nodes: Mapping[UUID, Node]) -> str:
+    shown = [nodes[job_id].name for job_id in (*way, way[0])]
+    if len(shown) > 10:
+        shown = [*shown[:5], "…", *shown[-4:]]
+    return " → ".join(shown)
