@@ -239,6 +239,13 @@ class Settings:
     retention_failed_days: float = _setting(
         90.0, "How long failed runs and dead letters are kept: they are looked for later.", least=0.01, most=36_500
     )
+    dead_letter_days: float = _setting(
+        30.0,
+        "How long a failed run waits for a person, as a dead letter that is `open` or `held`; afterwards it is "
+        "`expired`, and can still be settled as long as it is kept.",
+        least=0.01,
+        most=36_500,
+    )
     retention_logs_days: float = _setting(7.0, "How long outputs are kept.", least=0.01, most=36_500)
 
     # ------------------------------------------------------------------ what is written about it

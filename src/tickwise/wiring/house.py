@@ -209,6 +209,7 @@ async def start_control(house: House) -> AsyncIterator[Control]:
         counters=house.metrics,
         near_seconds=house.settings.horizon_seconds,
         runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
+        dead_letter_seconds=house.settings.dead_letter_days * DAY_SECONDS,
         group_commit_seconds=house.settings.group_commit_seconds,
         group_commit_limit=house.settings.group_commit_limit,
     )
