@@ -397,9 +397,14 @@ class Executor(Service):
 
     async def _record_starts(self) -> float:
         live = self._books.live
-        for began in await self._outbox.send_starts(self._lease.number, live.__contains__):
+
+        def lives(began: Began) -> bool:
             held = live.get(began.run_id)
-            if held is not None and held.claimed.token == began.token:
+            return held is not None and held.claimed.token == began.token
+
+        for began in await self._outbox.send_starts(self._lease.number, lives):
+            if lives(began):
+                held = live[began.run_id]
                 logger.warning("attempt_stale", run_id=str(began.run_id), executor=self._lease.number)
                 self._books.abandon(held)
         return IDLE_SECONDS

@@ -191,11 +191,12 @@ class Outbox:
         if ended:
             self._telemetry.failed(ended)
 
-    async def send_starts(self, executor: int, lives: Callable[[UUID], bool]) -> Sequence[Began]:
-        """Record what began and still lives; the refused."""
+    async def send_starts(self, executor: int, lives: Callable[[Began], bool]) -> Sequence[Began]:
+        """Record what began and still lives; the refused. The store refuses by run: an old attempt's start, which it
+        would refuse, must not go with the one of the attempt that lives."""
         await self._clock.sleep(STARTS_SECONDS)
         batch, self._starts = self._starts, []
-        batch = [began for began in batch if lives(began.run_id)]
+        batch = [began for began in batch if lives(began)]
         if not batch:
             return []
         try:
