@@ -145,7 +145,7 @@ class Metrics:
         self._violations = Gauge(
             "tickwise_invariant_violations",
             "How much the last whole pass of this scheduler found that is not as it must be, and could not put right "
-            "at once. 0 is well.",
+            "at once. 0 is well, NaN that it could not be looked at.",
             ["invariant"],
             registry=registry,
         )
@@ -242,9 +242,10 @@ class Metrics:
         self._operated.labels("done").inc(done)
         self._operated.labels("refused").inc(refused)
 
-    def violated(self, invariant: str, count: int) -> None:
-        """How many violations of an invariant a whole pass found that it could not put right."""
-        self._violations.labels(invariant).set(count)
+    def violated(self, invariant: str, count: int | None) -> None:
+        """How many violations of an invariant a whole pass found that it could not put right; None: it could not be
+        looked at."""
+        self._violations.labels(invariant).set(float("nan") if count is None else count)
 
     def mended(self, invariant: str, count: int) -> None:
         """Violations that were put right."""

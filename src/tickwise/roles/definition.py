@@ -243,3 +243,8 @@ decode_work = _works.decode
 def encode_definition(definition: Definition) -> str:
     """The text to store."""
     return _encoder.encode(definition).decode()
+
+
+def with_payload(definition: str, payload: msgspec.Raw) -> str:
+    """The definition of a run that has its own payload."""
+    return encode_definition(msgspec.structs.replace(decode_definition(definition), payload=payload))

@@ -3,6 +3,9 @@
     fire      one-time timers within the horizon become runs in one statement; what needs a decision is decided here
     rezone    timers that were computed with other zone data are computed anew
     heal      executors whose lease ran out are buried, what they held goes on; so does what waited for an ended run
+    follow    what runs start when they end is made (`sequences.py`)
+    operate   operations over many things are carried out page by page (`operations.py`)
+    look      every invariant is looked at, and what is stuck is put right (`healing.py`)
     maintain  partitions are made ahead, and dropped when they are past their time
     forget    outputs older than their retention go, a whole day of runs at a time
 
@@ -24,15 +27,18 @@ import structlog
 from tickwise.domain import zones
 from tickwise.domain.decision import Hold, decide
 from tickwise.domain.errors import Bug, Invalid, Unavailable
-from tickwise.domain.retry import CRASHES_MAX
+from tickwise.domain.retry import CRASHES_MAX, EXECUTOR_LOST
 from tickwise.domain.schedule import moved
 from tickwise.ports.blobs import LOGS, Blobs, log_day
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Retention, Store, Timer
 from tickwise.roles.firing import Decided, NamespaceFuse, fire_of, read_plan
+from tickwise.roles.healing import Healing
+from tickwise.roles.operations import CarryOut, Operations
 from tickwise.roles.presence import Presence
 from tickwise.roles.rulebook import Rulebook
+from tickwise.roles.sequences import Sequences
 from tickwise.roles.service import Loop, Service, Telemetry
 
 DECISION_LIMIT: Final = 100
@@ -69,6 +75,8 @@ class SchedulerSettings:
     logs_seconds: float = 7 * DAY_SECONDS
     fires_per_minute_most: int = 0
     """Of a namespace, by schedule; 0: as many as it likes."""
+    invariants_seconds: float = 60.0
+    """Between two looks at all invariants, at least."""
 
 
 class Scheduler(Service):
@@ -85,7 +93,9 @@ class Scheduler(Service):
         clock: Clock,
         settings: SchedulerSettings,
         telemetry: Telemetry,
+        carry_out: CarryOut | None = None,
     ) -> None:
+        """`carry_out` does the work of operations over many things; without it they are left to other schedulers."""
         super().__init__()
         self._blobs = blobs
         self._store = store
@@ -106,6 +116,16 @@ class Scheduler(Service):
         """Jobs whose fires the store refused by themselves, and where their timers stood: they are put off."""
         self._healed_at: float | None = None
         self._grace_until = 0.0
+        self._sequences = Sequences(store, signals=signals, clock=clock, telemetry=telemetry)
+        self._operations = Operations(store, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
+        self._healing = Healing(
+            store,
+            signals=signals,
+            clock=clock,
+            telemetry=telemetry,
+            pause_seconds=settings.invariants_seconds,
+            kept_seconds=settings.retention.runs_seconds,
+        )
 
     async def start(self) -> None:
         """Begin to fire, heal and maintain."""
@@ -114,9 +134,13 @@ class Scheduler(Service):
             Loop("rezone", self._rezone, clock),
             Loop("fire", self._fire, clock, self._signals.listen(Topic.TIMERS)),
             Loop("heal", self._heal, clock),
+            Loop("follow", self._sequences.step, clock, self._signals.listen(Topic.FOLLOWS)),
+            Loop("look", self._healing.step, clock),
             Loop("maintain", self._maintain, clock),
             Loop("forget", self._forget_logs, clock),
         )
+        if self._operations is not None:
+            self.spawn(Loop("operate", self._operations.step, clock, self._signals.listen(Topic.OPERATIONS)))
 
     async def tick(self) -> None:
         """One round of each duty."""
@@ -124,6 +148,11 @@ class Scheduler(Service):
         while await self._fire() == 0:
             pass
         await self._heal()
+        while await self._sequences.step() == 0:
+            pass
+        while self._operations is not None and await self._operations.step() == 0:
+            pass
+        await self._healing.look()
         await self._maintain()
         await self._forget_logs()
 
@@ -288,31 +317,46 @@ class Scheduler(Service):
         """Bury the dead. After the store, or our link to it, was away, executors first get one lease to be heard."""
         clock, settings = self._clock, self._settings
         before = clock.monotonic()
-        last = self._healed_at
+        # A store that was away when we began was away for others too.
+        last = self._healed_at = before if self._healed_at is None else self._healed_at
         await self._presence.ask()
-        if last is not None and before - last > max(settings.lease_seconds / 2, 3 * settings.heal_seconds):
-            self._grace_until = before + settings.lease_seconds
-        self._healed_at = clock.monotonic()
-        if await self._store.runs_unblock():
-            self._signals.send(Topic.RUNS)
-        if self._healed_at < self._grace_until:
-            return settings.heal_seconds
-        expired = await self._store.leases_expire(CRASHES_MAX)
-        if expired.executors or expired.freed or expired.quarantined:
-            logger.warning(
-                "leases_expired",
-                executors=list(expired.executors),
-                freed=expired.freed,
-                quarantined=[str(run) for run in expired.quarantined],
-            )
-            self._telemetry.healed(
-                executors=len(expired.executors),
-                freed=expired.freed,
-                quarantined=len(expired.quarantined),
-                unknown=len(expired.unknown),
-            )
-            self._signals.send(Topic.RUNS)
+        at = clock.monotonic()
+        if at - last > max(settings.lease_seconds / 2, 3 * settings.heal_seconds):
+            self._grace_until = at + settings.lease_seconds
+        self._healed_at = at
+        trouble: Exception | None = None
+        try:
+            if await self._store.runs_unblock():
+                self._signals.send(Topic.RUNS)
+        except Exception as failure:  # noqa: BLE001  # whatever is wrong with what waits, the dead are buried first
+            trouble = failure
+        if at >= self._grace_until:
+            await self._bury()
+        if trouble is not None:
+            raise trouble
         return settings.heal_seconds
+
+    async def _bury(self) -> None:
+        expired = await self._store.leases_expire(CRASHES_MAX)
+        if not (expired.executors or expired.freed or expired.quarantined or expired.unknown):
+            return
+        logger.warning(
+            "leases_expired",
+            executors=list(expired.executors),
+            freed=expired.freed,
+            quarantined=[str(run) for run in expired.quarantined],
+            unknown=[str(run) for run in expired.unknown],
+        )
+        self._telemetry.healed(
+            executors=len(expired.executors),
+            freed=expired.freed,
+            quarantined=len(expired.quarantined),
+            unknown=len(expired.unknown),
+        )
+        reasons = {"poison": len(expired.quarantined), EXECUTOR_LOST: len(expired.unknown)}
+        self._telemetry.failed({reason: count for reason, count in reasons.items() if count})
+        self._signals.send(Topic.RUNS)
+        self._signals.send(Topic.FOLLOWS)
 
     async def _maintain(self) -> float:
         done = await self._store.maintain(self._settings.retention)

@@ -84,8 +84,9 @@ class Telemetry(Protocol):
         """What one page of an operation over many things came to."""
         ...
 
-    def violated(self, invariant: str, count: int) -> None:
-        """How many violations of an invariant a whole pass found that it could not put right."""
+    def violated(self, invariant: str, count: int | None) -> None:
+        """How many violations of an invariant a whole pass found that it could not put right; None: it could not be
+        looked at."""
         ...
 
     def mended(self, invariant: str, count: int) -> None:

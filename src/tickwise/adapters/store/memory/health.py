@@ -30,7 +30,8 @@ class Health(Duty):
     async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
         subjects, judge = CHECKS[check]
         page = nsmallest(limit, (each for each in subjects(self._state) if after is None or each > after))
-        found = [Violation(each, detail) for each in page if (detail := judge(self._state, each)) is not None]
+        judged = [(each, judge(self._state, each)) for each in page]
+        found = [Violation(each, detail, owner(self._state, each)) for each, detail in judged if detail is not None]
         return Examined(last=page[-1] if len(page) == limit and page else None, found=found)
 
     async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
@@ -51,6 +52,17 @@ class Health(Duty):
             return False
         self._state.set_timer(job, timer)
         return True
+
+
+def owner(state: State, subject: UUID) -> str | None:
+    """The namespace of a subject that is there."""
+    if subject in state.jobs:
+        return state.jobs[subject].namespace
+    if subject in state.runs:
+        return state.runs[subject].job.namespace
+    if subject in state.follows:
+        return state.follows[subject].follow.run.namespace
+    return state.operations[subject].row.namespace if subject in state.operations else None
 
 
 def all_runs(state: State) -> Iterable[UUID]:

@@ -1,0 +1,158 @@
+"""What one run starts when it ends: `then` after success, `on_failure` after failure.
+
+    a run ends ──(one transaction)──► a follow ──► its job's definition ──► successors' runs ──(one transaction)──► gone
+                                        ▲                                       │
+                                        └────── nothing is lost in between ─────┘
+
+Any number of schedulers at once. Invariant: the run of a successor is named by what it follows, so going on twice from
+one end, wherever we stopped the first time, is going on once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import Trigger, run_id
+from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.ports.clock import Clock
+from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.store import Follow, JobRow, NewRun, RunRow, Store, Successor
+from tickwise.roles.definition import decode_definition, with_payload
+from tickwise.roles.service import Telemetry
+
+PAGE: Final = 100
+"""Ends looked at in one step."""
+LOOK_SECONDS: Final = 1.0
+"""How often somebody looks who was not woken."""
+CHAIN_MOST: Final = 100
+"""Runs in a row, each started by the end of the one before. Circles are refused when a job is stored; one that two
+edits at the same moment made between them ends here."""
+PUT_OFF_SECONDS: Final = 60.0
+"""One that cannot be gone on from (a defect of ours) is tried again after this: it holds up no other."""
+
+logger = structlog.get_logger("tickwise.scheduler")
+
+
+class Sequences:
+    """One scheduler's part in it."""
+
+    def __init__(self, store: Store, *, signals: Signals, clock: Clock, telemetry: Telemetry) -> None:
+        self._store = store
+        self._signals = signals
+        self._clock = clock
+        self._telemetry = telemetry
+        self._put_off: dict[UUID, float] = {}
+        """Ends that could not be gone on from, and until when they wait."""
+
+    async def step(self) -> float:
+        """Go on from a page of ends; how long until the next look."""
+        now = self._clock.monotonic()
+        self._put_off = {run: until for run, until in self._put_off.items() if until > now}
+        # The oldest come first: those that are put off must not be all that is seen.
+        limit = PAGE + len(self._put_off)
+        follows = await self._store.follows(limit)
+        jobs: dict[UUID, JobRow | None] = {}
+        made = 0
+        for follow in follows:
+            if follow.run.run_id not in self._put_off:
+                made += await self._go_on(follow, jobs)
+        if made:
+            self._telemetry.sequenced(made)
+        return 0.0 if len(follows) >= limit else LOOK_SECONDS
+
+    async def _go_on(self, follow: Follow, jobs: dict[UUID, JobRow | None]) -> int:
+        """How many runs follow from one end."""
+        run = follow.run
+        try:
+            starts = await self._starts(follow, jobs)
+            made = await self._store.follow_commit(run.namespace, run.run_id, starts)
+        except Unavailable:
+            raise
+        except Exception:
+            logger.exception("sequence_stuck", run_id=str(run.run_id), job_id=str(run.job_id))
+            self._put_off[run.run_id] = self._clock.monotonic() + PUT_OFF_SECONDS
+            return 0
+        if made:
+            self._signals.send(Topic.RUNS)
+        return made
+
+    async def _starts(self, follow: Follow, jobs: dict[UUID, JobRow | None]) -> Sequence[Successor]:
+        run = follow.run
+        job = await self._job(run.namespace, run.job_id, jobs)
+        text = run.definition if run.definition is not None or job is None else job.definition
+        if text is None:
+            return []
+        own = decode_definition(text)
+        named = own.then if follow.succeeded else own.on_failure
+        if not named:
+            return []
+        if await self._is_too_long(run):
+            logger.error("sequence_cut", run_id=str(run.run_id), job_id=str(run.job_id), runs=CHAIN_MOST)
+            return []
+        # One that a person has decided ended long ago, and what follows from that is not late.
+        due = await self._store.now() if run.reason == UNKNOWN_OUTCOME else ended_at(run)
+        found = []
+        for job_id in dict.fromkeys(named):
+            row = await self._job(run.namespace, job_id, jobs)
+            if row is None or row.status is JobStatus.CANCELLED:
+                logger.info("sequence_ended", run_id=str(run.run_id), successor=str(job_id))
+            else:
+                found.append(Successor(job_id, successor(follow, row, due)))
+        return found
+
+    async def _job(self, namespace: str, job_id: UUID, jobs: dict[UUID, JobRow | None]) -> JobRow | None:
+        if job_id not in jobs:
+            jobs[job_id] = await self._store.job_get(namespace, job_id)
+        row = jobs[job_id]
+        return row if row is not None and row.namespace == namespace else None
+
+    async def _is_too_long(self, run: RunRow) -> bool:
+        """Whether so many runs led to this one that something goes in a circle."""
+        before: RunRow | None = run
+        for _ in range(CHAIN_MOST):
+            if before is None or before.origin is None:
+                return False
+            before = await self._store.run_get(run.namespace, before.origin)
+        return True
+
+
+def ended_at(run: RunRow) -> float:
+    """When it ended; by then it had."""
+    return run.due_at if run.ended_at is None else run.ended_at
+
+
+def successor(follow: Follow, job: JobRow, due: float) -> NewRun:
+    """The run that a job makes of the end of a run of another."""
+    run, nominal = follow.run, ended_at(follow.run)
+    payload = payload_of(follow)
+    return NewRun(
+        run_id=run_id(job.job_id, nominal, Trigger.SEQUENCE, run.run_id.bytes),
+        due=due,
+        trigger=Trigger.SEQUENCE,
+        definition=None if payload is None else with_payload(job.definition, payload),
+        origin=run.run_id,
+        nominal=nominal,
+    )
+
+
+def payload_of(follow: Follow) -> msgspec.Raw | None:
+    """What the next run is given; None: its job's own payload. After success that is the result, if there is one; after
+    failure it says which run it was and why it failed."""
+    run = follow.run
+    if follow.succeeded:
+        return None if run.result is None else msgspec.Raw(run.result.encode())
+    failure: dict[str, Any] = {
+        "job_id": str(run.job_id),
+        "run_id": str(run.run_id),
+        "reason": run.reason,
+        "error": run.error,
+        "attempt": run.attempt,
+    }
+    return msgspec.Raw(msgspec.json.encode(failure))
