@@ -142,7 +142,7 @@ async def test_what_clears_everything_by_which_it_is_known_is_ended_with_its_gro
     """New session, no parent, no environment, no streams: by its control group, or the number that it cannot see."""
     file = tmp_path / "pid"
     inner = f"import os,time; open({str(file)!r},'w').write(str(os.getpid())); time.sleep(600)"
-    command = f"setsid env -i {sys.executable} -c \"{inner}\" >/dev/null 2>&1 </dev/null & disown 2>/dev/null; "
+    command = f'setsid env -i {sys.executable} -c "{inner}" >/dev/null 2>&1 </dev/null & disown 2>/dev/null; '
     command += f"while ! [ -s {file} ]; do sleep 0.02; done"
     assert (await shop.shell(command, limited(processes=100))).verdict is Verdict.OK
     assert gone(int(file.read_text()))
@@ -166,5 +166,5 @@ async def test_the_watch_rests_when_no_limited_task_is_left(shop: Shop) -> None:
     """And wakes for the next."""
     for _ in range(2):
         assert (await shop.shell(BUSY, limited(cpu_seconds=0.2))).reason == "cpu_limit"
-        watch = shop.runner._watch  # noqa: SLF001  # what it does between tasks shows nowhere else
-        await eventually(lambda: watch._looking is None)  # noqa: B023, SLF001  # awaited before the next turn; as above
+        watch = shop.runner._watch  # what it does between tasks shows nowhere else
+        await eventually(lambda: watch._looking is None)  # noqa: B023  # awaited before the next turn; as above

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import shutil
+import sys
 import time
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import process, process_tree
-from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.process import SYMPTOMS_BYTES_MOST, ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug, Misconfigured
 from tickwise.ports.blobs import log_prefix, script_key
@@ -389,3 +390,101 @@ def test_it_works_on_the_quicker_event_loop_too(tmp_path: Path) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         ending, log = runner.run(main)
     assert (ending.reason, log) == ("timeout", "hello\n")
+
+
+NAMED = "class Transient(OSError): pass\nclass Later(Transient): pass\n"
+
+
+async def test_an_exit_code_is_told_as_what_it_failed_of(shop: Shop) -> None:
+    """Also that which says that no retry helps."""
+    endings = [await shop.ending(shop.shell(f"exit {code}")) for code in (75, 65)]
+    assert [(ending.reason, ending.symptoms) for ending in endings] == [("exit_code", ("75",)), ("exit_code", ("65",))]
+
+
+async def test_the_exception_that_ended_a_script_is_told_by_name(shop: Shop) -> None:
+    """Its own first, then its bases; and the traceback is the script's own, to the line."""
+    given = shop.python(NAMED + "raise Later('no money')", names_errors=True)
+    ending = await shop.ending(given)
+    own = ("__main__.Later", "Later", "__main__.Transient", "Transient", "builtins.OSError", "OSError")
+    assert (ending.reason, ending.symptoms[0], ending.symptoms[1:7]) == ("exit_code", "1", own)
+    log = await log_of(shop.blobs, given)
+    assert (log.count("File"), log.splitlines()[-1]) == (1, "Later: no money")
+    assert 'task.py", line 3, in <module>' in log
+
+
+async def test_a_script_whose_errors_are_named_runs_like_any_other(shop: Shop) -> None:
+    """Its names, arguments, modules and exit status are what they are without that."""
+    source = (
+        "from __future__ import annotations\nimport json, os, sys\n"
+        "seen = [__name__, sys.argv == [__file__], sys.path[0] == os.path.dirname(__file__), sorted(globals())]\n"
+        "json.dump(seen, open(os.environ['TICKWISE_RESULT_FILE'], 'w'))\n"
+    )
+    name, own_argv, own_path, names = json.loads(
+        (await shop.ending(shop.python(source, names_errors=True))).result or ""
+    )
+    assert (name, own_argv, own_path) == ("__main__", True, True)
+    assert [one for one in names if not one.startswith("__")] == ["annotations", "json", "os", "sys"]
+    exits = await shop.ending(shop.python("import sys; sys.exit(4)", names_errors=True))
+    assert exits.symptoms == ("4",)
+    broken = assignment({"kind": "python", "source": "this is no Python"}, names_errors=True)
+    shop.runner.launch([broken])
+    assert "SyntaxError" in (await shop.ending(broken)).symptoms
+
+
+async def test_what_a_task_writes_as_its_symptoms_is_bounded_and_no_link(shop: Shop) -> None:
+    """It may write what it likes: nobody else's file is read, and no more than a page."""
+    place = "$(dirname $TICKWISE_RESULT_FILE)/symptoms"
+    found = [
+        (await shop.ending(shop.shell(f"{command}; exit 1", names_errors=True))).symptoms
+        for command in (
+            f"ln -s /etc/hostname {place}",
+            f"mkdir {place}",
+            f"mkfifo {place}",
+            f"head -c 9000000 /dev/zero | tr '\\0' a > {place}",
+        )
+    ]
+    assert found[:3] == [("1",)] * 3
+    assert (found[3][0], len(found[3]), len(found[3][1])) == ("1", 2, SYMPTOMS_BYTES_MOST)
+
+
+async def test_a_daemon_that_sheds_everything_it_is_known_by_is_ended(shop: Shop, tmp_path: Path) -> None:
+    """It forks twice, has a session, an environment and streams of its own: it keeps a number that it does not see."""
+    file = tmp_path / "pid"
+    inner = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    source = (
+        "import os, subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {inner!r}], env={{}}, start_new_session=True, cwd='/',\n"
+        "                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        f"while not (os.path.exists({str(file)!r}) and os.path.getsize({str(file)!r})): time.sleep(0.01)\n"
+    )
+    assert (await shop.ending(shop.python(source))).verdict is Verdict.OK
+    assert gone(int(file.read_text()))
+
+
+async def test_a_stop_can_be_repeated_with_less_patience(shop: Shop) -> None:
+    """At the end of a lease, for one that was asked kindly before."""
+    given = shop.shell("trap '' TERM; echo ready; while :; do sleep 1; done")
+    await eventually(lambda: shop.blobs.list(log_prefix(given.run_id, 1)))
+    shop.runner.stop(given.run_id, grace_seconds=3600)
+    shop.runner.stop(given.run_id, grace_seconds=0.0)
+    shop.runner.stop(given.run_id, grace_seconds=3600)
+    assert (await shop.ending(given)).verdict is Verdict.CANCELLED
+
+
+async def test_a_stop_is_kind_to_all_of_a_task(shop: Shop) -> None:
+    """Its shell ends at once; what that had started, in a session of its own too, still gets its grace."""
+    clean = "import signal, sys, time\ndef clean(*_):\n    time.sleep(0.3); print('cleaned', flush=True); sys.exit(0)\n"
+    clean += "signal.signal(signal.SIGTERM, clean)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    file = shop.root.parent / "clean.py"
+    file.write_text(clean)
+    given = shop.shell(f"{sys.executable} {file} & setsid {sys.executable} {file} & wait")
+    both = [b"ready\nready\n"]
+
+    async def ready() -> bool:
+        chunks = await shop.blobs.list(log_prefix(given.run_id, 1))
+        return [b"".join([await shop.blobs.get(chunk.key) for chunk in chunks])] == both
+
+    await eventually(ready)
+    shop.runner.stop(given.run_id, grace_seconds=60)
+    assert (await shop.ending(given)).verdict is Verdict.CANCELLED
+    assert await log_of(shop.blobs, given) == "ready\nready\ncleaned\ncleaned\n"

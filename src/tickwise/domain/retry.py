@@ -205,13 +205,13 @@ class Named(NamedTuple):
 
 def named_after(rules: RetryRules, reason: str | None, symptoms: Sequence[str]) -> Named | None:
     """What the most special rule that this failure meets says; None: no rule speaks of it."""
-    if reason == "exit_code":
+    # A script that an exception ended has an exit code as well, which says less.
+    found = (symptom for symptom in symptoms if symptom in rules.error)
+    named = next((Named(rules.error[symptom], symptom) for symptom in found), None)
+    if named is None and reason == "exit_code":
         named = _by_number(rules.exit_code, symptoms, "exit code")
-    elif reason == "http_status":
+    elif named is None and reason == "http_status":
         named = _by_number(rules.status, symptoms, "status")
-    else:
-        found = (symptom for symptom in symptoms if symptom in rules.error)
-        named = next((Named(rules.error[symptom], symptom) for symptom in found), None)
     if named is None and reason is not None and reason in rules.reason:
         return Named(rules.reason[reason], f"the reason {reason}")
     return named

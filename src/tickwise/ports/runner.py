@@ -51,6 +51,8 @@ class Assignment(NamedTuple):
     """JSON text of the payload, as it was submitted."""
     timeout_seconds: float | None
     limits: TaskLimits
+    names_errors: bool = False
+    """Its job has rules for exceptions by name, so a script's shall be noted, which costs a millisecond of its start."""
 
     @property
     def idempotency_key(self) -> str:

@@ -91,6 +91,7 @@ class Held:
             bytes(work.payload),
             work.timeout_seconds,
             work.limits.of_task(),
+            bool(work.retry.on.error),
         )
 
 

@@ -222,6 +222,7 @@ EXIT = RetryRules(
     exit_code={"1-255": After.FAIL, "70-79": After.RETRY, "75": After.FAIL},
     reason={"exit_code": After.RETRY, "timeout": After.FAIL},
 )
+SCRIPT = RetryRules(exit_code={"1": After.FAIL}, error={"OSError": After.RETRY})
 STATUS = RetryRules(status={"5xx": After.RETRY, "500-503": After.FAIL, "502": After.RETRY})
 ERRORS = RetryRules(error={"Exception": After.RETRY, "LookupError": After.FAIL, "shop.Gone": After.RETRY})
 GONE = ("shop.Gone", "Gone", "builtins.KeyError", "KeyError", "builtins.LookupError", "LookupError", "Exception")
@@ -234,6 +235,8 @@ GONE = ("shop.Gone", "Gone", "builtins.KeyError", "KeyError", "builtins.LookupEr
         (EXIT, "exit_code", ("74",), After.RETRY),
         (EXIT, "exit_code", ("2",), After.FAIL),
         (EXIT, "exit_code", (), After.RETRY),
+        (SCRIPT, "exit_code", ("1", "__main__.Later", "Later", "builtins.OSError", "OSError"), After.RETRY),
+        (SCRIPT, "exit_code", ("1", "builtins.KeyError", "KeyError"), After.FAIL),
         (EXIT, "timeout", (), After.FAIL),
         (EXIT, "signal", ("75",), None),
         (STATUS, "http_status", ("502",), After.RETRY),

@@ -20,6 +20,7 @@ import asyncio
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -156,7 +157,7 @@ class ProcessRunner(SlotRunner):
         number = marks.attempt(next(self._counts))
         return spawn(
             Start(
-                arguments=arguments_of(assignment.task, folder, source),
+                arguments=arguments_of(assignment, folder, source),
                 work=work,
                 environment={
                     **inherited_environment(self._settings.pass_environment),
@@ -247,8 +248,8 @@ class ProcessRunner(SlotRunner):
         if status < 0:
             what, reason = f"ended by signal {_signal_name(-status)}", "signal"
         else:
-            names = _read(folder / SYMPTOMS_FILE, SYMPTOMS_BYTES_MOST) if status == 1 else None
-            symptoms = (str(status), *(names or b"").decode(errors="replace").split("\n")) if names else (str(status),)
+            names = _read(folder / SYMPTOMS_FILE, SYMPTOMS_BYTES_MOST) if attempt.assignment.names_errors else None
+            symptoms = (str(status), *(names or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
                 verdict = Verdict.INVALID
         error = f"{what}: {tail}" if tail else what
@@ -316,11 +317,11 @@ def _read(file: Path, most: int) -> bytes | None:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
     with open(descriptor, "rb") as opened:
-        try:
-            return opened.read(most)
-        except OSError:  # a folder
-            return None
+        return opened.read(most)
 
 
 def _signal_name(number: int) -> str:

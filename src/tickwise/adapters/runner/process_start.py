@@ -20,7 +20,7 @@ from tickwise.adapters.runner import python_launcher
 from tickwise.adapters.runner.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process_limits import set_walls
 from tickwise.adapters.runner.process_tree import Tree, give_number, present
-from tickwise.ports.runner import TaskLimits
+from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
 GATE: Final = 'read -r go && exec "$@" </dev/null'
@@ -52,13 +52,15 @@ class Spawned(NamedTuple):
     """Our end of the pipe that its stdout and stderr go to."""
 
 
-def arguments_of(task: Mapping[str, object], folder: Path, source: bytes | None) -> Sequence[str]:
+def arguments_of(assignment: Assignment, folder: Path, source: bytes | None) -> Sequence[str]:
     """The command line of a task. The source of a Python task is written to a file in its folder."""
+    task = assignment.task
     if source is not None:
         script = folder / "task.py"
         script.write_bytes(source)
         # -u: output is seen while it is written; -s: nothing from the home folder; -B: no litter.
-        return [sys.executable, "-u", "-s", "-B", python_launcher.__file__, str(script)]
+        launcher = [python_launcher.__file__] if assignment.names_errors else []
+        return [sys.executable, "-u", "-s", "-B", *launcher, str(script)]
     if "command" in task:
         return [SHELL, "-c", str(task["command"])]
     argv = task["argv"]
