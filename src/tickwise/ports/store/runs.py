@@ -239,8 +239,8 @@ class Runs(Protocol):
     id) first, within the same transaction, or by `runs_unblock` later. With a `rate_key`: each start is given a slot,
     no earlier than now and `rate_gap_seconds` after the slot given before it under that key; if its slot is now, it
     starts; if not, its start is refused and it waits, QUEUED and claimable from its slot on, which is its own: the
-    start after it does not ask for another one, unless it is late by more than `rate_gap_seconds` (that of a further
-    attempt does). Waiting for a slot is no attempt.
+    start after it does not ask for another one, unless it is late by more than `rate_gap_seconds` and another
+    start under that key came less than that ago (that of a further attempt does). Waiting for a slot is no attempt.
 
     **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first.
 
