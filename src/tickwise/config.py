@@ -217,6 +217,15 @@ class Settings:
         most=1_000_000_000,
     )
 
+    invariants_seconds: float = _setting(
+        60.0,
+        "At least so long a scheduler waits between two looks at whether all is as it must be; the metric "
+        "`tickwise_invariant_violations` tells what it found. However much there is to look at, it takes no more than "
+        "a hundredth of the time.",
+        least=1,
+        most=86_400,
+    )
+
     # ------------------------------------------------------------------ what the API accepts
     group_commit_seconds: float = _setting(
         0.001,

@@ -25,12 +25,14 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
-    "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work (`scheduler_away`), "
-    "for so many seconds from `begin` on. It is on record, too.",
+    "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
+    "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
     "attempt_stale": "The store refused the start of an attempt, because the run is somebody else's by now. The "
     "attempt is killed and reports nothing.",
-    "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried alone, "
-    "so that one bad job does not refuse its neighbours.",
+    "attempt_superseded": "The store has given this executor a run anew of which it still ran an older attempt. That "
+    "one is killed, and the run goes back for a moment.",
+    "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried "
+    "alone, so that one bad job does not refuse its neighbours.",
     "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
@@ -44,8 +46,8 @@ MEANINGS = {
     "drain_over": "The time for draining (`drain_seconds`) is over and runs still go on; they are stopped now.",
     "embedded_postgres_orphan_found": "A PostgreSQL of an earlier `tickwise up` that was killed still holds the data "
     "folder; it is stopped first.",
-    "embedded_postgres_outside_data_dir": "PostgreSQL does not run as root, and the user that it runs as cannot reach "
-    "the data folder: its files lie in `cluster` instead. Back up that folder.",
+    "embedded_postgres_outside_data_dir": "PostgreSQL does not run as root, and the user that it runs as cannot "
+    "reach the data folder: its files lie in `cluster` instead. Back up that folder.",
     "embedded_postgres_password_set_anew": "The password file was missing or wrong, so a new password was set.",
     "embedded_postgres_ready": "The embedded PostgreSQL takes connections.",
     "embedded_postgres_remains_killed": "Processes of a PostgreSQL that is no more held its memory; they were ended.",
@@ -56,23 +58,41 @@ MEANINGS = {
     "executor_joined": "An executor is there and claims runs.",
     "fires_refused": "The store refused what `count` schedules came to, for the sake of one of them. They are "
     "recorded one by one, and that one is put off (`schedule_unrecordable`).",
+    "invariant_unchecked": "An invariant could not be looked at. The others were. Please report it.",
+    "invariant_unhealed": "What violates an invariant could not be put right. It is tried again with the next pass. "
+    "Please report it.",
+    "invariant_violated": "Something is not as it must be: `invariant` says what ([metrics](metrics.md)), `subjects` "
+    "are the runs, jobs or operations, `detail` is of the first. `healed` of the `count` were put right at once.",
+    "invariant_violations_untold": "So many more violations of an invariant were found in one pass than are told of "
+    "one by one.",
     "job_parked": "A job made more runs in a minute than its `fuse_per_minute`, or its namespace's "
     "`fires_per_minute_most`, allows. It is paused until somebody resumes it.",
-    "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken too "
-    "many executors down and ended as FAILED, with the reason `poison`.",
+    "job_unplannable": "A job without a timer should perhaps have one, and that could not be found out. Please "
+    "report it.",
+    "lease_over": "This executor could not renew its lease in time and stops what it runs, before others may take it "
+    "over. What it stopped is reported when the store is back.",
+    "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "
+    "too many executors down and ended as FAILED, with the reason `poison`; those `unknown` ended as FAILED because "
+    "their jobs say not to run them again (`on_unknown`).",
+    "leave_unheard": "This executor ended and could not tell the store. What it held goes on elsewhere when its "
+    "lease is over.",
     "loop_failed": "A step of a role failed with an error that nobody foresaw. It is repeated, ever more seldom. "
     "Please report it.",
     "loop_recovered": "A loop that had failed, or missed the store, works again.",
     "not_ready": "`/readyz` of a role without an API answered 503, and why.",
+    "operation_failed": "A page of an operation over many things failed with an error that nobody foresaw. It is "
+    "tried again. Please report it.",
+    "operation_overtaken": "Another scheduler has carried out the same page of an operation. Nothing was done or "
+    "counted twice.",
     "outcome_impossible": "The store holds an outcome impossible: a bug, please report it. The other outcomes of the "
     "batch are stored; this run ends as FAILED.",
-    "outcomes_refused": "The store refused results that came too late: others have taken the runs over. Their ends are "
-    "recorded by those.",
+    "outcomes_refused": "The store refused results that came too late: others have taken the runs over. Their ends "
+    "are recorded by those.",
     "outputs_expired": "Outputs of runs older than their retention were deleted.",
-    "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their retention "
-    "was over.",
-    "receipt_not_kept": "A request with an Idempotency-Key was carried out, but its answer could not be kept: a repeat "
-    "is carried out anew.",
+    "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
+    "retention was over.",
+    "receipt_not_kept": "A request with an Idempotency-Key was carried out, but its answer could not be kept: a "
+    "repeat is carried out anew.",
     "request": "A request was answered. At level debug alone.",
     "request_failed": "A request met an error of our own and got a 500. Please report it, with the traceback.",
     "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
@@ -80,13 +100,18 @@ MEANINGS = {
     "again; other jobs fire.",
     "schedule_unrecordable": "The store refused what a job's schedule came to. Its timer is put off and tried again, "
     "with nothing lost; other jobs fire. Please report it.",
+    "sequence_cut": "So many runs led one to the next that they probably go in a circle. No further one is started. "
+    "Look at `then` and `on_failure` of the job.",
+    "sequence_ended": "The next job of a sequence is cancelled or gone, so nothing was started.",
+    "sequence_stuck": "What follows from the end of a run could not be found out or stored. It is tried again; "
+    "others go on. Please report it.",
     "setting": "Something about the settings is probably not meant.",
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
-    "earlier run of their job, could not be recorded. They do not begin before it is.",
+    "earlier run of their job or for a limit, could not be recorded. They do not begin before it is.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
+    "store_awaited": "The store is not there yet at the start. It is waited for, for a while.",
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",
-    "store_awaited": "The store is not there yet at the start. It is waited for, for a while.",
     "timer_unmoved": "Where a job's next time is by new zone data could not be computed. It stays where it was.",
     "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",

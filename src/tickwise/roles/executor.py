@@ -44,6 +44,8 @@ CLAIM_GAP_SECONDS: Final = 0.003
 """Between two claims that did not fill: so that a ring for each submit does not become a claim for each submit."""
 WATCH_SECONDS: Final = 0.05
 """How often a lease that is over is looked at: what a runner had not begun by then, or was just given, ends too."""
+GHOST_SECONDS: Final = 1.0
+"""A run of which an older attempt still dies here goes back for so long."""
 LEAVE_SECONDS: Final = 5.0
 """How long an executor that ends tries to tell the store so. If it cannot, its lease runs out by itself."""
 
@@ -323,6 +325,10 @@ class Executor(Service):
             except (msgspec.MsgspecError, KeyError) as wrong:
                 self._refuse(claimed, f"{type(wrong).__name__}: {wrong}")
                 continue
+            if self._is_haunted(claimed):
+                later = self._time.now() + GHOST_SECONDS
+                self._outbox.add(given_back(held, self._time.now())._replace(retry_at=later), held.intake)
+                continue
             self._books.add(held)
             taken.append(held)
         if self._draining:
@@ -330,6 +336,15 @@ class Executor(Service):
             self._give_back(taken)
         else:
             self._starter.take(taken)
+
+    def _is_haunted(self, claimed: Claimed) -> bool:
+        """Whether an attempt of this run, which the store has taken from us, is still alive here. Its end would be
+        taken for that of the new one."""
+        old = self._books.live.get(claimed.run_id)
+        if old is not None:
+            logger.warning("attempt_superseded", run_id=str(claimed.run_id), executor=self._lease.number)
+            self._books.abandon(old)
+        return claimed.run_id in self._books.ghosts
 
     def _refuse(self, claimed: Claimed, detail: str) -> None:
         logger.error("definition_unreadable", run_id=str(claimed.run_id), detail=detail)

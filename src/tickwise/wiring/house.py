@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import structlog
@@ -30,9 +31,10 @@ from tickwise.observability.metrics import Metrics
 from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.identity import Keys
-from tickwise.ports.runner import Runner
+from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
+from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
@@ -197,8 +199,16 @@ async def _patiently(call: Callable[[], Coroutine[Any, Any, Any]], stop: asyncio
 @contextlib.asynccontextmanager
 async def start_control(house: House) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
-    kinds = {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
-    control = Control(
+    control = _control(house, {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds})
+    await control.start()
+    try:
+        yield control
+    finally:
+        await control.stop()
+
+
+def _control(house: House, kinds: Mapping[str, TaskKind]) -> Control:
+    return Control(
         store=house.store,
         keys=house.keys,
         blobs=house.blobs,
@@ -213,11 +223,6 @@ async def start_control(house: House) -> AsyncIterator[Control]:
         group_commit_seconds=house.settings.group_commit_seconds,
         group_commit_limit=house.settings.group_commit_limit,
     )
-    await control.start()
-    try:
-        yield control
-    finally:
-        await control.stop()
 
 
 @contextlib.asynccontextmanager
@@ -252,7 +257,10 @@ def make_scheduler(house: House) -> Service:
             ),
             logs_seconds=settings.retention_logs_days * DAY_SECONDS,
             fires_per_minute_most=settings.fires_per_minute_most,
+            invariants_seconds=settings.invariants_seconds,
         ),
+        # Operations are carried out by a control that nobody submits to: what tasks may say was checked before.
+        carry_out=partial(page, _control(house, {})),
     )
 
 
