@@ -68,6 +68,11 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Jobs and runs": {
         "jobs": Entry("jobs", "jobs", "Create, look at and change jobs."),
         "runs": Entry("runs", "runs", "Look at runs, read their logs, stop or repeat them."),
+        "dead-letters": Entry(
+            "letters", "dead_letters", "Look at runs that failed for good, and redrive, discard or decide them."
+        ),
+        "operations": Entry("operations", "operations", "Look at what is done to many things at once, and stop it."),
+        "queues": Entry("queues", "queues", "Look at queues, hold them still, let them go on."),
         "tasks": Entry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
     "Schedules": {

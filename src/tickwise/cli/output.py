@@ -22,7 +22,8 @@ __all__ = ["STYLES", "aligned", "record", "safe", "styled", "table"]
 STYLES: Final[Mapping[str, str]] = {
     "SUCCESS": "green", "FAILED": "bold red", "RUNNING": "cyan", "DISPATCHED": "cyan", "RETRYING": "yellow",
     "CANCELLED": "magenta", "SKIPPED": "bright_black", "QUEUED": "blue", "SCHEDULED": "green", "PAUSED": "yellow",
-    "COMPLETED": "bright_black", "ok": "green", "warning": "yellow", "error": "bold red",
+    "COMPLETED": "bright_black", "ok": "green", "warning": "yellow", "error": "bold red", "open": "bold red",
+    "held": "bold red",
 }  # fmt: skip
 """How states and statuses look on a terminal."""
 

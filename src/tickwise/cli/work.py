@@ -1,7 +1,7 @@
 """From what a person wrote on the command line to the body of a job, remembering what said what.
 
 FILE · --shell · --http · --function   ──► task, name
---now · --at · --in · --cron · --every ──► the schedule
+--now · --at · --in · --cron · --every ──► the schedule  (--on-demand: none)
 --param · --payload                    ──► payload
 """
 
@@ -24,6 +24,8 @@ from tickwise.cli.session import Decorated, Session
 INLINE_LIMIT_BYTES: Final = 256 * 1024
 """A larger script is stored once as a task and named by its id: every run's row would carry it otherwise."""
 
+WHEN: Final = ("now", "at", "in_", "cron", "every", "on_demand", "timezone")
+"""The options of `When`."""
 _SUFFIXES: Final = {".py": "python", ".pyw": "python", ".sh": "shell", ".bash": "shell", ".zsh": "shell"}
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _NAME_MAX: Final = 200
@@ -243,22 +245,27 @@ class When:
     in_: str | None = None
     cron: str | None = None
     every: str | None = None
+    on_demand: bool = False
     timezone: str | None = None
 
     def given(self) -> list[str]:
         """The options that were given, as they are written."""
-        options = {"--now": self.now, "--at": self.at, "--in": self.in_, "--cron": self.cron, "--every": self.every}
+        options = {
+            "--now": self.now, "--at": self.at, "--in": self.in_, "--cron": self.cron, "--every": self.every,
+            "--on-demand": self.on_demand,
+        }  # fmt: skip
         return [option for option, value in options.items() if value]
 
 
 def when_options(command: Decorated) -> Decorated:
-    """`--now`, `--at`, `--in`, `--cron`, `--every`, and the job's `--timezone`."""
+    """`--now`, `--at`, `--in`, `--cron`, `--every`, `--on-demand`, and the job's `--timezone`."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.option("--now", is_flag=True, help="Once, now."),
         click.option("--at", metavar="TIME", help="Once, at a time: '2027-01-31 10:00', 'tomorrow 10:00', RFC 3339."),
         click.option("--in", "in_", metavar="DURATION", help="Once, after a while: 90s, 5m, 1h30m."),
         click.option("--cron", metavar="LINE", help="By a cron line: '*/5 * * * *', @daily."),
         click.option("--every", metavar="DURATION", help="Again and again: 30s, 5m, 1d."),
+        click.option("--on-demand", is_flag=True, help="Only when it is asked for, or when a job that names it ends."),
         click.option(
             "--timezone", metavar="ZONE", help="The job's own time zone, an IANA name. [UTC; for --at this machine's]"
         ),
@@ -288,6 +295,8 @@ def schedule(session: Session, when: When) -> dict[str, Any]:
         blame(session, "/schedule_time", "--at" if when.at else "--in", when.at or when.in_)
     elif when.now:
         body["schedule_type"] = "IMMEDIATE"
+    elif when.on_demand:
+        body["schedule_type"] = "ON_DEMAND"
     blame(session, "/schedule_type", given[0] if given else "--now")
     return body
 

@@ -312,6 +312,101 @@ class Client:
         answer: Json = self.request("POST", f"/runs/{_safe(run_id)}/retry", body=body).body
         return answer
 
+    # ------------------------------------------------------------------------------------------ dead letters
+
+    def letter_get(self, run_id: str) -> Json:
+        """One dead letter with all attempts of its run, and what it was or became."""
+        answer: Json = self.request("GET", f"/dead-letters/{_safe(run_id)}").body
+        return answer
+
+    def letter_redrive(self, run_id: str, body: Json | None = None) -> Json:
+        """Ask for a new run in its place; answers its `run_id`. `body` may give a `payload` and a `note`."""
+        answer: Json = self.request("POST", f"/dead-letters/{_safe(run_id)}/redrive", body=body or {}).body
+        return answer
+
+    def letter_discard(self, run_id: str, body: Json | None = None) -> Json:
+        """Do nothing more about it; `body` may give a `note`."""
+        answer: Json = self.request("POST", f"/dead-letters/{_safe(run_id)}/discard", body=body or {}).body
+        return answer
+
+    def letter_decide(self, run_id: str, body: Json) -> Json:
+        """Say the `outcome` of a run whose outcome is unknown: `succeeded` or `failed`."""
+        answer: Json = self.request("POST", f"/dead-letters/{_safe(run_id)}/decide", body=body).body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ many at once
+
+    def runs_cancel(self, body: Json) -> Json:
+        """Cancel the runs that `filter` matches; answers an `operation_id`, with `dry_run` how many they are."""
+        return self._bulk("/runs:cancel", body)
+
+    def runs_retry(self, body: Json) -> Json:
+        """Retry the runs that `filter` matches."""
+        return self._bulk("/runs:retry", body)
+
+    def jobs_pause(self, body: Json) -> Json:
+        """Pause the jobs that `filter` matches; `body` may give `reason` and `until`."""
+        return self._bulk("/jobs:pause", body)
+
+    def jobs_resume(self, body: Json) -> Json:
+        """Resume the jobs that `filter` matches; `body` may say what becomes of the `missed` occurrences."""
+        return self._bulk("/jobs:resume", body)
+
+    def jobs_cancel(self, body: Json) -> Json:
+        """Cancel the jobs that `filter` matches, for good."""
+        return self._bulk("/jobs:cancel", body)
+
+    def letters_redrive(self, body: Json) -> Json:
+        """Redrive the dead letters that `filter` matches; with a `payload`, all of them get it."""
+        return self._bulk("/dead-letters:redrive", body)
+
+    def letters_discard(self, body: Json) -> Json:
+        """Discard the dead letters that `filter` matches."""
+        return self._bulk("/dead-letters:discard", body)
+
+    def _bulk(self, path: str, body: Json) -> Json:
+        answer: Json = self.request("POST", path, body=body).body
+        return answer
+
+    def operation_get(self, operation_id: str) -> Json:
+        """One operation: its `status`, and how many are `done` and `refused`."""
+        answer: Json = self.request("GET", f"/operations/{_safe(operation_id)}").body
+        return answer
+
+    def operation_cancel(self, operation_id: str) -> Json:
+        """Let it go no further; what is done stays done."""
+        answer: Json = self.request("POST", f"/operations/{_safe(operation_id)}/cancel").body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ queues
+
+    def queues_list(self) -> list[Json]:
+        """All queues, by name."""
+        answer: list[Json] = self.request("GET", "/queues").body
+        return answer
+
+    def queue_get(self, queue: str) -> Json:
+        """One queue: whether it is `held`, and how many runs are `queued`, `dispatched` and `running`."""
+        answer: Json = self.request("GET", f"/queues/{_safe(queue)}").body
+        return answer
+
+    def queue_hold(self, queue: str, body: Json | None = None) -> Json:
+        """Let nothing more of it begin; `body` may give `reason`, `from` and `until`."""
+        answer: Json = self.request("POST", f"/queues/{_safe(queue)}/hold", body=body or {}).body
+        return answer
+
+    def queue_drain(self, queue: str, body: Json | None = None) -> Json:
+        """Hold it from now on; answers what of it still runs. `body` may give `reason` and `until`."""
+        answer: Json = self.request("POST", f"/queues/{_safe(queue)}/drain", body=body or {}).body
+        return answer
+
+    def queue_resume(self, queue: str) -> Json:
+        """Let it go on."""
+        answer: Json = self.request("POST", f"/queues/{_safe(queue)}/resume").body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ logs
+
     def run_log(self, run_id: str, *, attempt: int, offset: int = 0) -> LogPart:
         """What an attempt has written from `offset` on, as far as it is there; empty at its present end."""
         address = self._address(f"/runs/{_safe(run_id)}/logs")

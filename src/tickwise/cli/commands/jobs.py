@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from tickwise.cli import moments, output, rules, work
-from tickwise.cli.commands.fires import COMMANDS
+from tickwise.cli import bulk, moments, output, policies, rules, work
+from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
@@ -41,6 +41,7 @@ def jobs() -> None:
 @click.argument("file", default="-")
 @click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
 @rules.rule_options
+@policies.policy_options
 @server_options
 @click.pass_obj
 def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
@@ -49,7 +50,7 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     What the options say holds for all of them, and wins over the file.
     """
     body = work.read_json(file, "", "FILE")
-    said = rules.fields(session, rules.taken(options))
+    said = rules.fields(session, rules.taken(options)) | policies.fields(session, options)
     for each in body if isinstance(body, list) else [body]:
         if isinstance(each, dict):
             each.update(said)
@@ -86,7 +87,7 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 @click.option("--name", help="Jobs of this name.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; repeat it for more.")
 @click.option("--status", help="SCHEDULED, PAUSED, COMPLETED, FAILED or CANCELLED.")
-@click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON or INTERVAL.")
+@click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND.")
 @click.option("--kind", "task_kind", help="python, shell, http, function, …")
 @click.option("--owner", help="Whose job it is.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
@@ -120,6 +121,8 @@ def when(job: dict[str, Any]) -> str:
         return f"{job['cron_expression']}" + (f" ({zone})" if zone != "UTC" else "")
     if kind == "INTERVAL":
         return f"every {moments.length(job['interval_seconds'])}"
+    if kind == "ON_DEMAND":
+        return "on demand"
     return "once, at once" if kind == "IMMEDIATE" else "once"
 
 
@@ -193,6 +196,7 @@ def _task_line(task: dict[str, Any]) -> str:
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.")
 @click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer; 0 for never.")
 @rules.rule_options
+@policies.policy_options
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
 @utc_option
@@ -202,7 +206,7 @@ def edit(session: Session, /, job: str, **options: Any) -> int:
     """Change a job: by options, by JSON, or, without either, in your editor.
 
     A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
-    --calendar takes away what the job has.
+    --calendar takes away what the job has; so it does as --then, --on-failure, --concurrency and --rate.
     """
     identifier = resolve(session, job)
     answer = session.client.request("GET", f"/jobs/{identifier}")
@@ -252,13 +256,14 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
         if not isinstance(read, dict):
             raise click.UsageError("--file must hold a JSON object with the fields to change.")
         changes |= read
-    when_given = work.When(**{name: options[name] for name in ("now", "at", "in_", "cron", "every", "timezone")})
+    when_given = work.When(**{name: options[name] for name in work.WHEN})
     changes |= work.schedule(session, when_given)
     is_new = bool(_OF_SCHEDULE & changes.keys())
     # A new schedule takes nothing over from the old one: neither its zone nor its rules for clock changes.
     before = {**job, "dst": None} if is_new else job
     zone = changes.get("timezone") or ("UTC" if is_new else job.get("timezone"))
     changes |= rules.fields(session, rules.taken(options), timezone=zone, before=before)
+    changes |= policies.fields(session, options, before=job)
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
         changes["payload"] = payload
@@ -296,53 +301,72 @@ def _says_something(value: Any) -> bool:
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", required=False)
+@bulk.job_filters
+@bulk.how_options
 @click.option("--reason", help="Why, for whoever finds it paused.")
 @click.option("--until", metavar="TIME", help="Go on by itself then: '2027-01-31 10:00', 2h.")
 @view_options
 @click.pass_obj
-def pause(session: Session, job: str, reason: str | None, until: str | None) -> None:
-    """Stop a job's schedule; what runs already goes on."""
-    body: dict[str, Any] = {"reason": reason} if reason else {}
-    if until:
-        try:
-            body["until"] = moments.moment(until, session.zone, moments.now()).isoformat()
-        except moments.Unreadable as error:
-            raise click.UsageError(f"--until: {error}") from None
-        work.blame(session, "/until", "--until", until)
-    _moved(session, session.client.job_pause(resolve(session, job), body), "is paused")
+def pause(session: Session, /, job: str | None, **said: Any) -> int:
+    """Stop a job's schedule, or those of all that the options match; what runs already goes on."""
+    wanted = bulk.job_filter(session, said)
+    bulk.one_or_many(job, said, wanted)
+    body: dict[str, Any] = {"reason": said["reason"]} if said["reason"] else {}
+    if said["until"]:
+        body["until"] = instant(session, "--until", said["until"])
+    if job is None:
+        many = bulk.Bulk(send=session.client.jobs_pause, noun="jobs", verb="pause", body={"filter": wanted, **body})
+        return bulk.carry_out(session, many, said)
+    return _moved(session, session.client.job_pause(resolve(session, job), body), "is paused")
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", required=False)
+@bulk.job_filters
+@bulk.how_options
 @click.option(
     "--missed", type=click.Choice(["skip", "run_latest", "run_all"]), default="skip", show_default=True,
     help="What becomes of the times that fell into the pause.",
 )  # fmt: skip
 @view_options
 @click.pass_obj
-def resume(session: Session, job: str, missed: str) -> None:
-    """Let a paused job's schedule go on."""
-    _moved(session, session.client.job_resume(resolve(session, job), {"missed": missed}), "goes on")
+def resume(session: Session, /, job: str | None, **said: Any) -> int:
+    """Let a paused job's schedule go on, or those of all paused ones that the options match."""
+    wanted = bulk.job_filter(session, said)
+    bulk.one_or_many(job, said, wanted)
+    body = {"missed": said["missed"]}
+    if job is None:
+        many = bulk.Bulk(send=session.client.jobs_resume, noun="jobs", verb="resume", body={"filter": wanted, **body})
+        return bulk.carry_out(session, many, said)
+    return _moved(session, session.client.job_resume(resolve(session, job), body), "goes on")
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", required=False)
+@bulk.job_filters
+@bulk.how_options
 @view_options
 @click.pass_obj
-def cancel(session: Session, job: str) -> None:
-    """End a job for good, and ask its running attempt to stop."""
-    _moved(session, session.client.job_cancel(resolve(session, job)), "is cancelled")
+def cancel(session: Session, /, job: str | None, **said: Any) -> int:
+    """End a job for good, or all that the options match, and ask their running attempts to stop."""
+    wanted = bulk.job_filter(session, said)
+    bulk.one_or_many(job, said, wanted)
+    if job is None:
+        many = bulk.Bulk(send=session.client.jobs_cancel, noun="jobs", verb="cancel", body={"filter": wanted})
+        return bulk.carry_out(session, many, said)
+    return _moved(session, session.client.job_cancel(resolve(session, job)), "is cancelled")
 
 
-def _moved(session: Session, job: dict[str, Any], what: str) -> None:
+def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
     if session.as_json:
         session.show_json(job)
-        return
+        return Exit.OK
     session.say(f"Job {job['job_id']} ({job['name']}) {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.
     if job.get("next_run_at") and job["status"] == "SCHEDULED":
         session.say(f"Next run: {session.time(job['next_run_at'])}")
+    return Exit.OK
 
 
 @jobs.command("run-now")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import rules, work
+from tickwise.cli import policies, rules, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.session import Session, server_options, utc_option
@@ -46,6 +46,7 @@ class What:
 @click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.  [3]")
 @click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer: 90s, 1h.  [none]")
 @rules.rule_options
+@policies.policy_options
 @click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
 @click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells how.")
 @utc_option
@@ -64,7 +65,7 @@ def run(session: Session, /, **options: Any) -> int:
         method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
     )
     what = What(**{name: options[name] for name in ("file", "shell", "http", "function")}, extra=extra)
-    when = work.When(**{name: options[name] for name in ("now", "at", "in_", "cron", "every", "timezone")})
+    when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     # Without a schedule, now: what a person who types `run` expects.
     body = _body(session, what, work.When(now=True, timezone=when.timezone) if not when.given() else when, options)
@@ -95,6 +96,7 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
 def _body(session: Session, what: What, when: work.When, options: dict[str, Any]) -> dict[str, Any]:
     body = {"name": options["name"], **work.schedule(session, when)}
     body |= rules.fields(session, rules.taken(options), timezone=when.timezone)
+    body |= policies.fields(session, options)
     name, task = _task(session, what)
     body["name"] = body["name"] or name
     body |= task
@@ -136,6 +138,8 @@ def _tell(session: Session, created: dict[str, Any], body: dict[str, Any]) -> No
     session.say(f"Job {job_id} ({body['name']}) is stored.")
     if body["schedule_type"] == "IMMEDIATE":
         session.say("It runs now.")
+    elif body["schedule_type"] == "ON_DEMAND":
+        session.say(f"It runs when somebody asks for it: tickwise jobs run-now {job_id}")
     else:
         session.say(f"Next run: {session.time(session.client.job_get(job_id)['next_run_at'])}")
     for warning in created.get("warnings") or []:

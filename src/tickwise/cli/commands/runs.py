@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import moments, output, work
+from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.references import job_id, run_id
@@ -15,9 +15,6 @@ from tickwise.cli.session import Session, server_options, view_options
 
 _NAMES_MOST = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""
-
-TRIGGERS = ("schedule", "run_now", "retry", "missed", "backfill")
-"""What may ask for a run."""
 
 
 @click.group()
@@ -29,7 +26,11 @@ def runs() -> None:
 @click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
 @click.option("--status", "statuses", multiple=True, help="QUEUED, RUNNING, SUCCESS, FAILED, …; repeat it for more.")
 @click.option(
-    "--trigger", "triggers", multiple=True, type=click.Choice(TRIGGERS), help="What asked for it; repeat it for more."
+    "--trigger",
+    "triggers",
+    multiple=True,
+    type=click.Choice(bulk.TRIGGERS),
+    help="What asked for it; repeat it for more.",
 )
 @click.option("--backfill", metavar="ID", help="Runs of this backfill.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
@@ -82,7 +83,7 @@ def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) 
     for run in found:
         row = [
             run["run_id"], run["status"], session.time(run.get("start_time"), seen_at=seen_at), _took(run, seen_at),
-            str(run.get("attempt_number") or ""), _first_line(run.get("error_message")),
+            str(run.get("attempt_number") or ""), first_line(run.get("error_message")),
         ]  # fmt: skip
         if with_job:
             row.insert(1, names[run["job_id"]])
@@ -111,7 +112,8 @@ def _took(run: dict[str, Any], seen_at: float) -> str:
     return moments.length(max(0.0, (seen_at if ended is None else ended) - began))
 
 
-def _first_line(text: str | None) -> str:
+def first_line(text: str | None) -> str:
+    """Of what may be a whole traceback."""
     lines = (text or "").strip().splitlines()
     return "" if not lines else lines[0] + (" …" if len(lines) > 1 else "")
 
@@ -137,12 +139,16 @@ def show(session: Session, run: str) -> None:
     for number, warning in enumerate(found.get("warnings") or [], 1):
         fields[f"warning {number}"] = warning
     output.record(session, fields)
-    attempts = found.get("attempts") or []
+    attempts_table(session, found.get("attempts") or [], seen_at)
+
+
+def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: float) -> None:
+    """The attempts of a run as rows, if it has any."""
     if attempts:
         click.echo()
         output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "EXECUTOR", "ERROR"), [
             (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
-             _took(each, seen_at), str(each.get("executor_id") or ""), _first_line(each.get("error_message")))
+             _took(each, seen_at), str(each.get("executor_id") or ""), first_line(each.get("error_message")))
             for each in attempts
         ], empty="")  # fmt: skip
 
@@ -208,30 +214,46 @@ def _whole_log(session: Session, identifier: str, attempt: int) -> list[bytes]:
 
 
 @runs.command()
-@click.argument("run")
+@click.argument("run", required=False)
+@bulk.run_filters
+@bulk.how_options
 @server_options
 @click.pass_obj
-def cancel(session: Session, run: str) -> None:
-    """Ask a run to stop."""
+def cancel(session: Session, /, run: str | None, **said: Any) -> int:
+    """Ask a run to stop, or all that the options match and that have not ended."""
+    wanted = bulk.run_filter(session, said)
+    bulk.one_or_many(run, said, wanted)
+    if run is None:
+        many = bulk.Bulk(send=session.client.runs_cancel, noun="runs", verb="cancel", body={"filter": wanted})
+        return bulk.carry_out(session, many, said)
     answer = session.client.run_cancel(run_id(run))
     if session.as_json:
         session.show_json(answer)
     else:
         session.say(f"Run {run} is {answer['status']}." if answer["status"] == "CANCELLED" else f"Run {run} will stop.")
+    return Exit.OK
 
 
 @runs.command()
-@click.argument("run")
+@click.argument("run", required=False)
+@bulk.run_filters
+@bulk.how_options
 @work.payload_options
-@click.option("--follow", "-f", is_flag=True, help="Show the new run's log until it ends; the exit code tells how.")
-@click.option("--wait", is_flag=True, help="Wait until the new run ends; the exit code tells how.")
+@click.option("--follow", "-f", is_flag=True, help="Of one: show the new run's log until it ends.")
+@click.option("--wait", is_flag=True, help="Of one: wait until the new run ends; the exit code tells how.")
 @view_options
 @click.pass_obj
-def retry(session: Session, run: str, *, params: tuple[str, ...], payload: str | None, follow: bool, wait: bool) -> int:
-    """Run it again as a new run, with the same payload or another one."""
-    given = work.payload(session, params, payload)
-    asked = session.client.run_retry(run_id(run), None if given is None else {"payload": given})
-    return told_or_watched(session, asked, follow=follow, wait=wait)
+def retry(session: Session, /, run: str | None, **said: Any) -> int:
+    """Run it again as a new run, or all that the options match: failed ones, unless --status says otherwise."""
+    wanted = bulk.run_filter(session, said)
+    bulk.one_or_many(run, said, wanted)
+    given = work.payload(session, said["params"], said["payload"])
+    body = {} if given is None else {"payload": given}
+    if run is None:
+        many = bulk.Bulk(send=session.client.runs_retry, noun="runs", verb="retry", body={"filter": wanted, **body})
+        return bulk.carry_out(session, many, said)
+    asked = session.client.run_retry(run_id(run), body or None)
+    return told_or_watched(session, asked, follow=said["follow"], wait=said["wait"])
 
 
 def told_or_watched(session: Session, asked: dict[str, Any], *, follow: bool, wait: bool) -> Exit:
