@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from tests.support.runners import Listener, assignment, log_of
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import http, output
+from tickwise.adapters.runner.breaker import Breakers
 from tickwise.adapters.runner.http import HttpRunner, retry_after_seconds
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -27,13 +29,15 @@ from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 class Shop:
     """A runner, its listener, and a server that answers as its path says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, breakers: Breakers | None = None) -> None:
         self.blobs: StoredBlobs = open_blobs("memory://")
         settings = RunnerSettings(
             blobs=self.blobs, clock=SystemClock(), work_root=folder, result_limit_bytes=1 << 10, slots=4
         )
-        self.runner = HttpRunner(settings)
+        self.runner = HttpRunner(settings, breakers=breakers)
         self.listener = Listener()
+        self.door = asyncio.Event()
+        """Opens what `/wait` waits for."""
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self._servers: list[web.AppRunner] = []
 
@@ -43,6 +47,7 @@ class Shop:
         application.router.add_route("*", "/status/{status}", self._status)
         application.router.add_route("*", "/redirect/{status}", self._redirect)
         application.router.add_route("*", "/large", self._large)
+        application.router.add_route("*", "/wait", self._wait)
         server = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await server.setup()
         await web.TCPSite(server, "127.0.0.1", 0).start()
@@ -51,6 +56,7 @@ class Shop:
 
     async def close(self) -> None:
         await self.runner.close()
+        self.door.set()
         for server in self._servers:
             await server.cleanup()
 
@@ -65,6 +71,11 @@ class Shop:
     async def _redirect(self, request: web.Request) -> web.Response:
         await self._keep(request)
         return web.Response(status=int(request.match_info["status"]), headers={"Location": request.query["to"]})
+
+    async def _wait(self, request: web.Request) -> web.Response:
+        await self._keep(request)
+        await self.door.wait()
+        return web.Response()
 
     async def _large(self, request: web.Request) -> web.Response:
         return web.json_response("x" * 100_000)
@@ -259,3 +270,83 @@ async def test_an_answer_beyond_the_output_limit_ends_the_run(shop: Shop) -> Non
     given = shop.launch(f"{await shop.serve()}/large", changes={"limits": TaskLimits(1_000)})
     assert (await shop.listener.ending_of(given)).reason == "output_limit"
     assert len(await log_of(shop.blobs, given)) == 1_000
+
+
+# ---------------------------------------------------------------------------------------------- circuit breaker
+
+
+@pytest_asyncio.fixture
+async def broken(tmp_path: Path) -> AsyncIterator[Shop]:
+    """A runner that has enough after two failures, and tries again at once: one probe at a time."""
+    made = Shop(tmp_path, Breakers(failures=2, open_seconds=0.0, probe_seconds=7.0))
+    await made.runner.start(made.listener, time.time)
+    yield made
+    await made.close()
+
+
+async def test_a_status_is_told_as_what_it_failed_of(shop: Shop) -> None:
+    """Whether it may be tried again or not."""
+    base = await shop.serve()
+    endings = [await shop.run(f"{base}/status/{status}") for status in (404, 429, 503)]
+    assert [ending.symptoms for ending in endings] == [("404",), ("429",), ("503",)]
+
+
+async def test_tasks_of_a_host_that_keeps_failing_are_given_back(shop: Shop) -> None:
+    """Nothing is sent, no attempt began, and it is said when to come again; other hosts go on."""
+    base, other = await shop.serve(), await shop.serve()
+    for _ in range(5):
+        assert (await shop.run(f"{base}/status/500")).reason == "http_status"
+    given = shop.launch(f"{base}/status/200")
+    ending = await shop.listener.ending_of(given)
+    assert (ending.verdict, ending.reason) == (Verdict.UNOFFERED, "circuit_open")
+    assert 0 < (ending.retry_after_seconds or 0) <= 30
+    assert (len(shop.requests), given.run_id in shop.listener.begun) == (5, False)
+    assert (await shop.run(f"{other}/status/200")).verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(("status", "expect"), [(429, ["2xx"]), (404, ["2xx"]), (503, [503])])
+async def test_an_answer_that_is_no_failure_of_the_host_opens_nothing(
+    shop: Shop, status: int, expect: list[int | str]
+) -> None:
+    """429 says itself when to come again, other 4xx are about the request, and what is expected is no failure."""
+    base = await shop.serve()
+    for _ in range(6):
+        await shop.run(f"{base}/status/{status}", expect=expect)
+    assert (await shop.run(f"{base}/status/200")).verdict is Verdict.OK
+
+
+async def test_no_answer_and_none_in_time_are_failures_of_the_host(broken: Shop) -> None:
+    """Nobody listens, and nobody answers: the next task is a probe, and the one beside it is given back."""
+    base = await broken.serve()
+    for _ in range(2):
+        ending = await broken.listener.ending_of(broken.launch(f"{base}/wait", changes={"timeout_seconds": 0.05}))
+        assert ending.reason == "timeout"
+    await _probes_alone(broken, base)
+    nobody = "http://127.0.0.1:1"
+    for _ in range(2):
+        assert (await broken.run(f"{nobody}/")).reason == "http_error"
+    probe, beside = broken.launch(f"{nobody}/"), broken.launch(f"{nobody}/")
+    assert (await broken.listener.ending_of(beside)).reason == "circuit_open"
+    assert (await broken.listener.ending_of(probe)).reason == "http_error"
+
+
+async def _probes_alone(broken: Shop, base: str) -> None:
+    """A probe, which ends well; what came beside it was given back, what comes after it is sent."""
+    probe = broken.launch(f"{base}/wait")
+    beside = await broken.run(f"{base}/status/200")
+    assert (beside.verdict, beside.retry_after_seconds) == (Verdict.UNOFFERED, 7.0)
+    broken.door.set()
+    assert (await broken.listener.ending_of(probe)).verdict is Verdict.OK
+    assert (await broken.run(f"{base}/status/200")).verdict is Verdict.OK
+
+
+async def test_a_probe_that_is_cancelled_makes_room_for_the_next(broken: Shop) -> None:
+    """It told nothing of the host."""
+    base = await broken.serve()
+    for _ in range(2):
+        await broken.run(f"{base}/status/500")
+    cancelled = broken.launch(f"{base}/wait")
+    await broken.listener.until_begun(cancelled)
+    broken.runner.stop(cancelled.run_id, grace_seconds=0.0)
+    assert (await broken.listener.ending_of(cancelled)).verdict is Verdict.CANCELLED
+    await _probes_alone(broken, base)

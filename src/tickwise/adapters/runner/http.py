@@ -3,6 +3,9 @@
 2xx (or what `expect` names)   success; a small JSON answer is the result's `body`
 other 4xx                      the request is wrong: no retry, except for 408, 409, 425 and 429
 anything else                  a failure that may be tried again, no earlier than `Retry-After` says
+
+A host that keeps failing is left alone for a while (`breaker`): its tasks are given back as if they had not been
+offered, which counts no attempt.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 import msgspec
 
+from tickwise.adapters.runner.breaker import Breakers, Heard
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.context import context_headers
 from tickwise.adapters.runner.kinds import HttpKind, check_url
@@ -37,6 +41,8 @@ TRANSIENT = frozenset({408, 409, 425, 429})
 
 _SENT_WITH_PAYLOAD = ("POST", "PUT", "PATCH")
 _REDIRECTS = (301, 302, 303, 307, 308)
+_CUT_SHORT = {"timeout": Heard.FAILED, "output_limit": Heard.WELL}
+"""What a request that we ended says of its host."""
 _CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
 
 
@@ -59,8 +65,9 @@ class _Answer:
 class HttpRunner(SlotRunner):
     """The runner of kind `http`."""
 
-    def __init__(self, settings: RunnerSettings) -> None:
+    def __init__(self, settings: RunnerSettings, *, breakers: Breakers | None = None) -> None:
         super().__init__(settings, (HttpKind(),))
+        self._breakers = breakers or Breakers()
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -77,6 +84,21 @@ class HttpRunner(SlotRunner):
             await self._session.close()
 
     async def perform(self, attempt: Attempt) -> Ending:
+        host = _host(attempt.assignment.task["url"])
+        wait = self._breakers.admit(host, attempt, self._settings.clock.monotonic())
+        if wait is not None:
+            now = self._now()
+            error = f"{host} keeps failing, so it is left alone; this is tried again in {wait:.0f} s"
+            return Ending(Verdict.UNOFFERED, now, now, "circuit_open", error, None, wait)
+        try:
+            return await self._carry_out(attempt)
+        finally:
+            self._heard(host, attempt, Heard.NOTHING)  # of no effect, unless it has not come to hear anything
+
+    def _heard(self, host: str, attempt: Attempt, what: Heard) -> None:
+        self._breakers.heard(host, attempt, what, self._settings.clock.monotonic())
+
+    async def _carry_out(self, attempt: Attempt) -> Ending:
         loop = asyncio.get_running_loop()
         assignment = attempt.assignment
         limit = assignment.timeout_seconds
@@ -110,12 +132,30 @@ class HttpRunner(SlotRunner):
         request = _first_request(attempt.assignment)
         expect = attempt.assignment.task["expect"]
         for _ in range(REDIRECTS_MOST + 1):
-            answer = await self._send(attempt, request)
+            answer = await self._ask(attempt, request)
             target = answer.headers.get("Location")
             if answer.status not in _REDIRECTS or target is None or _expected(answer.status, expect):
                 return answer
             request = _redirected(request, answer.status, target)
         raise Invalid(f"more than {REDIRECTS_MOST} redirects, the last one to {request.url}")
+
+    async def _ask(self, attempt: Attempt, request: _Request) -> _Answer:
+        """Send it, and tell the breaker what that says of the host."""
+        host = _host(request.url)
+        try:
+            answer = await self._send(attempt, request)
+        except aiohttp.InvalidURL:
+            raise  # the task's fault
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            self._heard(host, attempt, Heard.FAILED)
+            raise
+        except asyncio.CancelledError:
+            why = attempt.trouble.result() if attempt.trouble.done() else "the program ends"
+            self._heard(host, attempt, _CUT_SHORT.get(why, Heard.NOTHING))
+            raise
+        failed = answer.status >= 500 and not _expected(answer.status, attempt.assignment.task["expect"])
+        self._heard(host, attempt, Heard.FAILED if failed else Heard.WELL)
+        return answer
 
     async def _send(self, attempt: Attempt, request: _Request) -> _Answer:
         assert self._session is not None
@@ -142,9 +182,9 @@ class HttpRunner(SlotRunner):
         beginning = answer.body[:ERROR_BYTES].decode(errors="replace").strip()
         message = f"status {status}: {beginning}" if beginning else f"status {status}"
         if 400 <= status < 500 and status not in TRANSIENT:
-            return Ending(Verdict.INVALID, started, now, "http_status", message)
+            return Ending(Verdict.INVALID, started, now, "http_status", message, symptoms=(str(status),))
         pause = retry_after_seconds(answer.headers.get("Retry-After"), self._settings.clock.now())
-        return Ending(Verdict.FAILED, started, now, "http_status", message, None, pause)
+        return Ending(Verdict.FAILED, started, now, "http_status", message, None, pause, (str(status),))
 
     def _result(self, answer: _Answer) -> str:
         """The status, and the body if it is JSON and small enough to be stored with the run."""
@@ -185,6 +225,14 @@ def _redirected(request: _Request, status: int, target: str) -> _Request:
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
         return _Request("HEAD" if request.method == "HEAD" else "GET", url, headers, None)
     return _Request(request.method, url, headers, request.body)
+
+
+def _host(url: str) -> str:
+    """As people write it, with the port if it is not the usual one."""
+    parts = urlsplit(url)
+    usual = 443 if parts.scheme == "https" else 80
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
+    return name if parts.port in (None, usual) else f"{name}:{parts.port}"
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
