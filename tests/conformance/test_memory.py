@@ -19,8 +19,10 @@ from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstI
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
+from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store_limits import LimitsContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_operations import OperationsContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
 from tickwise.testing.contracts.store_races import RacesContract
@@ -28,6 +30,7 @@ from tickwise.testing.contracts.store_rates import RatesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
 from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
+from tickwise.testing.contracts.store_sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_unknown import UnknownContract
@@ -213,4 +216,24 @@ class TestLimits(Backend, LimitsContract):
 
 
 class TestRates(Backend, RatesContract):
+    pass
+
+
+class TestFoundLetters(Backend, FoundLettersContract):
+    pass
+
+
+class TestSettledLetters(Backend, SettledLettersContract):
+    pass
+
+
+class TestOperations(Backend, OperationsContract):
+    pass
+
+
+class TestSequences(Backend, SequencesContract):
+    pass
+
+
+class TestOnDemand(Backend, OnDemandContract):
     pass

@@ -21,8 +21,8 @@ from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.ports.store import Gate
 
 PATIENCE_SECONDS: Final = 5.0
-"""A slot is kept free for so long for a run that was woken. After that, whoever else waits may be quicker: its queue may
-be on hold, or no executor there that could take it."""
+"""A slot is kept free for so long for a run that was woken. After that, whoever else waits may be quicker: its queue
+may be on hold, or no executor there that could take it."""
 
 
 class Name(NamedTuple):
