@@ -223,6 +223,7 @@ def timer_after(schedule: Schedule, last: float | None, since: float) -> Pending
     """
     if not schedule.recurs or schedule.max_runs is not None:
         return None
-    start = since if last is None else max(since, schedules.just_after(last))
+    # What it was planned at is no occurrence of it, as when it was planned: an interval would begin with one too many.
+    start = schedules.just_after(since if last is None else max(since, last))
     due = schedules.first_fire(schedule, start)
     return None if due is None else Pending(due)
