@@ -91,7 +91,7 @@ def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients, swarm: S
         *_ended_once(state),
         *_nobody_holds(state),
         *_no_ghosts(nodes),
-        *_books_are_balanced(nodes),
+        *books_out_of_balance(nodes),
         *_every_occurrence(state, clients.touched, swarm),
     ]
 
@@ -120,8 +120,8 @@ def _no_ghosts(nodes: Sequence[Node]) -> Iterator[str]:
             yield f"on {node.name} a task of run {run_id} lives on under token {token}"
 
 
-def _books_are_balanced(nodes: Sequence[Node]) -> Iterator[str]:
-    """No slot is taken by nothing."""
+def books_out_of_balance(nodes: Sequence[Node]) -> Iterator[str]:
+    """Slots that are taken by nothing, and what executors still have in hand."""
     for node in nodes:
         if node.kind != "executor" or not node.alive or node.leaving:
             continue

@@ -109,7 +109,7 @@ class Watch:
         elif call == "executor_join" and not isinstance(answer, Exception):
             self._names[answer] = process.name
             self._beaten[answer] = self._seconds()
-        elif call == "executor_beat":
+        elif call == "executor_beat" and answer.alive:
             self._beaten[arguments[0]] = self._seconds()
         self._reported = {}
 

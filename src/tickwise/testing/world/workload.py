@@ -30,6 +30,7 @@ from tickwise.roles.control.control import Control
 from tickwise.roles.control.submits import Submitted
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.nodes import Node
+from tickwise.testing.world.process import Process
 from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.tasks import QUICK, SLOW
 from tickwise.testing.world.watch import Tally, Watch
@@ -80,6 +81,7 @@ class Clients:
         self._numbers = 0
         self._runs: list[tuple[UUID, UUID]] = []
         self._under_way: set[asyncio.Task[None]] = set()
+        self._served: list[tuple[Process, asyncio.Task[None]]] = []
         self._ends_at = 0.0
 
     def now(self) -> float:
@@ -103,6 +105,11 @@ class Clients:
         """All that was asked has come to an end."""
         while self._under_way:
             await asyncio.wait(self._under_way)
+
+    def is_served(self) -> bool:
+        """No API process is still at work for a client, who may have given up long ago."""
+        self._served = [(process, task) for process, task in self._served if process.alive and not task.done()]
+        return not self._served
 
     def _go(self, do: Callable[[], Awaitable[None]]) -> None:
         async def asked() -> None:
@@ -167,7 +174,7 @@ class Clients:
                 answer.set_exception(NoAnswer("the line broke"))
 
         process.at_death.append(broken)
-        process.spawn(served())
+        self._served.append((process, process.spawn(served())))
         timer = loop.call_later(PATIENCE_SECONDS, broken, context=NETWORK)
         try:
             return await answer

@@ -20,7 +20,7 @@ from tickwise.testing.world.nodes import Ground, Node
 from tickwise.testing.world.process import Process, ProcessClock
 from tickwise.testing.world.signals import Bell
 from tickwise.testing.world.swarm import Swarm, draw
-from tickwise.testing.world.verdict import direct, history_of
+from tickwise.testing.world.verdict import books_out_of_balance, direct, history_of
 from tickwise.testing.world.watch import Tally, Watch
 from tickwise.testing.world.weather import Storm, Weather
 from tickwise.testing.world.workload import Clients, pause
@@ -34,6 +34,8 @@ TAIL: Final = 120
 ERRORS: Final = frozenset({"error", "exception", "critical"})
 OF_LEASES: Final = frozenset({"executor_buried", "lease_over"})
 """Errors that an executor logs of its lease. They need something that befell it."""
+ALARMS: Final = frozenset({"claimed_in_time", "fired_in_time", "followed_in_time", "heard_in_time", "stepped_in_time"})
+"""Invariants that a fault or a crowd may break for a while. Any other one that is broken is a finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +136,11 @@ class World:
         state = self.store._state
         return (
             not state.runs
+            and self.clients.is_served()
             and all(node.alive for node in self.nodes)
             and not any(node.host.living for node in self.nodes)
             and all(timer.pending.due == NEVER for timer in state.timers())
+            and next(books_out_of_balance(self.nodes), None) is None
         )
 
     def _restart(self) -> None:
@@ -231,6 +235,8 @@ class _Log:
             if event in OF_LEASES:
                 if not watch.is_explained(said["executor"]):
                     self._world.findings.append(f"{process} logs {event}, and nothing had befallen it")
+            elif event == "invariant_violated" and said["invariant"] in ALARMS:
+                self._world.tally(f"alarm: {said['invariant']}")
             elif level in ERRORS:
                 self._world.findings.append(f"{process} logs {event}: {words} {cause}")
 
