@@ -24,6 +24,8 @@ PAUSE_SECONDS: Final = 0.05
 BATCH: Final = 1_000
 _CLOCK: Final = SystemClock()
 _NOTHING_DONE: Final = "store_unavailable"
+_UNDER_WAY: Final = "idempotency_key_in_flight"
+_AGAIN: Final = frozenset({429, 500, 503})
 
 
 class GaveUp(AssertionError):
@@ -100,7 +102,7 @@ class Clients:
                     state = RunState(response.json()["status"])
                     told.operation = told.operation._replace(answer=Answer.OK, state=state)
                     return state
-                if response is not None and response.status_code in (404, 409):
+                if response is not None and response.status_code in (404, 409) and _code(response) != _UNDER_WAY:
                     return None
             await self._pause(response)
 
@@ -114,7 +116,7 @@ class Clients:
                     made = UUID(response.json()["run_id"])
                     told.operation = told.operation._replace(answer=Answer.OK, run_id=made)
                     return made
-                if response is not None and response.status_code in (404, 409):
+                if response is not None and response.status_code in (404, 409) and _code(response) != _UNDER_WAY:
                     return None
             await self._pause(response)
 
@@ -155,9 +157,14 @@ class Clients:
 
     async def _pause(self, response: httpx2.Response | None) -> None:
         """Before the next try. Raises `GaveUp` for an answer that no repetition can change."""
-        if response is not None and response.status_code not in (429, 500, 503):
+        if response is not None and response.status_code not in _AGAIN and _code(response) != _UNDER_WAY:
             raise GaveUp(f"{response.request.url}: {response.status_code} {response.text[:500]}")
         await _CLOCK.sleep(PAUSE_SECONDS)
+
+
+def _code(response: httpx2.Response) -> str | None:
+    """Of a problem, what programs may go by."""
+    return response.json().get("code") if "json" in response.headers.get("Content-Type", "") else None
 
 
 class _Told:
@@ -170,6 +177,6 @@ class _Told:
         """An answer that says that nothing was done is believed; all others leave it open."""
         if response is None:
             return
-        refused = 400 <= response.status_code < 500
-        if refused or (response.status_code == 503 and response.json().get("code") == _NOTHING_DONE):
+        refused = 400 <= response.status_code < 500 and _code(response) != _UNDER_WAY
+        if refused or (response.status_code == 503 and _code(response) == _NOTHING_DONE):
             self.operation = self.operation._replace(answer=Answer.FAIL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,17 +112,14 @@ def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int], *, st
     """What was done, each fault on an executor with what the store had to take from it afterwards: as many attempts as
     it held. What was taken from one that nobody harmed is nobody's fault, so it explains nothing."""
     faults = [*scene.faults]
-    numbers: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for row in executors:
-        numbers[row["name"]].append((row["executor"], row["gone"] or float("inf")))
-    for name, done in scene.victims.items():
-        for kind, at in done:
-            # The number that it bore then: the first that was not gone yet.
-            number = next((number for number, gone in numbers[name] if gone > at), None)
-            held = 0 if number is None else freed.pop(number, 0)
-            faults.append(Fault(kind, at, f"executor {name}", held, number))
+    gone = {row["executor"]: row["gone"] or float("inf") for row in executors}
+    for role, kind, at in scene.victims:
+        numbers = [event["executor"] for event in role.events("executor_joined")]
+        # The number that it bore then: the first that was not gone yet.
+        number = next((number for number in numbers if gone.get(number, 0.0) > at), None)
+        held = 0 if number is None else freed.pop(number, 0)
+        faults.append(Fault(kind, at, role.log.stem, held, number))
     if stalls:
-        gone = {row["executor"]: row["gone"] for row in executors}
         faults += [Fault("stall", gone[number], f"executor {number}", held, number) for number, held in freed.items()]
     return sorted(faults, key=lambda fault: fault.at)
 

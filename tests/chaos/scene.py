@@ -104,8 +104,8 @@ class Scene:
             **pace.environment(),
         )
         self.players: list[Player] = []
-        self.victims: dict[str, list[tuple[str, float]]] = {}
-        """Of each executor's name: what was done to it, and when."""
+        self.victims: list[tuple[Role, str, float]] = []
+        """What was done to which executor, and when."""
         self.faults: list[Fault] = []
         """What was done, to whomever. How much an executor held is filled in from the journal, afterwards."""
         self.figures: dict[str, Any] = {}
@@ -174,7 +174,7 @@ class Scene:
             return
         victim = f"{player.kind} {player.role.pid}"
         if player.kind == "executor":
-            self.victims.setdefault(player.name, []).append((kind, at))
+            self.victims.append((player.role, kind, at))
         else:
             self.faults.append(Fault(kind, at, victim))
 

@@ -1,0 +1,179 @@
+"""R4, R14 and R17: executors that stand still for longer than their lease; roles restarted in order; namesakes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import psutil
+
+from tests.chaos.evidence import Knowledge
+from tests.chaos.row import Row, Size
+from tests.chaos.rows.jobs import function, mixed, shell
+from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
+from tests.integration.processes.house import living
+from tests.support.waiting import eventually
+
+PAUSED_LEASES: Final = 2.0
+OVERLAP_MARGIN_SECONDS: Final = 1.0
+"""After SIGCONT and a heartbeat: what was taken over is dead by then."""
+
+
+async def pausing(scene: Scene, size: Size) -> Knowledge:
+    """R4: SIGSTOP for two leases, and SIGCONT: what it held has gone on elsewhere meanwhile."""
+    await scene.cast()
+    overlaps, victims = [], scene.of("executor")
+    for number in range(size.rounds):
+        gate = scene.folder / f"open {number}"
+        await scene.clients.submit_many(f"load {number}", mixed(scene, size.jobs // size.rounds, longest=3.0))
+        waits = shell(scene, f'until [ -e "{gate}" ]; do sleep 0.05; done')
+        jobs = await scene.clients.submit_many(f"long {number}", [waits] * len(victims) * 2)
+        victim, stale = await _victim(scene, jobs)
+        buried = len(victim.role.events("executor_buried"))
+        await scene.pause(victim, PAUSED_LEASES * scene.pace.lease)
+        continued = time.monotonic()
+        await victim.role.event("executor_buried", count=buried + 1, within_seconds=60)
+        await eventually(lambda pids=stale: not living(pids), within_seconds=60, what="the stale tasks die")  # type: ignore[misc]  # of this turn
+        overlaps.append(time.monotonic() - continued)
+        gate.touch()
+        scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
+    refused = sum(len(player.role.events("executor_buried")) for player in victims)
+    scene.figures |= {"rejections": refused, "overlap_seconds_most": round(max(overlaps), 2)}
+    scene.figures["overlap_seconds_limit"] = scene.pace.heartbeat + OVERLAP_MARGIN_SECONDS
+    await scene.slots_are_free()
+    return Knowledge(must_hit=True, stale_refused=refused)
+
+
+async def _victim(scene: Scene, jobs: Sequence[UUID]) -> tuple[Player, list[int]]:
+    """An executor that runs some of these, and has their starts on record; with their processes."""
+
+    async def begun() -> list[tuple[int, UUID, int]] | None:
+        async with scene.session() as connection:
+            rows = await connection.fetch(scene.sql["running"], jobs)
+        return [tuple(row) for row in rows] if len(rows) == len(jobs) else None
+
+    running = await eventually(begun, within_seconds=60, what="all of them run")
+    number = min(Counter(executor for executor, _, _ in running).items(), key=lambda each: (-each[1], each[0]))[0]
+    mine = {(run_id, token) for executor, run_id, token in running if executor == number}
+    pids = [line.pid for line in scene.witness.begun() if (line.run_id, line.token) in mine]
+    return await player_of(scene, number), pids
+
+
+async def player_of(scene: Scene, number: int) -> Player:
+    """Who bears that number now."""
+    for player in scene.of("executor"):
+        if player.role.events("executor_joined")[-1]["executor"] == number:
+            return player
+    raise AssertionError(f"nobody is executor {number}")
+
+
+async def rolling(scene: Scene, size: Size) -> Knowledge:
+    """R14: SIGTERM to one role after the other, the next process in its place, while jobs go on."""
+    await scene.cast(apis=2)
+    over = asyncio.Event()
+    async with asyncio.TaskGroup() as both:
+        both.create_task(_restart_in_turn(scene, over))
+        both.create_task(_submit(scene, size, over))
+    await scene.calm()
+    freed = int(await scene.ask("freed_most"))
+    if freed:
+        scene.complain(f"{freed} runs were taken from executors that could have ended them in peace")
+    scene.figures["restarts"] = len(scene.victims) + len(scene.faults)
+    await scene.slots_are_free()
+    return Knowledge()
+
+
+async def _restart_in_turn(scene: Scene, over: asyncio.Event) -> None:
+    """Until the load is over, and everybody once at least."""
+    players = [*scene.players]
+    scene.dice.shuffle(players)
+    first = True
+    while first or not over.is_set():
+        for player in players:
+            if player.kind == "api":
+                # As behind a load balancer that is told first.
+                others = [str(await other.role.ready()) for other in scene.of("api") if other is not player]
+                scene.clients.urls = others
+            status = await scene.retire(player)
+            if status != 0:
+                scene.complain(f"{player.role.log.name} ended with {status} after SIGTERM")
+            await scene.restart(player)
+        first = False
+
+
+async def _submit(scene: Scene, size: Size, over: asyncio.Event) -> None:
+    begun, each = CLOCK.monotonic(), size.jobs // size.rounds
+    for number in range(size.rounds):
+        await scene.clients.submit_many(f"round {number}", mixed(scene, each, longest=2.0))
+        await CLOCK.sleep(max(0.0, begun + (number + 1) / size.rounds * size.seconds - CLOCK.monotonic()))
+    over.set()
+
+
+async def namesakes(scene: Scene, size: Size) -> Knowledge:
+    """R17: two executors with the same host name and the same process id, each in a container's worth of namespaces."""
+    program = shutil.which("unshare")
+    if program is None:
+        raise AssertionError("`unshare` is needed: without a namespace no two processes have the same id")
+    await scene.cast(executors=0)
+    inside = (program, "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-m", "tickwise")
+    twins = [Player("executor", scene.fleet.start("executor", program=inside)) for _ in range(2)]
+    scene.players += twins
+    await asyncio.gather(*(scene.ready(twin) for twin in twins))
+    names = {twin.role.events("executor_joined")[0]["name"] for twin in twins}
+    if len(names) != 1:
+        raise AssertionError(f"they were to have one name, and have {names}")
+    for number in range(size.rounds):
+        await scene.clients.submit_many(f"load {number}", mixed(scene, size.jobs // size.rounds))
+        victim = twins[number % 2]
+        await eventually(partial(_holds, scene, victim), within_seconds=30, what="it holds something")
+        (inner,) = psutil.Process(victim.role.pid).children()
+        scene.harmed("pause", victim)
+        inner.send_signal(signal.SIGSTOP)
+        await CLOCK.sleep(PAUSED_LEASES * scene.pace.lease)
+        inner.send_signal(signal.SIGCONT)
+        await victim.role.event("executor_buried", count=number // 2 + 1, within_seconds=60)
+        await scene.calm()
+    return Knowledge(must_hit=True)
+
+
+async def _holds(scene: Scene, player: Player) -> bool:
+    number = player.role.events("executor_joined")[-1]["executor"]
+    async with scene.session() as connection:
+        return bool(await connection.fetchval(scene.sql["held_by"], number))
+
+
+ROWS: Final = (
+    Row(
+        name="R4",
+        fault="SIGSTOP of an executor for two leases, then SIGCONT",
+        invariant="what it reports is refused and its tasks are killed; all has gone on elsewhere",
+        play=pausing,
+        short=Size(jobs=200, rounds=2),
+        long=Size(jobs=20_000, rounds=8),
+    ),
+    Row(
+        name="R14",
+        fault="SIGTERM to one role after the other, again and again",
+        invariant="nothing runs again: who is told to stop lets its tasks end and is heard of meanwhile",
+        play=rolling,
+        short=Size(jobs=600, seconds=8, rounds=8),
+        long=Size(jobs=20_000, seconds=120, rounds=120),
+        pace=DEFAULT,
+    ),
+    Row(
+        name="R17",
+        fault="two executors of one host name and one process id, one of them paused for two leases",
+        invariant="an executor is known by its number, never by its name",
+        play=namesakes,
+        short=Size(jobs=300, rounds=1),
+        long=Size(jobs=10_000, rounds=4),
+    ),
+)
