@@ -206,7 +206,9 @@ class Healing:
     async def _timer_of(self, job: JobRow) -> Pending | None:
         """Where the schedule of a job stands by what is on record; None: it is over."""
         reading = read_plan(job.definition, job.job_id)
-        query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=(Trigger.SCHEDULE,), limit=1)
+        # What was made up for after a pause is on record too, by a trigger of its own.
+        by_schedule = (Trigger.SCHEDULE, Trigger.MISSED)
+        query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=1)
         newest = await self._store.runs_list(query)
         last = max((row.nominal_at if row.until is None else row.until for row in newest), default=None)
         planned_at = job.created_at if reading.plan.planned_at is None else reading.plan.planned_at
