@@ -13,7 +13,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
-from tickwise.ports.store import NewJob
+from tickwise.ports.store import NewJob, RunRow
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.testing.factories import Factory
 
@@ -41,6 +41,10 @@ class ScriptedRunner:
         self.launched: list[UUID] = []
         self.stopped: list[UUID] = []
         self.launched_at: dict[UUID, float] = {}
+        self.graces: list[float] = []
+        """Of each request to stop one that runs."""
+        self.stubborn = False
+        """Tasks go on when they are asked to stop, until the test ends them."""
         self.released = 0
         self._reports: Reports
         self._now: Callable[[], float]
@@ -69,10 +73,12 @@ class ScriptedRunner:
             self.launched_at[assignment.run_id] = self._now()
 
     def stop(self, run_id: UUID, *, grace_seconds: float) -> None:
-        """Tasks here obey at once."""
+        """Tasks here obey at once, unless they are stubborn."""
         if run_id in self.running:
             self.stopped.append(run_id)
-            self.end(run_id, Verdict.CANCELLED)
+            self.graces.append(grace_seconds)
+            if not self.stubborn:
+                self.end(run_id, Verdict.CANCELLED)
 
     async def close(self) -> None:
         """End everything."""
@@ -115,6 +121,8 @@ class Flaky:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
+        self.gone = False
+        """All of it is away."""
         self.away: set[str] = set()
         self.broken: dict[str, Exception] = {}
         self.answers_lost: set[str] = set()
@@ -133,7 +141,7 @@ class Flaky:
                 raise InDoubt(f"the answer to {name} is lost")
 
             return unheard
-        if name in self.away:
+        if self.gone or name in self.away:
 
             async def unreachable(*_: Any, **__: Any) -> Any:
                 raise StoreUnavailable(f"{name} is away")
@@ -173,6 +181,18 @@ class Rig:
         row = await self.store.run_get("default", job.run_id)
         assert row is not None
         return str(row.state)
+
+    async def row(self, job: NewJob) -> RunRow:
+        """Its first run."""
+        assert job.run_id is not None
+        row = await self.store.run_get("default", job.run_id)
+        assert row is not None
+        return row
+
+    async def attempts(self, job: NewJob) -> list[tuple[int, str, str | None]]:
+        """Number, state and reason of all attempts of its first run."""
+        assert job.run_id is not None
+        return [(each.attempt, str(each.state), each.reason) for each in await self.store.run_attempts(job.run_id)]
 
     async def tick(self, after_seconds: float = 0.0) -> None:
         """Let time pass, then one step of every loop, with whatever sleeps they take."""
