@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from uuid import UUID
+
 from tests.support.scene import scene
 from tests.unit.roles.rig import Silent
 from tickwise.roles.healing import Healing
