@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.adapters.store.memory.records import StopRequest
+from tickwise.ports.store import CancelKind, Check
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store_answers import (
@@ -15,8 +19,11 @@ from tickwise.testing.contracts.store_answers import (
 )
 from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store_claims import ClaimsContract
+from tickwise.testing.contracts.store_counts import CountsContract
 from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
+from tickwise.testing.contracts.store_fairness import FairnessContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
@@ -25,12 +32,14 @@ from tickwise.testing.contracts.store_moves import CancelledKeysContract, Cancel
 from tickwise.testing.contracts.store_operations import OperationsContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
+from tickwise.testing.contracts.store_queues import QueuesContract
 from tickwise.testing.contracts.store_races import RacesContract
 from tickwise.testing.contracts.store_rates import RatesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
 from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store_sequences import OnDemandContract, SequencesContract
+from tickwise.testing.contracts.store_stops import StopsContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_unknown import UnknownContract
@@ -61,6 +70,28 @@ class Backend:
     async def restart(self, store: KeyedStore) -> None:
         await store.close()
         await store.open()
+
+    async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
+        assert isinstance(store, MemoryStore)
+        state = store._state
+        run = state.runs.get(subject)
+        if check is Check.PLANNED:
+            state.drop_timer(state.jobs[subject])
+        elif run is None:
+            assert check is Check.HEARD_IN_TIME, "here a request is a part of its run, and cannot outlive it"
+        elif check is Check.ENDED_ONCE:
+            state.cancel(run, StopRequest(CancelKind.CANCEL, state.now()), began=False)
+            state.runs[subject] = run.job.runs[subject] = run
+            state.place(run)
+        elif check is Check.HELD_BY_THE_LIVING:
+            assert run.executor is not None
+            state.executors[run.executor].gone_at = state.now()
+        elif check is Check.WAITS_FOR_SOMETHING:
+            run.blocked = True
+            state.place(run)
+        else:
+            assert check is Check.HAS_A_JOB
+            del state.jobs[run.job.job_id]
 
 
 class TestLanes(Backend, LanesContract):
@@ -236,4 +267,28 @@ class TestSequences(Backend, SequencesContract):
 
 
 class TestOnDemand(Backend, OnDemandContract):
+    pass
+
+
+class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestFairness(Backend, FairnessContract):
+    pass
+
+
+class TestStops(Backend, StopsContract):
+    pass
+
+
+class TestChecks(Backend, ChecksContract):
+    pass
+
+
+class TestHeals(Backend, HealsContract):
+    pass
+
+
+class TestCounts(Backend, CountsContract):
     pass

@@ -20,8 +20,11 @@ from tickwise.testing.contracts.store_answers import (
 )
 from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store_claims import ClaimsContract
+from tickwise.testing.contracts.store_counts import CountsContract
 from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
+from tickwise.testing.contracts.store_fairness import FairnessContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
@@ -30,12 +33,14 @@ from tickwise.testing.contracts.store_moves import CancelledKeysContract, Cancel
 from tickwise.testing.contracts.store_operations import OperationsContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
+from tickwise.testing.contracts.store_queues import QueuesContract
 from tickwise.testing.contracts.store_races import RacesContract
 from tickwise.testing.contracts.store_rates import RatesContract
 from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
 from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
 from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store_sequences import OnDemandContract, SequencesContract
+from tickwise.testing.contracts.store_stops import StopsContract
 from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_unknown import UnknownContract
@@ -286,4 +291,28 @@ class TestSequences(Backend, SequencesContract):
 
 
 class TestOnDemand(Backend, OnDemandContract):
+    pass
+
+
+class TestQueues(Backend, QueuesContract):
+    pass
+
+
+class TestFairness(Backend, FairnessContract):
+    pass
+
+
+class TestStops(Backend, StopsContract):
+    pass
+
+
+class TestChecks(Backend, ChecksContract):
+    pass
+
+
+class TestHeals(Backend, HealsContract):
+    pass
+
+
+class TestCounts(Backend, CountsContract):
     pass

@@ -1,0 +1,164 @@
+"""Requests to stop: who asked when, when it was heard, and who wins when a request meets an end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed
+from tickwise.ports.store import CancelRow, JobAction
+from tickwise.testing.contracts.base import KeyedStore, StoreContract
+from tickwise.testing.factories import Factory, outcome
+
+HOUR = 3600.0
+
+
+class StopsContract(StoreContract):
+    """`RunRow.cancel`, and what `executor_beat` marks."""
+
+    async def asked(self, store: KeyedStore, make: Factory) -> tuple[int, Claimed]:
+        """An executor whose run Ada wants stopped."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        claimed = await self.held(store, executor, make.job())
+        await self.begin(store, executor, claimed)
+        assert await store.runs_cancel("default", claimed.run_id, "ada") is RunState.RUNNING
+        return executor, claimed
+
+    async def request(self, store: KeyedStore, claimed: Claimed) -> CancelRow:
+        """What is told of the request."""
+        cancel = (await self.run_row(store, claimed.run_id)).cancel
+        assert cancel is not None
+        return cancel
+
+    async def test_who_asked_and_when_is_told(self, store: KeyedStore, make: Factory) -> None:
+        """From the request on; nobody has heard it yet."""
+        before = await store.now()
+        _, claimed = await self.asked(store, make)
+        cancel = await self.request(store, claimed)
+        assert before - 0.001 <= cancel.asked_at <= await store.now() + 0.001
+        assert (cancel.error, cancel.heard_at) == ("cancelled by ada", None)
+
+    async def test_when_it_was_heard_is_told(self, store: KeyedStore, make: Factory) -> None:
+        """At its holder's next heartbeat; further ones hear it again, and that changes nothing."""
+        executor, claimed = await self.asked(store, make)
+        await self.shift(store, 1.0)
+        assert len(await self.cancels(store, executor)) == 1
+        first = await self.request(store, claimed)
+        assert first.heard_at is not None
+        assert first.heard_at >= first.asked_at + 0.9
+        await self.shift(store, 1.0)
+        assert len(await self.cancels(store, executor)) == 1
+        assert await self.request(store, claimed) == first
+
+    async def test_another_ones_heartbeat_hears_nothing(self, store: KeyedStore, make: Factory) -> None:
+        """Only the holder's counts."""
+        _, claimed = await self.asked(store, make)
+        assert await self.cancels(store, await self.born(store, "two")) == []
+        assert (await self.request(store, claimed)).heard_at is None
+
+    @pytest.mark.parametrize("state", [RunState.CANCELLED, RunState.RETRYING, RunState.QUEUED])
+    async def test_a_run_that_ended_so_tells_of_its_request(
+        self, store: KeyedStore, make: Factory, state: RunState
+    ) -> None:
+        """Whether its holder ended it, or gave it up and the store did."""
+        executor, claimed = await self.asked(store, make)
+        await self.cancels(store, executor)
+        asked = await self.request(store, claimed)
+        assert asked.heard_at is not None
+        assert await self.finish(store, executor, outcome(claimed, state)) == []
+        row = await self.run_row(store, claimed.run_id)
+        assert (row.state, row.cancel) == (RunState.CANCELLED, asked)
+
+    async def test_a_run_whose_holder_was_lost_tells_that_it_never_heard(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """It ends CANCELLED all the same."""
+        _, claimed = await self.asked(store, make)
+        await self.shift(store, HOUR + 10.0)
+        await store.leases_expire(crashes_max=3)
+        row = await self.run_row(store, claimed.run_id)
+        assert row.state is RunState.CANCELLED
+        assert row.cancel is not None
+        assert (row.cancel.error, row.cancel.heard_at) == ("cancelled by ada", None)
+
+    async def test_a_run_that_ended_before_it_was_stopped_tells_of_none(self, store: KeyedStore, make: Factory) -> None:
+        """It ended as it ended."""
+        executor, claimed = await self.asked(store, make)
+        assert await self.finish(store, executor, outcome(claimed)) == []
+        row = await self.run_row(store, claimed.run_id)
+        assert (row.state, row.cancel) == (RunState.SUCCESS, None)
+
+    async def test_a_free_run_is_cancelled_without_a_request(self, store: KeyedStore, make: Factory) -> None:
+        """There was nobody to ask."""
+        job = make.job()
+        await self.add(store, job)
+        assert job.run_id is not None
+        await store.runs_cancel("default", job.run_id, "ada")
+        assert (await self.run_row(store, job.run_id)).cancel is None
+
+    async def test_a_run_that_nobody_asked_to_stop_tells_of_none(self, store: KeyedStore, make: Factory) -> None:
+        """Its own executor stopped it."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        assert (await self.run_row(store, claimed.run_id)).cancel is None
+        assert await self.finish(store, executor, outcome(claimed, RunState.CANCELLED)) == []
+        assert (await self.run_row(store, claimed.run_id)).cancel is None
+
+    async def test_cancelling_a_job_asks_the_holders_of_its_runs(self, store: KeyedStore, make: Factory) -> None:
+        """With the reason that was given."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        await store.job_move(make.move(claimed.job_id, JobAction.CANCEL, reason="cancelled by ada"))
+        assert (await self.request(store, claimed)).error == "cancelled by ada"
+
+    async def test_a_cancel_and_an_end_at_the_same_moment_agree(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Twenty times: the report is accepted, and the run ended as it said; the cancel is told that, or was too
+        early to know."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        for _ in range(20):
+            claimed = await self.held(store, executor, make.job())
+            told, refused = await asyncio.gather(
+                other.runs_cancel("default", claimed.run_id, "ada"), self.finish(store, executor, outcome(claimed))
+            )
+            assert refused == []
+            assert told in {RunState.DISPATCHED, RunState.SUCCESS}
+            assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
+            assert await self.cancels(store, executor) == []
+
+    async def test_a_cancel_and_a_give_back_at_the_same_moment_end_it(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Twenty times: whichever came first, nobody runs it any more."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        for _ in range(20):
+            claimed = await self.held(store, executor, make.job())
+            _, refused = await asyncio.gather(
+                other.runs_cancel("default", claimed.run_id, "ada"),
+                self.finish(store, executor, outcome(claimed, RunState.QUEUED)),
+            )
+            assert refused == []
+            assert await self.run_state(store, claimed.run_id) is RunState.CANCELLED
+
+    async def test_a_cancel_and_a_claim_at_the_same_moment_agree(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Twenty times: it was cancelled free and nobody has it, or somebody has it and is asked to stop."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        for _ in range(20):
+            job = make.job()
+            await self.add(store, job)
+            assert job.run_id is not None
+            told, claims = await asyncio.gather(
+                other.runs_cancel("default", job.run_id, "ada"), self.claim(store, executor)
+            )
+            if told is RunState.CANCELLED:
+                assert list(claims) == []
+                assert await self.cancels(store, executor) == []
+                continue
+            [claimed] = claims
+            assert [request.run_id for request in await self.cancels(store, executor)] == [claimed.run_id]
+            assert await self.finish(store, executor, outcome(claimed, RunState.CANCELLED)) == []
