@@ -10,7 +10,7 @@ Read-only and bounded: a dozen look-ups, whatever the job.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 from uuid import UUID
@@ -25,9 +25,10 @@ from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger
-from tickwise.domain.schedule import Schedule
+from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import ExecutorRow, JobRow, RunQuery, RunRow
+from tickwise.roles.control.explaining_flow import Surroundings
 from tickwise.roles.control.explanations import (
     ON_TIME_SECONDS,
     Because,
@@ -37,7 +38,6 @@ from tickwise.roles.control.explanations import (
     lasting,
     sentence,
 )
-from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.judging import judged
 from tickwise.roles.control.occurrences import (
     OF_SCHEDULE,
@@ -89,7 +89,7 @@ class Standing:
         return self.row.created_at if self.plan.planned_at is None else self.plan.planned_at
 
 
-class Explains(Jobs):
+class Explains(Surroundings):
     """`explain` of jobs and runs."""
 
     async def explain_run(self, who: Principal, run: UUID) -> Explanation:
@@ -105,6 +105,8 @@ class Explains(Jobs):
         standing = await self._standing(await self._job(who, job_id))
         if at is None:
             return await self._at_present(standing)
+        if standing.schedule.type is ScheduleType.ON_DEMAND:
+            return await self._demanded(standing, at)
         if at > TOLD_UNTIL:
             raise Invalid(f"at lies too far ahead; give a time before {written(TOLD_UNTIL)}", pointer="/at")
         if at < standing.row.created_at - EXACT_SECONDS and not await self._records_near(standing, at):
@@ -138,10 +140,11 @@ class Explains(Jobs):
         now = await self._store.now()
         attempts = await self._store.run_attempts(run.run_id)
         facts = Facts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
+        flow = await self._flow(run, None if standing is None else (standing.row, standing.plan))
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
         incidents = await self._store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
         if standing is None:
-            return judged(Facts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts, incidents=incidents))
+            return judged(replace(facts, incidents=incidents, **flow))
         waits = run.state in UNFINISHED and facts.began is None
         late = waits or until - run.due_at > ON_TIME_SECONDS
         return judged(
@@ -151,7 +154,7 @@ class Explains(Jobs):
                 zone=standing.zone,
                 attempts=attempts,
                 job=standing.row,
-                plan=standing.plan,
+                plan=standing.plan if run.definition is None else decode_definition(run.definition),
                 schedule=standing.schedule,
                 rules=standing.rules,
                 function=_function(standing.row, standing.plan),
@@ -160,6 +163,7 @@ class Explains(Jobs):
                 living=await self._alive(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
                 earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
                 favoured=await self._favoured(run, standing, until) if late else (),
+                **flow,
             )
         )
 
@@ -314,6 +318,8 @@ class Explains(Jobs):
         ahead = min(runs, key=lambda each: (each.due_at, each.run_id), default=None)
         if ahead is not None:
             return await self._explained(ahead, standing)
+        if standing.schedule.type is ScheduleType.ON_DEMAND:
+            return _on_demand(standing)
         return _next(standing) if standing.schedule.recurs or row.timer is not None else await self._once(standing)
 
     async def _once(self, standing: Standing) -> Explanation:
@@ -341,6 +347,21 @@ class Explains(Jobs):
             return Explanation(code=over.code, sentence=sentence(words), data=over.data, run=latest)
         cause = Cause(over.code, over.sentence.rstrip("."), over.data)
         return _with(await self._explained(latest, standing), cause)
+
+    async def _demanded(self, standing: Standing, at: float) -> Explanation:
+        """A job without a schedule: whatever ran then was asked for."""
+        row = standing.row
+        runs = await self._store.runs_list(
+            RunQuery(
+                namespace=row.namespace,
+                job_id=row.job_id,
+                after=name_before(at - EXACT_SECONDS),
+                before=name_from(at + EXACT_SECONDS + 0.001),
+                limit=RUNS_LOOKED_AT,
+            )
+        )
+        near = min(runs, key=lambda each: abs(each.nominal_at - at), default=None)
+        return _on_demand(standing) if near is None else await self._explained(near, standing)
 
     async def _between(self, standing: Standing, at: float) -> Explanation:
         """The schedule does not name this time: what came before it, and what after."""
@@ -503,6 +524,14 @@ def _because(each: Occurrence) -> str:
 
 def _several(passed: Sequence[Occurrence]) -> str:
     return "one occurrence is" if len(passed) == 1 else f"{len(passed)} occurrences are"
+
+
+def _on_demand(standing: Standing) -> Explanation:
+    """It has no schedule."""
+    if standing.row.status is JobStatus.CANCELLED:
+        return _over(standing)
+    words = f"the job has no schedule: it runs {schedules.explain(standing.schedule)}"
+    return Explanation(code=Because.ON_DEMAND, sentence=sentence(words))
 
 
 def _over(standing: Standing) -> Explanation:

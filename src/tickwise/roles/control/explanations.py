@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from tickwise.domain.calendar import Rules
 from tickwise.domain.calendar_words import moment
+from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import Schedule
-from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, RunRow
-from tickwise.roles.definition import Plan
+from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, LetterRow, QueueRow, RunRow
+from tickwise.roles.definition import Definition
 
 ON_TIME_SECONDS: Final = 1.0
 """What starts within it after its due time is on time, for people."""
@@ -36,6 +38,8 @@ class Because(StrEnum):
     LATE_PRIORITY = "late_priority"
     """Runs of higher priority went first."""
     LATE_EXECUTORS_BUSY = "late_executors_busy"
+    LATE_LIMITED = "late_limited"
+    """Its job has a concurrency or rate limit, which leaves no record; nothing else kept it waiting."""
     LATE_EXECUTOR_LOST = "late_executor_lost"
     """The executor that held it first was lost before it began."""
     LATE_START = "late_start"
@@ -57,6 +61,27 @@ class Because(StrEnum):
     RETRY_OF = "retry_of"
     """Somebody wanted an ended run again."""
     BACKFILL = "backfill"
+    STARTED_BY_SEQUENCE = "started_by_sequence"
+    """The end of a run of another job started it."""
+    RETRIED_BY_RULE = "retried_by_rule"
+    """An attempt failed, and the job says that such a failure is worth another one."""
+    NOT_RETRIED_RULE = "not_retried_rule"
+    """It failed for good before its retries were used up, for the job says so."""
+    NOT_RETRIED_DEADLINE = "not_retried_deadline"
+    """The next attempt would have begun after its deadline."""
+    UNKNOWN_OUTCOME = "unknown_outcome"
+    """Its executor was lost after it had begun, and its job wants a person to decide."""
+    FAILED_EXECUTOR_LOST = "failed_executor_lost"
+    """Its executor was lost after it had begun, and its job wants it to fail then."""
+    ASKED_TO_STOP = "asked_to_stop"
+    """Somebody asked to stop it after it had begun."""
+    LIMIT_CPU = "limit_cpu"
+    LIMIT_MEMORY = "limit_memory"
+    LIMIT_PROCESSES = "limit_processes"
+    LIMIT_OUTPUT = "limit_output"
+    SUCCESSOR_STARTED = "successor_started"
+    SUCCESSOR_NOT_STARTED = "successor_not_started"
+    """A job that it names did not go on from its end: it is paused, cancelled or gone, or its turn is yet to come."""
 
     RUNNING = "running"
     HANDED_OUT = "handed_out"
@@ -69,6 +94,13 @@ class Because(StrEnum):
     WAITING_PRIORITY = "waiting_priority"
     WAITING_EXECUTORS_BUSY = "waiting_executors_busy"
     WAITING_BACKOFF = "waiting_backoff"
+    WAITING_SLOT = "waiting_slot"
+    """As many runs go on as its concurrency limit allows."""
+    WAITING_RATE = "waiting_rate"
+    """It has its turn under a rate limit, which is yet to come."""
+    WAITING_QUEUE_HELD = "waiting_queue_held"
+    WAITING_GIVEN_BACK = "waiting_given_back"
+    """An executor could not run it for now, and it is offered again later."""
     WAITING_TURN = "waiting_turn"
     """Somebody can take it; it should be a moment."""
 
@@ -96,6 +128,8 @@ class Because(StrEnum):
     OVER_END_AT = "over_end_at"
     OVER_MAX_RUNS = "over_max_runs"
     OVER_ONE_TIME = "over_one_time"
+    ON_DEMAND = "on_demand"
+    """The job has no schedule: it runs when it is asked for."""
     OVER_NO_TIME = "over_no_time"
     """The schedule names no time any more."""
     WILL_FIRE = "will_fire"
@@ -134,6 +168,19 @@ class Explanation:
     run: RunRow | None = None
 
 
+class Followed(NamedTuple):
+    """A job that a run's end was to start."""
+
+    job_id: UUID
+    name: str
+    status: JobStatus | None
+    """None: it is gone."""
+    field: str
+    """`then` or `on_failure`."""
+    run: RunRow | None
+    """What was made of it, or the record that nothing was."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is known of one run and of the time around it."""
@@ -143,7 +190,8 @@ class Facts:
     zone: ZoneInfo
     attempts: Sequence[AttemptRow] = ()
     job: JobRow | None = None
-    plan: Plan | None = None
+    plan: Definition | None = None
+    """The job's; its own, if it has one."""
     schedule: Schedule | None = None
     rules: Rules | None = None
     function: str | None = None
@@ -157,6 +205,14 @@ class Facts:
     """Runs of the job with a smaller id, the newest first."""
     favoured: Sequence[tuple[RunRow, JobRow]] = ()
     """Runs of higher priority in the same queue that were taken while this one waited."""
+    queue: QueueRow | None = None
+    """Of one that waits: its queue."""
+    holders: Sequence[tuple[RunRow, str]] = ()
+    """Of one that waits for a slot: the runs that have the slots, with the names of their jobs."""
+    origin: tuple[RunRow, str] | None = None
+    """The run that started it, with the name of its job."""
+    letter: LetterRow | None = None
+    followed: Sequence[Followed] = ()
 
     def said(self, instant: float) -> str:
         """An instant on the clock of the job."""
@@ -170,6 +226,7 @@ class Facts:
             Trigger.RETRY: "the retry that was asked for at",
             Trigger.BACKFILL: "the backfilled run of",
             Trigger.MISSED: "the catch-up run of",
+            Trigger.SEQUENCE: "the run that a sequence started at",
         }
         return f"{words.get(Trigger(self.run.trigger), 'the run of')} {self.said(self.run.nominal_at)}"
 

@@ -54,6 +54,7 @@ RANGES_MOST: Final = 20
 """And so many of the last records of skips are looked at for one that lasts until after now."""
 RACES_MAX: Final = 5
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
+NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
 CHANGED_TOO_OFTEN: Final = "others keep changing this job; send the same again"
 
@@ -110,7 +111,7 @@ class Jobs(Submits):
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """What keeps a run waiting that nobody holds."""
         if row.blocked:
-            return (BLOCKED,)
+            return (BLOCKED if row.limit_key is None else f"{NO_SLOT} ({row.limit_key})",)
         job = await self._store.job_get(row.namespace, row.job_id)
         if job is None:
             return ()

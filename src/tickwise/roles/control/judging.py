@@ -18,6 +18,7 @@ from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
 from tickwise.roles.control.composing import not_offered, unserved
 from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause, Explanation, Facts, lasting, sentence
+from tickwise.roles.control.judging_flow import ended_because, started_by, waits, went_on
 from tickwise.roles.control.planning import written
 
 LEASE_LOST: Final = "lease_lost"
@@ -36,7 +37,11 @@ _SKIPPED: Final[dict[str, Because]] = {
 _SKIPPED_TOO: Final = "; skipped"
 """What ends the sentence of a record of times that the clock left out."""
 _ABSENCES: Final = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
-_ON_THE_WAY: Final = (Because.EXECUTOR_LOST, Because.RETRIED)
+_ON_THE_WAY: Final = (
+    Because.EXECUTOR_LOST, Because.RETRIED, Because.RETRIED_BY_RULE, Because.NOT_RETRIED_RULE,
+    Because.NOT_RETRIED_DEADLINE, Because.UNKNOWN_OUTCOME, Because.FAILED_EXECUTOR_LOST, Because.ASKED_TO_STOP,
+    Because.LIMIT_CPU, Because.LIMIT_MEMORY, Because.LIMIT_PROCESSES, Because.LIMIT_OUTPUT,
+)  # fmt: skip
 _QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
 
 
@@ -74,7 +79,7 @@ def _ran(facts: Facts) -> Explanation:
     causes: list[Cause] = []
     if late > ON_TIME_SECONDS:
         causes.append(_late(facts, began))
-    causes += _along_the_way(facts)
+    causes += [*ended_because(facts), *_along_the_way(facts)]
     moved = _moved(facts)
     causes += [moved] if moved else []
     causes += _asked(facts)
@@ -95,7 +100,7 @@ def _ran(facts: Facts) -> Explanation:
     data = _of_run(facts, late_seconds=round(max(late, 0.0), 3), trigger=Trigger(run.trigger).name.lower())
     for cause in reversed(causes):
         data |= cause.data
-    rest = causes if code is Because.RUNNING else causes[1:]
+    rest = [*(causes if code is Because.RUNNING else causes[1:]), *went_on(facts)]
     return Explanation(code=code, sentence=sentence(words), data=data, causes=tuple(rest), run=run)
 
 
@@ -208,6 +213,9 @@ def _nobody_took_it(facts: Facts, began: float) -> Cause:
         )
     if facts.favoured:
         return Cause(Because.LATE_PRIORITY, *_priority(facts))
+    if facts.plan is not None and (facts.plan.concurrency or facts.plan.rate):
+        what = " and ".join(name for name in ("concurrency", "rate") if getattr(facts.plan, name) is not None)
+        return Cause(Because.LATE_LIMITED, f"its job has a limit ({what}), and nothing else is known that kept it")
     taken = facts.attempts[0].dispatched_at if facts.attempts else facts.run.dispatched_at
     if taken is not None and taken - due > ON_TIME_SECONDS:
         return Cause(
@@ -355,7 +363,7 @@ def _asked(facts: Facts) -> list[Cause]:
         return [Cause(Because.BACKFILL, "it was asked for by a backfill", data)]
     if run.trigger == Trigger.MISSED:
         return [Cause(Because.MADE_UP_FOR, "it fell into a pause and was made up for when the job was resumed")]
-    return []
+    return started_by(facts)
 
 
 # ------------------------------------------------------------------------------------------ it waits
@@ -369,12 +377,15 @@ def _waiting(facts: Facts) -> Explanation:
     code, words, more = _waits(facts)
     since = max(run.due_at, run.queued_at)
     data |= {"waiting_seconds": round(max(0.0, now - since), 3), **more}
-    causes = tuple(_along_the_way(facts))
+    causes = (*started_by(facts), *ended_because(facts), *_along_the_way(facts))
     return Explanation(code=code, sentence=sentence(f"{facts.name} {words}"), data=data, causes=causes, run=run)
 
 
 def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
     run, now = facts.run, facts.now
+    found = waits(facts)
+    if found is not None:
+        return found
     if run.blocked:
         first = _in_the_way(facts, now)
         which = "an earlier run of its job" if first is None else f"the run of {facts.said(first.nominal_at)}"
@@ -439,7 +450,7 @@ def _never_began(facts: Facts) -> Explanation:
         data = _of_run(facts, cancelled_by=who)
         return Explanation(code=Because.CANCELLED, sentence=sentence(words), data=data, run=run)
     words = f"{facts.name} ended as {run.state.value} before it began" + (f": {run.error}" if run.error else "")
-    causes = tuple(_along_the_way(facts))
+    causes = (*started_by(facts), *ended_because(facts), *_along_the_way(facts), *went_on(facts))
     return Explanation(
         code=Because.FAILED_UNBEGUN, sentence=sentence(words), data=_of_run(facts), causes=causes, run=run
     )

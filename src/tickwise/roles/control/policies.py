@@ -218,6 +218,11 @@ def with_keys(
     return msgspec.structs.replace(definition, **keys)
 
 
+def key_in_words(key: str) -> str:
+    """What runs a limit counts, for people; nothing if they are the job's own."""
+    return "" if key == "job" else f" of {key}"
+
+
 def _key(key: str, job_id: UUID, queue: str, labels: Mapping[str, str], pointer: str) -> str:
     if key == "job":
         return f"job:{job_id}"
