@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test reference bench lock clean
+.PHONY: help setup up down check test reference chaos bench lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -56,6 +56,9 @@ test: setup  ## everything, on a PostgreSQL of its own; needs nothing but the pa
 
 reference: setup  ## five years of seven zones: every cron line by every rule beside a slow, obvious one (WRITE=1 keeps them)
 	WRITE=$(WRITE) $(BIN)/python -m tests.reference
+
+chaos: setup  ## harm real processes on a real database, judge, write bench/results/ (ROWS="R1 R2 …", SEED=, SHORT=1)
+	SEED=$(SEED) SHORT=$(SHORT) $(BIN)/python -m tests.chaos $(ROWS)
 
 bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1 for long windows)
 	FULL=$(FULL) $(BIN)/python -m bench $(CASES)

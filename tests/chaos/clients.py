@@ -36,8 +36,8 @@ class Clients:
     """All requests of one scene."""
 
     def __init__(self, urls: Sequence[str], witness_wall: float) -> None:
-        """`urls`: of the API roles, asked in turn; may be changed while clients work. `witness_wall`: Unix seconds minus
-        monotonic ones."""
+        """`urls`: of the API roles, asked in turn; may be changed while clients work. `witness_wall`: Unix seconds
+        minus monotonic ones."""
         self.urls = list(urls)
         self.operations: list[Operation] = []
         self.statuses: Counter[int] = Counter()

@@ -1,8 +1,8 @@
 """A role of the product that kills itself with SIGKILL at a named point: `CHAOS_POINT=attempts_claim:after`.
 
 It is the product, wired by the product; only the store that its role is given is wrapped. A point is a method of the
-store port and a side of it: `before` (the store knows nothing of it), `after` (it is done, and whoever asked never hears
-of it). `sql/NAME:before` is the same within a method, at a statement of the PostgreSQL adapter.
+store port and a side of it: `before` (the store knows nothing of it), `after` (it is done, and whoever asked never
+hears of it). `sql/NAME:before` is the same within a method, at a statement of the PostgreSQL adapter.
 
     python -m tests.chaos.dying executor
 """
@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import asyncpg
 
@@ -114,14 +114,14 @@ def prepare(named: str) -> None:
     if method.startswith("sql/"):
         _at_statement(method.removeprefix("sql/"))
         return
-    open_house = processes.open_house
+    open_house = vars(processes)["open_house"]
 
     @asynccontextmanager
     async def opened(*arguments: Any) -> AsyncIterator[House]:
         async with open_house(*arguments) as house:
-            yield replace(house, store=DyingStore(house.store, Point(method, side)))  # type: ignore[arg-type]  # a proxy
+            yield replace(house, store=cast("Store", DyingStore(house.store, Point(method, side))))
 
-    processes.open_house = opened
+    vars(processes)["open_house"] = opened
 
 
 if __name__ == "__main__":

@@ -135,8 +135,8 @@ def keep(history: History, file: Path) -> None:
 
 
 def _text(history: History) -> str:
-    lines = []
+    lines: list[str] = []
     for name in ("runs", "journal", "operations", "executions", "targets", "faults", "lease_ends"):
-        for each in getattr(history, name) or ():
-            lines.append(json.dumps({"kind": name, **each._asdict()}, default=str))
+        told = getattr(history, name) or ()
+        lines += [json.dumps({"kind": name, **each._asdict()}, default=str) for each in told]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""One row's stage: a database with its journal, the product's roles as processes, clients, a witness, and what was done.
+"""One row's stage: a database with its journal, the product's roles as processes, clients, a witness, faults.
 
 Whatever happens, `close` ends every process that was started here, by its own handle, and removes every file.
 """

@@ -68,8 +68,9 @@ class Server:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
     async def connect(self) -> asyncpg.Connection:
-        """A session that is not the product's."""
-        return await asyncpg.connect(self.url, timeout=20, server_settings={"application_name": "chaos"})
+        """A session that is not the product's, and may write whatever is done to that."""
+        settings = {"application_name": "chaos", "default_transaction_read_only": "off"}
+        return await asyncpg.connect(self.url, timeout=20, server_settings=settings)
 
     @contextlib.asynccontextmanager
     async def session(self) -> Any:

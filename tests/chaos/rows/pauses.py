@@ -17,9 +17,9 @@ import psutil
 
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
-from tests.chaos.rows.jobs import function, mixed, shell
+from tests.chaos.rows.jobs import mixed, shell
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
-from tests.integration.processes.house import living
+from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
 
 PAUSED_LEASES: Final = 2.0
@@ -41,7 +41,7 @@ async def pausing(scene: Scene, size: Size) -> Knowledge:
         await scene.pause(victim, PAUSED_LEASES * scene.pace.lease)
         continued = time.monotonic()
         await victim.role.event("executor_buried", count=buried + 1, within_seconds=60)
-        await eventually(lambda pids=stale: not living(pids), within_seconds=60, what="the stale tasks die")  # type: ignore[misc]  # of this turn
+        await gone(stale, within_seconds=60)
         overlaps.append(time.monotonic() - continued)
         gate.touch()
         scene.figures["recovered_seconds"] = round(await scene.calm(), 2)

@@ -86,8 +86,7 @@ async def _executors_die(scene: Scene, name: str) -> None:
         await scene.clients.submit(f"{name} {queue}", {**body, "queue": queue})
     victims = [_start(scene, "executor", point, TICKWISE_QUEUES=f"w{place}") for place, point in enumerate(WORKING)]
     victims += [
-        _start(scene, "executor", "attempts_claim:after", TICKWISE_QUEUES=f"g{place}")
-        for place in range(len(GUARDED))
+        _start(scene, "executor", "attempts_claim:after", TICKWISE_QUEUES=f"g{place}") for place in range(len(GUARDED))
     ]
     leaving = [
         _start(scene, "executor", point, TICKWISE_QUEUES=f"l{place}", TICKWISE_DRAIN_SECONDS="0")
@@ -106,7 +105,7 @@ async def _schedulers_die(scene: Scene, name: str) -> None:
     for number in count():
         if all(player.role.process.poll() is not None for player in victims) or number > DEATH_SECONDS:
             break
-        soon = (datetime.now(UTC) + timedelta(seconds=BEYOND_HORIZON_SECONDS)).isoformat()  # noqa: DTZ005 TID251 - what a client would do
+        soon = (datetime.now(UTC) + timedelta(seconds=BEYOND_HORIZON_SECONDS)).isoformat()
         once = function(scene, "brief") | {"schedule_type": "FUTURE", "schedule_time": soon}
         await scene.clients.submit(f"{name} once {number}", once)
         every = function(scene, "brief") | {"schedule_type": "INTERVAL", "interval_seconds": 1, "max_runs": 1}

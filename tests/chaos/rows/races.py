@@ -119,19 +119,21 @@ async def crowding(scene: Scene, size: Size) -> Knowledge:
 
 async def in_the_way(scene: Scene, size: Size) -> Knowledge:
     """R19: the runs of one dead executor cannot be freed, for somebody holds their rows; another one dies after it."""
-    await scene.cast(executors=0)
+    # One alone: a second one could go on while the first waits, and hide that it does.
+    await scene.cast(schedulers=1, executors=0)
     async with _stuck(scene, size.jobs):
-        victim, other = scene.start("executor"), scene.start("executor")
+        victim = scene.start("executor")
         await scene.ready(victim)
         scene.players.append(victim)
         gate = scene.folder / "open"
         job = await scene.clients.submit("held", shell(scene, f"until [ -e {gate} ]; do sleep 0.05; done"))
         await eventually(lambda: scene.holds(victim), within_seconds=30, what="it holds the run")
         await eventually(lambda: scene.witness.begun(), within_seconds=30, what="it runs")
+        other = scene.start("executor", TICKWISE_QUEUES="default,stuck")
+        await scene.ready(other)
+        scene.players.append(other)
         scene.kill(victim)
         killed = CLOCK.monotonic()
-        await scene.ready(other)
-        scene.players[-1] = other
         await eventually(lambda: len(scene.witness.begun()) > 1, within_seconds=90, what=f"the run of {job} goes on")
         scene.figures["rescued_seconds"] = scene.figures["recovered_seconds"] = round(CLOCK.monotonic() - killed, 2)
         gate.touch()
