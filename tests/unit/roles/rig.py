@@ -91,6 +91,13 @@ class ScriptedRunner:
         started = self.launched_at[assignment.run_id]
         self._reports.ended(run_id, Ending(verdict, started, self._now(), **more))
 
+    def end_many(self, run_ids: Sequence[UUID]) -> None:
+        """These tasks went well, and that comes in one report."""
+        endings = [(run_id, Ending(Verdict.OK, self.launched_at[run_id], self._now())) for run_id in run_ids]
+        for run_id in run_ids:
+            del self.running[run_id]
+        self._reports.ended_many(endings)
+
     def begin(self, run_id: UUID) -> None:
         """The task of this run has been going on for a while."""
         self._reports.began(run_id, self.launched_at[run_id])
@@ -159,10 +166,11 @@ class Rig:
         self.flaky = Flaky(self.store)
         self.runner = ScriptedRunner()
         self.make = Factory(self.clock.now())
+        self.signals = LocalSignals()
         self.executor = Executor(
             runs=self.flaky,
             seats=[Seat(self.runner)],
-            signals=LocalSignals(),
+            signals=self.signals,
             clock=self.clock,
             settings=ExecutorSettings(name="under test", **settings),
             telemetry=Silent(),
