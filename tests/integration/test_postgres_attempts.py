@@ -100,7 +100,7 @@ async def test_a_claim_of_lanes_that_cannot_be_looked_up_is_handed_over_all_the_
     async def away(number: int) -> Lane:
         raise StoreUnavailable("the database could not be reached: nothing was written")
 
-    monkeypatch.setattr(other._lanes, "lane", away)
+    monkeypatch.setattr(other._lanes, "place", away)
     request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     assert 2 == len(await other.attempts_claim(request))
     await other.close()

@@ -21,7 +21,7 @@ ROWS = 1_000_000
 FILL = """
 ALTER TABLE tickwise.runs SET UNLOGGED;
 ALTER TABLE tickwise.timers SET UNLOGGED;
-INSERT INTO tickwise.lanes (queue, priority, requires) SELECT 'q' || n, 5, '{{}}' FROM generate_series(1, 20) n;
+INSERT INTO tickwise.lanes (namespace, queue, priority, requires) SELECT 'default', 'q' || n, 5, '{{}}' FROM generate_series(1, 20) n;
 INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace)
 SELECT at, at, at, id, id, 1 + n % 20, 'default'
 FROM generate_series(1, {rows}) n,

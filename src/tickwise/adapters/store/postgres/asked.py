@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.overlap import unblock
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
+from tickwise.adapters.store.postgres.waking import sweep, unblock
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.ports.store import NewRun, Receipt, Replay
@@ -80,7 +80,7 @@ class Asked(Part):
     async def runs_unblock(self) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            return await unblock(connection, [row[0] for row in await connection.fetch(statement("blocked_jobs"))])
+            return await sweep(connection)
 
 
 async def _state(connection: asyncpg.Connection, namespace: str, run_id: UUID, state: int | None) -> RunState:

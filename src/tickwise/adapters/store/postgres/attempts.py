@@ -13,19 +13,23 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.claiming import NEAR_SECONDS, Claimer, Reach, Seen
 from tickwise.adapters.store.postgres.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.overlap import OpenStart, settle, unblock
+from tickwise.adapters.store.postgres.starting import ON_UNKNOWN, OpenStart, settle
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.adapters.store.postgres.waking import Ended, wake
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import Began, ClaimRequest
 
 _SUCCESS: Final = CODES[RunState.SUCCESS]
+_FAILED: Final = CODES[RunState.FAILED]
 _CANCELLED: Final = CODES[RunState.CANCELLED]
 _SKIPPED: Final = CODES[RunState.SKIPPED]
 _QUEUED: Final = CODES[RunState.QUEUED]
 _RELEASED: Final = frozenset({CODES[RunState.RETRYING], _QUEUED})
-_OUTCOMES: Final = _RELEASED | {_SUCCESS, CODES[RunState.FAILED], _CANCELLED, _SKIPPED}
+_FOLLOWED: Final = frozenset({_SUCCESS, _FAILED})
+_OUTCOMES: Final = _RELEASED | {_SUCCESS, _FAILED, _CANCELLED, _SKIPPED}
 
 REVOKED: Final = "revoked"
 
@@ -84,6 +88,8 @@ class Attempts(Part):
                 marks.floor,
                 list(marks.lanes.keys()),
                 list(marks.lanes.values()),
+                list(claimer.begun.keys()),
+                list(claimer.begun.values()),
             )
             ended = self._clock.monotonic()
         if rows:
@@ -93,43 +99,49 @@ class Attempts(Part):
         claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
         if not rows:
             return []
-        return [Claimed._make(row[:_FIELDS]) for row in await self._in_order(rows, fair=fair)]
+        return [Claimed._make(row[:_FIELDS]) for row in await self._in_order(rows, claimer, fair=fair)]
 
-    async def _in_order(self, rows: list[asyncpg.Record], *, fair: bool) -> list[asyncpg.Record]:
+    async def _in_order(self, rows: list[asyncpg.Record], claimer: Claimer, *, fair: bool) -> list[asyncpg.Record]:
         """As the port orders them; the update returns them as they lie on their pages."""
-        lanes = {row[_LANE] for row in rows}
-        if fair or len(lanes) == 1:
-            return sorted(rows, key=lambda row: row[_READY])
+        rows.sort(key=lambda row: row[_READY])
+        if fair:
+            return rows
         try:
-            priorities = {number: (await self._lanes.lane(number)).priority for number in lanes}
+            places = {number: await self._lanes.place(number) for number in {row[_LANE] for row in rows}}
         except Unavailable:
             # They are taken, whatever order they come in: that a lane was not known here must not lose them.
-            return sorted(rows, key=lambda row: row[_READY])
-        return sorted(rows, key=lambda row: (-priorities[row[_LANE]], row[_READY]))
+            return rows
+        claimer.took([(place.lane.priority, place.namespace) for place in places.values()])
+        if len(places) > 1:
+            rows.sort(key=lambda row: -places[row[_LANE]].lane.priority)
+        return rows
 
     async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         """See the port."""
         if not starts:
             return []
-        ids, tokens, instants = zip(*starts, strict=True)
+        ids, tokens, instants, unknowns, gates = zip(*starts, strict=True)
         _check_instants(instants)
+        lost = [ON_UNKNOWN[unknown] for unknown in unknowns]
+        gated = [gate is not None for gate in gates]
         async with self._links.line("finish").use(writes=True) as connection:
-            rows = await connection.fetch(statement("start"), executor, ids, tokens, instants)
-            refused = [run for run, job_id in rows if job_id is None]
-            jobs = {run: job_id for run, job_id in rows if job_id is not None}
-            if jobs:
-                started = await self._settle(connection, executor, starts, jobs)
-                refused += jobs.keys() - started
+            rows = await connection.fetch(statement("start"), executor, ids, tokens, instants, lost, gated)
+            refused = [run for run, line in rows if line is None]
+            lines = {run: line for run, line in rows if line is not None}
+            if lines:
+                started = await self._settle(connection, executor, starts, lines)
+                refused += lines.keys() - started
         return refused
 
     async def _settle(
-        self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], jobs: Mapping[UUID, UUID]
+        self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], lines: Mapping[UUID, UUID]
     ) -> set[UUID]:
-        """Those of these runs, each with its job, that may start."""
-        first = {began.run_id: began for began in reversed(starts) if began.run_id in jobs}
+        """Those of these runs, each with its line, that may start."""
+        first = {began.run_id: began for began in reversed(starts) if began.run_id in lines}
+        opens = [OpenStart(lines[run], began) for run, began in first.items()]
         try:
             with translated(writes=True):
-                return await settle(connection, executor, [OpenStart(jobs[run], began) for run, began in first.items()])
+                return await settle(connection, executor, opens)
         except StoreUnavailable as error:
             raise InDoubt("some starts were recorded, others were not: repeat them all") from error
 
@@ -153,21 +165,23 @@ class Attempts(Part):
         """Drop what this executor holds although it ended long ago: it must neither run again nor hold up a batch."""
         async with self._links.line("finish").use(writes=True) as connection:
             rows = await connection.fetch(statement("finish_ended"), executor, [outcome.run_id for outcome in outcomes])
+        # A slot that one of them had is found free by the sweep.
         log.error("runs that had ended were held again: %s", ", ".join(str(row[0]) for row in rows))
 
     async def _finish(self, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
         kinds = {outcome.state for outcome in outcomes}
         if not kinds <= _OUTCOMES:
             raise Bug(f"{sorted(kinds - _OUTCOMES)} are no outcomes of an attempt")
-        woken: list[UUID] = []
-        if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds:
+        woken = Ended()
+        followed = [one for one in outcomes if one.follow and _starts_others(one)]
+        if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds and not followed:
             async with self._links.line("finish").use(writes=True) as connection:
                 refused = await _end(connection, executor, outcomes, woken)
                 if woken:
                     # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
                     # ended, too: whoever began to wait while it ran is seen. If this fails, the sweep does it.
                     with contextlib.suppress(Unavailable), translated(writes=True):
-                        await unblock(connection, woken)
+                        await wake(connection, woken)
                 return refused
         # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
         outcomes = [
@@ -178,29 +192,40 @@ class Attempts(Part):
         skips = [outcome for outcome in outcomes if outcome.state == _SKIPPED]
         releases = [outcome for outcome in outcomes if outcome.state in _RELEASED]
         async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
+            await _follow(connection, executor, followed)
             refused = await _end(connection, executor, ends, woken) if ends else []
             refused += await _skip(connection, executor, skips, woken) if skips else []
             refused += await _release(connection, executor, releases, woken) if releases else []
-            await unblock(connection, woken)
+            await wake(connection, woken)
             return refused
 
 
-async def _end(
-    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: list[UUID]
-) -> list[UUID]:
-    """The final ones: the common case, one statement. Jobs in which a run waits for one are added to `woken`."""
-    ids, tokens, states, started, ended, reasons, errors, results, _ = zip(*outcomes, strict=True)
+def _starts_others(outcome: Outcome) -> bool:
+    """Whether its end may start others at once: not if a person has to say first what was true."""
+    return outcome.state in _FOLLOWED and not (outcome.state == _FAILED and outcome.reason == UNKNOWN_OUTCOME)
+
+
+async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> None:
+    """That these start others is to do, if they end in this transaction."""
+    if outcomes:
+        arguments = _columns(outcomes, "run_id", "token")
+        succeeded = [outcome.state == _SUCCESS for outcome in outcomes]
+        await connection.execute(statement("follows_report"), executor, *arguments, succeeded)
+
+
+async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: Ended) -> list[UUID]:
+    """The final ones: the common case, one statement. What waits for one of them is added to `woken`."""
+    ids, tokens, states, started, ended, reasons, errors, results, _, _ = zip(*outcomes, strict=True)
     _check_instants(started, ended)
     if len(set(ids)) != len(ids):
         # One run twice would be two rows of history: the first report of each counts, as it would have alone.
         first = list({outcome.run_id: outcome for outcome in reversed(outcomes)}.values())
         await _end(connection, executor, first, woken)
         return await _unrecorded(connection, executor, outcomes)
-    count, jobs = await connection.fetchrow(
+    count, jobs, namespaces, keys = await connection.fetchrow(
         statement("finish"), executor, ids, tokens, states, started, ended, reasons, errors, results
     )
-    if jobs:
-        woken += jobs
+    woken.add(jobs, namespaces, keys)
     if count == len(ids):
         return []
     return await _unrecorded(connection, executor, outcomes)
@@ -211,13 +236,11 @@ async def _unrecorded(connection: asyncpg.Connection, executor: int, outcomes: S
     return [row[0] for row in await connection.fetch(statement("finish_refused"), *arguments, executor)]
 
 
-async def _skip(
-    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: list[UUID]
-) -> list[UUID]:
+async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: Ended) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "started", "ended", "reason", "error", "result")
     _check_instants(*columns[2:4])
     taken = dict(await connection.fetch(statement("skip"), executor, *columns))
-    woken += [job_id for job_id in taken.values() if job_id is not None]
+    woken.add([job_id for job_id in taken.values() if job_id is not None])
     rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
     if not rest:
         return []
@@ -225,15 +248,17 @@ async def _skip(
 
 
 async def _release(
-    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: list[UUID]
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: Ended
 ) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "state", "started", "ended", "reason", "error", "retry_at")
     _check_instants(*columns[3:5], [instant for instant in columns[-1] if instant is not None])
-    taken = dict(await connection.fetch(statement("release"), executor, *columns))
+    rows = await connection.fetch(statement("release"), executor, *columns)
+    taken = {row[0] for row in rows}
     if taken:
-        begun = [run for run, counts in taken.items() if counts]
+        begun = [run for run, counts, _, _ in rows if counts]
         _, jobs = await connection.fetchrow(statement("settle_requests"), list(taken), begun)
-        woken += jobs or []
+        slots = [(namespace, key) for _, _, namespace, key in rows if key is not None]
+        woken.add(jobs, [namespace for namespace, _ in slots], [key for _, key in slots])
     rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
     if not rest:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tickwise.adapters.store.postgres.claiming import FAR_PAST, Claimer
+from tickwise.adapters.store.postgres.freeing import Stuck
 from tickwise.adapters.store.postgres.lanes import Lanes
 from tickwise.adapters.store.postgres.link import Links
 from tickwise.ports.clock import Clock
@@ -23,6 +24,7 @@ class Part:
         self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], Claimer] = {}
         self._timers_mark = FAR_PAST
         self._timers_swept = FAR_PAST
+        self._stuck = Stuck()
         self._heard: tuple[float, float] | None = None
 
     def _hear(self, store_now: float) -> None:

@@ -32,7 +32,8 @@ class Changes(Part):
 
     async def job_change(self, change: JobChange) -> JobRow:
         """See the port."""
-        lane = (await self._lanes.numbers([change.lane]))[change.lane]
+        place = (change.namespace, change.lane)
+        lane = (await self._lanes.numbers([place]))[place]
         try:
             async with self._links.pooled(writes=True) as connection, connection.transaction():
                 job = await _locked(connection, change.namespace, change.job_id)
@@ -133,7 +134,7 @@ class Changes(Part):
         if run_id is not None and timer.due <= job["now"] + self._near_seconds:
             await make_runs(connection, [(job_id, NewRun(run_id, timer.due, Trigger.SCHEDULE))])
         else:
-            await _put_timer(connection, job_id, timer, run_id, plan.zone_data)
+            await put_timer(connection, job_id, timer, run_id, plan.zone_data)
 
     async def occurrence_move(self, move: OccurrenceMove) -> None:
         """See the port."""
@@ -149,7 +150,7 @@ class Changes(Part):
                 await connection.execute(statement("timer_drop"), move.job_id)
             else:
                 run_id = row["run_id"] if row is not None and move.timer.hold is None else None
-                await _put_timer(connection, move.job_id, move.timer, run_id, move.zone_data)
+                await put_timer(connection, move.job_id, move.timer, run_id, move.zone_data)
             await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
             await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
 
@@ -162,9 +163,10 @@ async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool
     return True
 
 
-async def _put_timer(
+async def put_timer(
     connection: asyncpg.Connection, job_id: UUID, timer: Pending, run_id: UUID | None, zone_data: str | None
 ) -> None:
+    """Write where a job's schedule stands, within the caller's transaction."""
     await connection.execute(
         statement("timer_put"),
         job_id,

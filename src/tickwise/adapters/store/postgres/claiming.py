@@ -13,7 +13,7 @@ claims, the one from just behind the clock, the other from where the last one en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -85,6 +85,8 @@ class Claimer:
     looked: float = FAR_PAST
     costly: bool = False
     count: int = 0
+    begun: dict[int, str] = field(default_factory=dict)
+    """By priority, the namespace that the last claim began with: the next one begins with another."""
 
     def next_reach(self, monotonic: float) -> Reach:
         """How the next claim should read."""
@@ -107,6 +109,15 @@ class Claimer:
         if reach is Reach.SWEEP:
             return Marks()
         return self.ahead if reach is Reach.AHEAD else self.near
+
+    def took(self, lanes: Iterable[tuple[int, str]]) -> None:
+        """Remember with which namespaces a claim that took runs of these lanes (priority, namespace) began."""
+        taken: dict[int, list[str]] = {}
+        for priority, namespace in lanes:
+            taken.setdefault(priority, []).append(namespace)
+        for priority, namespaces in taken.items():
+            last = self.begun.get(priority, "")
+            self.begun[priority] = min(namespaces, key=lambda namespace: (namespace <= last, namespace))
 
     def claimed(self, reach: Reach, taken: Sequence[tuple[int, float]], seen: Seen) -> None:
         """Learn from a claim what it took (lane, ready), and what else there was to see."""

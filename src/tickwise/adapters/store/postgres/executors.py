@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
+import asyncpg
+
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.link import BEAT
+from tickwise.adapters.store.postgres.flow import ask_back
+from tickwise.adapters.store.postgres.freeing import BAD, ENDS, POISON, UNKNOWN, Freed, FreeTerms, free_runs
+from tickwise.adapters.store.postgres.link import BEAT, translated
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
 
 EXECUTORS_MOST: Final = 1_000
+HELD_MOST: Final = 100_000
+"""Runs that one call frees; what is left is for the next."""
 
 
 class Executors(Part):
@@ -34,9 +43,13 @@ class Executors(Part):
         """See the port."""
         async with self._links.line(BEAT).use(writes=True) as connection:
             rows = await connection.fetch(statement("executor_beat"), executor, lease_seconds, functions)
+            if rows[0]["untold"]:
+                with contextlib.suppress(Unavailable), translated(writes=True):
+                    await ask_back(connection)  # if it cannot be now, another beat does it
+                rows = await connection.fetch(statement("executor_beat"), executor, lease_seconds, functions)
             alive, now = rows[0][0], rows[0][1]
             self._hear(now)
-            asked = [(run, kind, held) for _, _, run, kind, held in rows if run is not None]
+            asked = [(run, kind, held) for _, _, run, kind, held, _ in rows if run is not None]
             over = [run for run, _, held in asked if not held]
             if over:
                 await connection.execute(statement("requests_clear"), executor, over)
@@ -48,12 +61,7 @@ class Executors(Part):
         async with self._links.pooled(writes=True) as connection:
             # As with a burial: gone first, so that no claim of its can follow what is freed.
             await connection.execute(statement("executor_gone"), executor)
-            async with connection.transaction():
-                rows = await connection.fetch(statement("executor_free"), executor)
-                if rows:
-                    begun = [run for run, begun in rows if begun]
-                    await connection.execute(statement("settle_requests"), [row[0] for row in rows], begun)
-                await connection.execute(statement("executors_settled"), [executor])
+            await self._free(connection, [executor], in_order=True)
 
     async def attempts_keep(self, executor: int, tokens: Sequence[int]) -> int:
         """See the port."""
@@ -81,15 +89,31 @@ class Executors(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             buried = [row[0] for row in await connection.fetch(statement("executors_bury"))]
-            async with connection.transaction():
-                gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
-                if not gone:
-                    return Expired(executors=buried)
-                rows = await connection.fetch(statement("leases_free"), gone, crashes_max)
-                freed = [run for run, poison, _ in rows if not poison]
-                if freed:
-                    begun = [run for run, _, begun in rows if begun]
-                    await connection.execute(statement("settle_requests"), freed, begun)
-                await connection.execute(statement("executors_settled"), gone)
-        quarantined = [run for run, poison, _ in rows if poison]
-        return Expired(executors=buried, freed=len(freed), quarantined=quarantined)
+            gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
+            freed = await self._free(connection, gone, crashes_max=crashes_max) if gone else []
+        return Expired(
+            executors=buried,
+            freed=len([one for one in freed if one.verdict not in ENDS]),
+            quarantined=[one.run_id for one in freed if one.verdict == POISON],
+            unknown=[one.run_id for one in freed if one.verdict == UNKNOWN],
+        )
+
+    async def _free(
+        self,
+        connection: asyncpg.Connection,
+        gone: Sequence[int],
+        *,
+        crashes_max: int = CRASHES_MAX,
+        in_order: bool = False,
+    ) -> list[Freed]:
+        """Free what these executors held, and mark those as settled that hold nothing any more."""
+        rows = await connection.fetch(statement("runs_held"), gone, HELD_MOST)
+        terms = FreeTerms(crashes_max, in_order)
+        freed = await free_runs(connection, self._stuck.waiting([row[0] for row in rows], self._clock), terms)
+        bad = {one.run_id: one.verdict for one in freed if one.verdict.startswith(BAD)}
+        self._stuck.note(bad, self._clock)
+        if len(freed) - len(bad) < len(rows) or len(rows) == HELD_MOST:
+            holders = {row[1] for row in await connection.fetch(statement("runs_held"), gone, HELD_MOST)}
+            gone = [executor for executor in gone if executor not in holders]
+        await connection.execute(statement("executors_settled"), gone)
+        return [one for one in freed if one.run_id not in bad]

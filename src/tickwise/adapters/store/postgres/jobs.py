@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -18,7 +19,7 @@ from tickwise.ports.store import JobQuery, JobRow
 
 
 class Jobs(Part):
-    """`job_get`, `job_by_key`, `jobs_list` of the port."""
+    """`job_get`, `job_by_key`, `jobs_list`, `jobs_count` of the port."""
 
     async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
         """See the port."""
@@ -34,23 +35,33 @@ class Jobs(Part):
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(
-                statement("jobs_list"),
-                query.namespace,
-                None if query.name is None else f"%{_literal(query.name)}%",
-                query.key,
-                json.dumps(dict(query.labels)) if query.labels else None,
-                query.status,
-                query.schedule_type,
-                query.task_kind,
-                query.owner,
-                query.next_run_after,
-                query.next_run_before,
-                query.before,
-                query.limit,
-                query.schedule_type in LASTING_TYPES or None,
-            )
+            rows = await connection.fetch(statement("jobs_list"), *_asked(query))
         return [job_row(row) for row in rows]
+
+    async def jobs_count(self, query: JobQuery) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            count: int = await connection.fetchval(statement("jobs_count"), *_asked(query))
+        return count
+
+
+def _asked(query: JobQuery) -> list[Any]:
+    """The parameters of `jobs_list` and `jobs_count`."""
+    return [
+        query.namespace,
+        None if query.name is None else f"%{_literal(query.name)}%",
+        query.key,
+        json.dumps(dict(query.labels)) if query.labels else None,
+        query.status,
+        query.schedule_type,
+        query.task_kind,
+        query.owner,
+        query.next_run_after,
+        query.next_run_before,
+        query.before,
+        query.limit,
+        query.schedule_type in LASTING_TYPES or None,
+    ]
 
 
 async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow | None:

@@ -1,9 +1,10 @@
-"""Lanes by number: the hot index holds four bytes for queue, priority and labels together."""
+"""Lanes by number: the hot index holds four bytes for namespace, queue, priority and labels together."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from tickwise.adapters.store.postgres.link import Links
 from tickwise.adapters.store.postgres.statements import statement
@@ -12,44 +13,53 @@ from tickwise.domain.model import Lane
 from tickwise.ports.store import LANES_MOST
 
 
+class Place(NamedTuple):
+    """Where runs of one namespace wait."""
+
+    namespace: str
+    lane: Lane
+
+
 class Lanes:
     """Every lane that this process has met. Lanes are never renumbered, so what is known stays true."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
-        self._numbers: dict[Lane, int] = {}
-        self._lanes: dict[int, Lane] = {}
+        self._numbers: dict[tuple[str, Lane], int] = {}
+        self._places: dict[int, Place] = {}
 
-    async def numbers(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
-        """The numbers of all these lanes, given now to those that have none. They may outlive an effect that fails.
+    async def numbers(self, places: Iterable[tuple[str, Lane]]) -> dict[tuple[str, Lane], int]:
+        """The numbers of all these lanes (namespace and lane), given now to those that have none. They may outlive an
+        effect that fails.
 
         Raises `Conflict` if that would be more than `LANES_MOST`.
         """
-        wanted = set(lanes)
+        wanted = set(places)
         known = self._numbers
         if not wanted <= known.keys():
-            new = [[lane.queue, lane.priority, lane.requires] for lane in wanted - known.keys()]
+            new = [[namespace, lane.queue, lane.priority, lane.requires] for namespace, lane in wanted - known.keys()]
             async with self._links.pooled(writes=True) as connection:
                 await connection.execute(statement("lanes_add"), json.dumps(new), LANES_MOST)
             await self._load()
             if not wanted <= known.keys():
                 raise Conflict(
-                    f"there are {LANES_MOST} different combinations of queue, priority and requirements already: "
+                    f"there are {LANES_MOST} different combinations of namespace, queue, priority and requirements "
+                    "already: "
                     "use one of those",
                     code="lanes_exhausted",
                 )
         return known
 
-    async def lane(self, number: int) -> Lane:
-        """The lane of a number that the store gave."""
-        if number not in self._lanes:
+    async def place(self, number: int) -> Place:
+        """What a number that the store gave stands for."""
+        if number not in self._places:
             await self._load()
-        return self._lanes[number]
+        return self._places[number]
 
     async def _load(self) -> None:
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("lanes"))
-        for number, queue, priority, requires in rows:
-            lane = Lane(queue, priority, tuple(requires))
-            self._numbers[lane] = number
-            self._lanes[number] = lane
+        for number, namespace, queue, priority, requires in rows:
+            place = Place(namespace, Lane(queue, priority, tuple(requires)))
+            self._numbers[place] = number
+            self._places[number] = place

@@ -1,12 +1,12 @@
-"""What becomes of a run that is about to start while others of its job are unfinished, and of those that wait.
+"""What becomes of a run that is about to start while something may stand against it.
 
-    claimed, overlap open ── settle ──┬── start   RUNNING, settled for good
+    claimed ── its queue on hold? ──► back to QUEUED
+        └── overlap open? ── settle ──┬── start   RUNNING, settled for good ── gate? ──► `gates`
                                       ├── wait    QUEUED and blocked; what it waits for is `watched`
                                       └── skip    SKIPPED, on record
-    a watched run ends ── unblock ──► the first that waits is claimable, and is settled again at its start
+    a watched run ends ── `waking` ──► the first that waits is claimable, and is settled again at its start
 
 Invariant: of two runs of a line one is let start only after the other was looked at under a lock that both take.
-A wake-up that is lost (a link cut after the end of a run, a row that was locked) is made up for by the sweep.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.gates import Candidate, pass_gates
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Overlap
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Began
 
 OVERLAPS: Final = MappingProxyType(
@@ -34,6 +36,9 @@ OVERLAPS: Final = MappingProxyType(
 )
 """What the table of runs holds."""
 
+ON_UNKNOWN: Final = MappingProxyType({OnUnknown.RERUN: 0, OnUnknown.FAIL: 1, OnUnknown.HOLD: 2})
+"""What it holds, too."""
+
 START, WAIT = "start", "wait"
 
 TRIES: Final = 3
@@ -41,45 +46,89 @@ TRIES: Final = 3
 
 
 class OpenStart(NamedTuple):
-    """An attempt that wants to begin, and whose overlap is open."""
+    """An attempt that wants to begin, and is to be settled first."""
 
-    job_id: UUID
+    line: UUID
+    """Those of one line are settled one after the other: its job while its overlap is open, else itself."""
     began: Began
 
 
 async def settle(connection: asyncpg.Connection, executor: int, starts: Sequence[OpenStart]) -> set[UUID]:
-    """Settle them, those of one job one after the other in the order of their nominal times; those that started."""
-    started: set[UUID] = set()
+    """Settle them, those of one line one after the other in the order of their nominal times; those that started."""
+    plain = [began for line, began in starts if line == began.run_id]
     rounds: list[list[Began]] = []
     seen: dict[UUID, int] = {}
-    for job_id, began in sorted(starts, key=lambda start: start.began.run_id):
-        number = seen[job_id] = seen.get(job_id, -1) + 1
+    for line, began in sorted(starts, key=lambda start: start.began.run_id):
+        if line == began.run_id:
+            continue
+        number = seen[line] = seen.get(line, -1) + 1
         if number == len(rounds):
             rounds.append([])
         rounds[number].append(began)
+    # Apart from each other: what is open locks other runs of its job, and all locks of runs go by their ids.
+    started = await _settle_again(connection, executor, plain, line_open=False) if plain else set()
     for batch in rounds:
-        started |= await _settle_again(connection, executor, batch)
+        started |= await _settle_again(connection, executor, batch, line_open=True)
     return started
 
 
-async def _settle_again(connection: asyncpg.Connection, executor: int, starts: Sequence[Began]) -> set[UUID]:
+async def _settle_again(
+    connection: asyncpg.Connection, executor: int, starts: Sequence[Began], *, line_open: bool
+) -> set[UUID]:
     for _ in range(TRIES - 1):
         with contextlib.suppress(asyncpg.TransactionRollbackError):
-            return await _settle(connection, executor, starts)
-    return await _settle(connection, executor, starts)
+            return await _settle(connection, executor, starts, line_open=line_open)
+    return await _settle(connection, executor, starts, line_open=line_open)
 
 
-async def _settle(connection: asyncpg.Connection, executor: int, starts: Sequence[Began]) -> set[UUID]:
-    ids, tokens, instants = zip(*starts, strict=True)
+async def _settle(
+    connection: asyncpg.Connection, executor: int, starts: Sequence[Began], *, line_open: bool
+) -> set[UUID]:
+    """Those that started, of at most one in each line."""
     async with connection.transaction():
-        rows = await connection.fetch(statement("starts_settle"), executor, ids, tokens, instants)
-        asked = [run for run, verdict, asked in rows if verdict == WAIT and asked]
-        if asked:
-            await connection.execute(statement("settle_requests"), asked, [])
-    return {run for run, verdict, _ in rows if verdict == START}
+        if not line_open:
+            await connection.execute(statement("runs_lock"), [began.run_id for began in starts])
+        found = {
+            row["run_id"]: row for row in await connection.fetch(statement("starts_look"), executor, *_ids(starts))
+        }
+        free = [began for began in starts if began.run_id in found and not found[began.run_id]["held"]]
+        back = [began for began in starts if began.run_id in found and found[began.run_id]["held"]]
+        if line_open:
+            started, returned = await _settle_overlap(connection, executor, free)
+        else:
+            rows = await connection.fetch(statement("start"), executor, *_columns(free), [False] * len(free))
+            late = {row[0] for row in rows}  # the hold of their queue has begun in between
+            back += [began for began in free if began.run_id in late]
+            started, returned = {began.run_id for began in free} - late, []
+        if back:
+            await connection.execute(statement("starts_return"), executor, *_ids(back))
+        candidates = [_candidate(began, found[began.run_id]) for began in free if began.run_id in started]
+        refused = await pass_gates(connection, [one for one in candidates if one is not None])
+        returned += [began.run_id for began in back] + list(refused)
+        if returned:
+            await connection.execute(statement("settle_requests"), returned, [])
+    return started - refused
 
 
-async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID]) -> int:
-    """In each of these jobs, make the first run that waits claimable, if nothing is before it any more; how many."""
-    count: int = await connection.fetchval(statement("unblock"), jobs) if jobs else 0
-    return count
+def _candidate(began: Began, row: asyncpg.Record) -> Candidate | None:
+    if began.gate is None:
+        return None
+    return Candidate(began.run_id, row["namespace"], row["place"], row["paced"], began.gate)
+
+
+async def _settle_overlap(
+    connection: asyncpg.Connection, executor: int, starts: Sequence[Began]
+) -> tuple[set[UUID], list[UUID]]:
+    """Those that started, and those that wait although they were asked back."""
+    rows = await connection.fetch(statement("starts_settle"), executor, *_columns(starts))
+    started = {run for run, verdict, _ in rows if verdict == START}
+    return started, [run for run, verdict, asked in rows if verdict == WAIT and asked]
+
+
+def _ids(starts: Sequence[Began]) -> tuple[list[UUID], list[int]]:
+    return [began.run_id for began in starts], [began.token for began in starts]
+
+
+def _columns(starts: Sequence[Began]) -> list[list[Any]]:
+    """One array for each parameter that the statements of starts have in common."""
+    return [*_ids(starts), [began.started for began in starts], [ON_UNKNOWN[began.on_unknown] for began in starts]]

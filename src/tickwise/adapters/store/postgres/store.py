@@ -10,8 +10,11 @@ from tickwise.adapters.store.postgres.asked import Asked
 from tickwise.adapters.store.postgres.attempts import Attempts
 from tickwise.adapters.store.postgres.changes import Changes
 from tickwise.adapters.store.postgres.executors import Executors
+from tickwise.adapters.store.postgres.flow import Flow
+from tickwise.adapters.store.postgres.health import Health
 from tickwise.adapters.store.postgres.identity import Keeping
 from tickwise.adapters.store.postgres.jobs import Jobs
+from tickwise.adapters.store.postgres.letters import Letters
 from tickwise.adapters.store.postgres.link import BEAT
 from tickwise.adapters.store.postgres.records import Records
 from tickwise.adapters.store.postgres.rules import Rules
@@ -27,7 +30,9 @@ VERSION_LEAST: Final = 150_000
 log = logging.getLogger(__name__)
 
 
-class PostgresStore(Jobs, Submits, Changes, Timers, Asked, Attempts, Executors, Records, Rules, Upkeep, Keeping):
+class PostgresStore(
+    Jobs, Submits, Changes, Timers, Asked, Attempts, Executors, Records, Rules, Letters, Flow, Health, Upkeep, Keeping
+):
     """`ports.store.Store` and `ports.identity.Keys` on PostgreSQL.
 
     Call `open` first. Any number of processes may work on one database; each object is for one event loop.

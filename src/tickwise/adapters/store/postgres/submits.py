@@ -11,8 +11,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.link import UniqueBroken
-from tickwise.adapters.store.postgres.overlap import OVERLAPS
 from tickwise.adapters.store.postgres.placing import is_lasting
+from tickwise.adapters.store.postgres.starting import OVERLAPS
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Added, NewJob, NewRun, NewSkip, Receipt, Replay
 
@@ -67,7 +67,8 @@ class Submits(Part):
         (ids, namespaces, names, types, kinds, definitions, lanes, creators, recurring, run_ids, dues, never, *_) = zip(
             *jobs, strict=True
         )
-        numbers = await self._lanes.numbers(lanes)
+        places = list(zip(namespaces, lanes, strict=True))
+        numbers = await self._lanes.numbers(places)
         if any(never):
             dues = tuple(NEVER if nothing else due for due, nothing in zip(dues, never, strict=True))
         return [
@@ -77,7 +78,7 @@ class Submits(Part):
             types,
             kinds,
             definitions,
-            [numbers[lane] for lane in lanes],
+            [numbers[place] for place in places],
             creators,
             recurring,
             run_ids,
@@ -172,10 +173,12 @@ async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], creat
 
 async def make_runs(
     connection: asyncpg.Connection, runs: Sequence[tuple[UUID, NewRun]], *, not_before_now: bool = False
-) -> None:
-    """Make runs of these jobs within the caller's transaction."""
-    if runs:
-        await connection.execute(statement("runs_make"), *run_columns(runs), not_before_now)
+) -> int:
+    """Make runs of these jobs within the caller's transaction; how many there were not yet."""
+    if not runs:
+        return 0
+    done: str = await connection.execute(statement("runs_make"), *run_columns(runs), not_before_now)
+    return int(done.split()[-1])
 
 
 def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[list[Any]]:
@@ -192,10 +195,13 @@ def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[list[Any]]:
     ]
 
 
-async def make_skips(connection: asyncpg.Connection, job_id: UUID, skips: Sequence[NewSkip]) -> None:
+async def make_skips(
+    connection: asyncpg.Connection, job_id: UUID, skips: Sequence[NewSkip], origins: Sequence[UUID | None] | None = None
+) -> None:
     """Put occurrences of a job that do not run on record within the caller's transaction."""
     if skips:
-        await connection.execute(statement("skips_make"), job_id, *skip_columns(skips))
+        origins = origins or [None] * len(skips)
+        await connection.execute(statement("skips_make"), job_id, *skip_columns(skips), origins)
 
 
 def skip_columns(skips: Sequence[NewSkip]) -> list[list[Any]]:

@@ -1,7 +1,9 @@
--- Take ready runs for a living executor, ahead of time, by the database's clock. Lanes come by priority and then by their
--- longest-waiting run (a fair claim: by that alone), each read from its own mark, in order of readiness.
+-- Take ready runs for a living executor, ahead of time, by the database's clock. Lanes come by priority, then by namespace, beginning
+-- after the one that the last claim of that priority began with, and then by their longest-waiting run (a fair claim: by that alone);
+-- each is read from its own mark, in order of readiness. Queues on hold are left out.
 -- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of
--- their own, $9 those marks. No join here can be turned round by statistics: rows are addressed by LATERAL and by ctid.
+-- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with.
+-- No join here can be turned round by statistics: rows are addressed by LATERAL and by ctid.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
   SELECT true AS alive FROM tickwise.executors
@@ -15,7 +17,10 @@ heads AS MATERIALIZED (
       AND ready >= coalesce(to_timestamp(($9::float8[])[array_position($8::int[], l.lane)]), to_timestamp($7::float8))
     ORDER BY ready LIMIT 1) h
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
-  ORDER BY CASE WHEN $6::boolean THEN 0 ELSE -l.priority END, h.ready
+    AND l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
+  ORDER BY CASE WHEN NOT $6::boolean THEN -l.priority END,
+           CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
+           CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready
 )
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + 1, state = 2,

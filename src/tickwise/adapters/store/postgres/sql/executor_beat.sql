@@ -1,5 +1,6 @@
 -- Renew the lease of a living executor, and hear what is asked of it: one row at least, the first columns the same in all.
--- A request whose attempt is over is told apart (`held` false) so that it can be cleared.
+-- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
+-- `untold`: a hold of a queue has begun, and nobody was asked to give anything back.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS (
   UPDATE tickwise.executors
@@ -7,8 +8,13 @@ b AS (
       functions = coalesce($3::text[], functions)
   WHERE executor = $1 AND gone IS NULL
   RETURNING true AS alive
+),
+h AS (
+  UPDATE tickwise.cancel_requests SET heard = (SELECT at FROM clock)
+  WHERE holder = $1 AND heard IS NULL AND (SELECT alive FROM b)
 )
 SELECT coalesce((SELECT alive FROM b), false), (SELECT date_part('epoch', at) FROM clock), c.run_id, c.kind,
-       (SELECT r.holder = c.holder AND r.token = c.token FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0) AS held
+       (SELECT r.holder = c.holder AND r.token = c.token AND (c.kind <> 'return' OR r.state = 2) FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0) AS held,
+       (SELECT count(*) > 0 FROM tickwise.holds WHERE NOT told AND begun <= (SELECT at FROM clock)) AS untold
 FROM (SELECT) one LEFT JOIN LATERAL (
   SELECT run_id, kind, holder, token FROM tickwise.cancel_requests WHERE holder = $1 OFFSET 0) c ON true

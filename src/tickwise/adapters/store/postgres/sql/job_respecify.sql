@@ -1,4 +1,7 @@
 -- A job's living runs wait in its lane and are run by its definition, unless they have their own. $1 job, $2 lane, $3 definition.
+-- One that waits for a slot asks again: the definition may say otherwise by now.
 UPDATE tickwise.runs
-SET lane = $2, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 8192 THEN $3 END
+SET lane = $2, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 8192 THEN $3 END,
+    blocked = blocked AND limit_key IS NULL,
+    ready = CASE WHEN blocked AND limit_key IS NOT NULL THEN greatest((SELECT tickwise.now()), due) ELSE ready END
 WHERE job_id = $1

@@ -2,11 +2,12 @@
 -- those of this origin (NULL: all). How many there were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 held AS (
-  INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind, error)
+  INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
   SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $2::text
   FROM tickwise.runs WHERE job_id = $1 AND holder <> 0 AND ($3::uuid IS NULL OR origin = $3)
-  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder,
-                                     error = excluded.error
+  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
+    asked = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.asked ELSE excluded.asked END,
+    heard = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.heard END
   RETURNING 1
 ),
 d AS (

@@ -1,2 +1,2 @@
 -- Every lane; there are few.
-SELECT lane, queue, priority, requires FROM tickwise.lanes
+SELECT lane, namespace, queue, priority, requires FROM tickwise.lanes

@@ -22,5 +22,5 @@ wanted AS (
 INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
 SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke' FROM o WHERE state = 2 AND NOT kept
 ON CONFLICT (run_id) DO UPDATE
-SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL
-WHERE c.token <> excluded.token OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'
+SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
+WHERE c.token <> excluded.token OR c.kind = 'return' OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'

@@ -10,8 +10,9 @@ held AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, reason, error)
   SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke', 'paused', $2::text FROM o WHERE state = 2
   ON CONFLICT (run_id) DO UPDATE
-  SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error
-  WHERE c.token <> excluded.token OR c.kind = 'revoke'
+  SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error,
+      asked = excluded.asked, heard = NULL
+  WHERE c.token <> excluded.token OR c.kind <> 'cancel'
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1))

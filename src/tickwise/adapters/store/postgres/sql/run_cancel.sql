@@ -3,9 +3,11 @@
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (SELECT run_id, state, holder, token FROM tickwise.runs WHERE run_id = $1 AND namespace = $2 FOR UPDATE),
 held AS (
-  INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind, error)
+  INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
   SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $3::text FROM o WHERE holder <> 0
-  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error
+  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
+    asked = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.asked ELSE excluded.asked END,
+    heard = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.heard END
 ),
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE holder = 0)

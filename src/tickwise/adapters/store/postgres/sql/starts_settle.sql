@@ -1,13 +1,14 @@
 -- Attempts whose overlap is open want to begin, one of each job at most: each starts, waits, or ends skipped, by what is
--- unfinished before it. $1 executor, $2 runs, $3 tokens, $4 instants. Returns the runs that this executor still holds, what became
+-- unfinished before it. $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost. Returns the runs that this executor still holds, what became
 -- of each ('start', 'wait', 'skip'), and whether it was asked back meanwhile (then it waits, for `settle_requests`).
 --
 -- Two that might both start lock each other's row, always in the order of their ids, and judge by what they find then. Found by
--- ids alone: under a condition, a row that changed while it was waited for would drop out. One that waits (`blocked`) cannot start
+-- ids alone: under a condition, a row that changed while it was waited for would drop out. One that waits for another run (`blocked`
+-- without a key; one that waits for a slot has been through here, or may be met while it waits, as any free one) cannot start
 -- without coming through here again, so it is only looked at; what is marked there is skipped if it is locked, and the sweep of
 -- `runs_unblock` makes up for the mark.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
-b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[]) AS b(run_id, token, started)),
+b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[]) AS b(run_id, token, started, on_unknown)),
 near AS MATERIALIZED (
   SELECT r.run_id
   FROM b
@@ -15,7 +16,7 @@ near AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT run_id FROM tickwise.runs r
     WHERE r.job_id = x.job_id AND (r.trigger = 5) = (x.trigger = 5)
-      AND (r.state > 1 OR r.overlap < 0 OR (r.due, r.run_id) < (x.due, x.run_id) AND (NOT r.blocked OR x.overlap = 4))
+      AND (r.state > 1 OR r.overlap < 0 OR (r.due, r.run_id) < (x.due, x.run_id) AND (NOT r.blocked OR r.limit_key IS NOT NULL OR x.overlap = 4))
     OFFSET 0) r
 ),
 l AS MATERIALIZED (
@@ -24,7 +25,7 @@ l AS MATERIALIZED (
 ),
 x AS MATERIALIZED (
   SELECT l.run_id, l.job_id, l.due, l.overlap, l.backfill, b.started,
-         (SELECT c.holder = l.holder AND c.token = l.token FROM tickwise.cancel_requests c
+         (SELECT c.holder = l.holder AND c.token = l.token AND c.kind <> 'return' FROM tickwise.cancel_requests c
           WHERE c.run_id = l.run_id OFFSET 0) IS TRUE AS asked
   FROM l JOIN b ON b.run_id = l.run_id AND b.token = l.token
   WHERE l.holder = $1 AND l.state = 2 AND l.overlap > 0
@@ -40,7 +41,7 @@ w AS MATERIALIZED (
   SELECT x.run_id AS mine, w.run_id, w.number
   FROM x CROSS JOIN LATERAL (
     SELECT r.run_id, row_number() OVER (ORDER BY r.due DESC, r.run_id DESC) AS number FROM tickwise.runs r
-    WHERE r.job_id = x.job_id AND r.blocked AND (r.trigger = 5) = x.backfill AND (r.due, r.run_id) < (x.due, x.run_id)
+    WHERE r.job_id = x.job_id AND r.blocked AND r.limit_key IS NULL AND (r.trigger = 5) = x.backfill AND (r.due, r.run_id) < (x.due, x.run_id)
     ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 ELSE 1000 END) w
   WHERE x.overlap <> 4
 ),
@@ -53,13 +54,15 @@ v AS MATERIALIZED (
 ),
 started AS (
   UPDATE tickwise.runs r
-  SET state = 3, started = to_timestamp((SELECT b.started FROM b WHERE b.run_id = r.run_id)), overlap = -overlap,
-      watched = watched OR (SELECT true FROM tickwise.runs o WHERE o.job_id = r.job_id AND o.blocked LIMIT 1) IS NOT NULL
+  SET state = 3, started = to_timestamp((SELECT b.started FROM b WHERE b.run_id = r.run_id)), overlap = -overlap, limit_key = NULL,
+      on_unknown = (SELECT b.on_unknown FROM b WHERE b.run_id = r.run_id),
+      watched = watched OR (SELECT true FROM tickwise.runs o WHERE o.job_id = r.job_id AND o.blocked AND o.limit_key IS NULL LIMIT 1) IS NOT NULL
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'start'))
 ),
 waiting AS (
   UPDATE tickwise.runs
-  SET state = 1, holder = 0, token = 0, claimed = '-infinity', attempt = attempt - 1, blocked = true, ready = 'infinity'
+  SET state = 1, holder = 0, token = 0, claimed = '-infinity', attempt = attempt - 1, blocked = true, ready = 'infinity',
+      limit_key = NULL, place = NULL
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'wait'))
 ),
 watched AS (
@@ -76,7 +79,8 @@ asked AS (
   SELECT (SELECT at FROM clock), e.token, e.holder, e.run_id, 'cancel', 'a later run of the job took its place'
   FROM e JOIN x ON x.run_id = e.mine WHERE x.overlap = 4 AND e.holder <> 0
   ON CONFLICT (run_id) DO UPDATE
-  SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error
+  SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
+      asked = excluded.asked, heard = NULL
   WHERE c.kind <> 'cancel' OR c.token <> excluded.token
 ),
 d AS (

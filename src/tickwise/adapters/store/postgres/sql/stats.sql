@@ -13,7 +13,8 @@ t AS (SELECT count(*) AS seen FROM (SELECT FROM tickwise.timers LIMIT $1) s)
 SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS held, (r.retrying * grown.by)::bigint AS retrying,
   greatest(0, date_part('epoch', (SELECT at FROM clock) - (
     SELECT min(h.ready) FROM tickwise.lanes l CROSS JOIN LATERAL (
-      SELECT ready FROM tickwise.runs WHERE lane = l.lane AND holder = 0 AND ready < 'infinity' ORDER BY ready LIMIT 1) h))) AS oldest_ready_seconds,
+      SELECT ready FROM tickwise.runs WHERE lane = l.lane AND holder = 0 AND ready < 'infinity' ORDER BY ready LIMIT 1) h
+    WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)))) AS oldest_ready_seconds,
   CASE WHEN t.seen < $1 THEN t.seen ELSE greatest(t.seen, pg_stat_get_live_tuples('tickwise.timers'::regclass)) END AS timers,
   greatest(0, date_part('epoch', (SELECT at FROM clock) - least(
     (SELECT due FROM tickwise.timers WHERE run_id IS NOT NULL AND due < 'infinity' ORDER BY due LIMIT 1),

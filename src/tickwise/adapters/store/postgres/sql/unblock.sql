@@ -9,13 +9,13 @@ w AS MATERIALIZED (
   CROSS JOIN (VALUES (false), (true)) AS line(backfill)
   CROSS JOIN LATERAL (
     SELECT run_id, job_id, due, overlap FROM tickwise.runs r
-    WHERE r.job_id = j.job_id AND r.blocked AND (r.trigger = 5) = line.backfill
+    WHERE r.job_id = j.job_id AND r.blocked AND r.limit_key IS NULL AND (r.trigger = 5) = line.backfill
     ORDER BY due, run_id LIMIT 1) f
   CROSS JOIN LATERAL (
     SELECT f.* WHERE f.overlap <> 4
     UNION ALL (
       SELECT run_id, job_id, due, overlap FROM tickwise.runs r
-      WHERE f.overlap = 4 AND r.job_id = f.job_id AND r.blocked AND (r.trigger = 5) = line.backfill AND r.overlap = 4
+      WHERE f.overlap = 4 AND r.job_id = f.job_id AND r.blocked AND r.limit_key IS NULL AND (r.trigger = 5) = line.backfill AND r.overlap = 4
       ORDER BY due DESC, run_id DESC LIMIT 1)) w
   WHERE (SELECT true FROM tickwise.runs e
          WHERE e.job_id = w.job_id AND (e.trigger = 5) = line.backfill AND e.run_id <> w.run_id
@@ -26,7 +26,7 @@ w AS MATERIALIZED (
 u AS (
   UPDATE tickwise.runs SET blocked = false, ready = greatest((SELECT at FROM clock), due)
   WHERE run_id = ANY(ARRAY(
-    SELECT run_id FROM tickwise.runs WHERE blocked AND run_id = ANY(ARRAY(SELECT run_id FROM w)) FOR UPDATE SKIP LOCKED))
+    SELECT run_id FROM tickwise.runs WHERE blocked AND limit_key IS NULL AND run_id = ANY(ARRAY(SELECT run_id FROM w)) FOR UPDATE SKIP LOCKED))
   RETURNING 1
 )
 SELECT count(*) FROM u

@@ -13,13 +13,27 @@ CREATE FUNCTION tickwise.started() RETURNS timestamptz LANGUAGE sql STABLE PARAL
     + coalesce(nullif(current_setting('tickwise.shift_start_seconds', true), ''), '0')::float8 * interval '1 second'
 $$;
 
--- Where runs wait: queue, priority and needed labels, given a number so that the hot index stays narrow.
+-- Where runs wait: namespace, queue, priority and needed labels, given a number so that the hot index stays narrow.
 CREATE TABLE tickwise.lanes (
-  lane     int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  priority smallint NOT NULL,
-  queue    text NOT NULL,
-  requires text[] NOT NULL,
-  UNIQUE (queue, priority, requires)
+  lane      int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  priority  smallint NOT NULL,
+  namespace text NOT NULL,
+  queue     text NOT NULL,
+  requires  text[] NOT NULL,
+  UNIQUE (namespace, queue, priority, requires)
+);
+
+-- Times in which a queue stands still.
+CREATE TABLE tickwise.holds (
+  asked     timestamptz NOT NULL,
+  begun     timestamptz NOT NULL,
+  until     timestamptz NOT NULL,       -- infinity: until somebody resumes it
+  told      boolean NOT NULL DEFAULT false,  -- it has begun, and what was held then is asked back
+  namespace text NOT NULL,
+  queue     text NOT NULL,
+  asked_by  text NOT NULL,
+  reason    text,
+  PRIMARY KEY (namespace, queue)
 );
 
 -- What a job is. Inserted once; a fire never touches it. `lasting` ones (recurring, far-future, keyed, named by the
@@ -99,15 +113,21 @@ CREATE TABLE tickwise.runs (
   -- What becomes of it while an earlier run of its job is unfinished: 0 it does not matter, 1 skip, 2 queue_one, 3 queue_all,
   -- 4 cancel_running; negative: that is settled, it may start.
   overlap   smallint NOT NULL DEFAULT 0,
-  blocked   boolean NOT NULL DEFAULT false,  -- it waits for an earlier run; its `ready` is infinity
+  blocked   boolean NOT NULL DEFAULT false,  -- it waits for an earlier run, or a slot (`limit_key`); its `ready` is infinity
   watched   boolean NOT NULL DEFAULT false,  -- a later run waits for its end
   guarded   boolean NOT NULL DEFAULT false,
   own       boolean NOT NULL DEFAULT false,  -- spec is the run's own, not the job's
+  paced     boolean NOT NULL DEFAULT false,  -- it has a slot under its rate, no earlier than `ready`
+  -- What becomes of it if its holder is lost, said at its recorded start: 0 it runs again, 1 it fails, 2 it fails and a person decides.
+  on_unknown smallint NOT NULL DEFAULT 0,
   namespace text NOT NULL,
   spec      text,                       -- NULL: large, read it from the job
   origin    uuid,
-  -- The time that the schedule named; NULL: due. Last, because a row is read slowly from its first NULL on.
-  nominal   timestamptz,
+  -- What follows is NULL in most rows. It is last, because a row is read slowly from its first NULL on.
+  nominal   timestamptz,                -- the time that the schedule named; NULL: due
+  -- RUNNING: it has a slot of this key. Blocked: it waits for one. Else it was woken, and has not begun since.
+  limit_key text,
+  place     timestamptz,                -- among those that wait for a slot: since when it was ready
   -- Plain comparisons: with IN this check took 2 us of the claim of a run.
   CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200000,
@@ -115,7 +135,24 @@ CREATE TABLE tickwise.runs (
         autovacuum_vacuum_cost_delay = 1, autovacuum_vacuum_cost_limit = 2000);
 CREATE INDEX runs_ready ON tickwise.runs (lane, ready);
 CREATE INDEX runs_job ON tickwise.runs (job_id);
-CREATE INDEX runs_blocked ON tickwise.runs (job_id, due, run_id) WHERE blocked;
+CREATE INDEX runs_blocked ON tickwise.runs (job_id, due, run_id) WHERE blocked AND limit_key IS NULL;
+CREATE INDEX runs_limited ON tickwise.runs (namespace, limit_key, blocked, place, run_id) WHERE limit_key IS NOT NULL;
+
+-- Concurrency keys in use. A row is there to be locked: who has it may count what is RUNNING with the key, and start more.
+CREATE TABLE tickwise.limits (
+  most      int NOT NULL,               -- as the last start with that key said
+  namespace text NOT NULL,
+  limit_key text NOT NULL,
+  PRIMARY KEY (namespace, limit_key)
+) WITH (fillfactor = 50);
+
+-- The last slot that was given under each rate.
+CREATE TABLE tickwise.rates (
+  slot      timestamptz NOT NULL,
+  namespace text NOT NULL,
+  rate_key  text NOT NULL,
+  PRIMARY KEY (namespace, rate_key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- One value per claim. Without CACHE, or tokens would not grow with time.
 CREATE SEQUENCE tickwise.fence;
@@ -151,10 +188,11 @@ CREATE INDEX executors_gone ON tickwise.executors (gone) WHERE gone IS NOT NULL;
 -- What holders are asked to stop. A row outlives its run by at most a heartbeat.
 CREATE TABLE tickwise.cancel_requests (
   asked     timestamptz NOT NULL,
+  heard     timestamptz,                -- when its holder was told first
   token     bigint NOT NULL,
   holder    bigint NOT NULL,
   run_id    uuid PRIMARY KEY,
-  kind      text NOT NULL CHECK (kind IN ('cancel', 'revoke')),
+  kind      text NOT NULL CHECK (kind IN ('cancel', 'revoke', 'return')),
   reason    text CHECK (reason IS NULL OR kind = 'revoke'),  -- the run is then put on record as skipped; NULL: it is forgotten
   error     text                        -- what is said of the run if the store has to end it itself
 );
@@ -185,7 +223,10 @@ CREATE TABLE tickwise.history (
   origin     uuid,
   nominal    timestamptz,                -- NULL: due
   until      timestamptz,                -- of a skip that stands for several occurrences: the nominal time of the last,
-  occurrences int                        -- and how many; NULL: one
+  occurrences int,                       -- and how many; NULL: one
+  cancel_asked timestamptz,              -- of one that was held and ended CANCELLED because somebody asked: when,
+  cancel_heard timestamptz,              -- when its holder was told,
+  cancel_error text                      -- and what was said
 ) PARTITION BY RANGE (run_id);
 -- The predicate, always true, keeps the planner from looking a run up by its id in this index, which is read from end to
 -- end then: on a partition that was analysed while it was empty it sees no difference, and remembers that choice.
@@ -208,6 +249,48 @@ CREATE TABLE tickwise.attempts (
   error    text,
   PRIMARY KEY (run_id, token)
 );
+
+-- Runs whose end starts others, which are yet to be made.
+CREATE TABLE tickwise.follows (
+  since     timestamptz NOT NULL,
+  run_id    uuid PRIMARY KEY,
+  succeeded boolean NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX follows_since ON tickwise.follows (since, run_id);
+
+-- What was done about runs that failed for good. A dead letter is a FAILED row of history; these are the settled ones.
+CREATE TABLE tickwise.letters (
+  settled     timestamptz NOT NULL,
+  run_id      uuid PRIMARY KEY,
+  redriven_as uuid,
+  status      text NOT NULL CHECK (status IN ('redriven', 'discarded', 'decided')),
+  settled_by  text NOT NULL,
+  note        text,
+  ruling      text CHECK (ruling IN ('succeeded', 'failed')),
+  CHECK ((status = 'decided') = (ruling IS NOT NULL) AND (status = 'redriven') = (redriven_as IS NOT NULL))
+);
+
+-- Something that is done to everything that a filter matches, page by page.
+CREATE TABLE tickwise.operations (
+  created      timestamptz NOT NULL,
+  updated      timestamptz NOT NULL,
+  ended        timestamptz,
+  free         timestamptz NOT NULL,     -- from then on somebody else may take it
+  operation_id uuid PRIMARY KEY,
+  step         int NOT NULL DEFAULT 0,   -- the fence: how often the cursor has moved
+  matched      int,
+  done         bigint NOT NULL DEFAULT 0,
+  refused      bigint NOT NULL DEFAULT 0,
+  namespace    text NOT NULL,
+  kind         text NOT NULL,
+  request      text NOT NULL,            -- JSON, opaque here
+  created_by   text NOT NULL,
+  status       text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'done', 'cancelled')),
+  problems     text NOT NULL DEFAULT '[]',
+  cursor       text
+) WITH (fillfactor = 50);
+CREATE INDEX operations_running ON tickwise.operations (free, operation_id) WHERE status = 'running';
+CREATE INDEX operations_listed ON tickwise.operations (namespace, operation_id);
 
 -- Answers kept with their effect under a client's Idempotency-Key.
 CREATE TABLE tickwise.receipts (

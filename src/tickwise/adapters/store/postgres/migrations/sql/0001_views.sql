@@ -8,13 +8,14 @@ SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due) AS due
        CASE WHEN NOT blocked THEN date_part('epoch', greatest(ready, due)) END AS ready_at, attempt, failures, crashes,
        nullif(holder, 0) AS executor, NULL::text AS reason, NULL::text AS error, NULL::text AS result, origin,
        CASE WHEN own THEN spec END AS definition, date_part('epoch', coalesce(nominal, due)) AS nominal_at, blocked,
-       1 AS occurrences, NULL::float8 AS until, due, token
+       CASE WHEN state = 3 OR blocked THEN limit_key END AS limit_key, paced, NULL::float8 AS cancel_asked, NULL::float8 AS cancel_heard,
+       NULL::text AS cancel_error, 1 AS occurrences, NULL::float8 AS until, due, token
 FROM tickwise.runs
 UNION ALL
 SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due), date_part('epoch', queued),
        date_part('epoch', claimed), date_part('epoch', started), date_part('epoch', ended), NULL, attempt, failures, crashes,
        nullif(executor, 0), reason, error, result, origin, definition, date_part('epoch', coalesce(nominal, due)), false,
-       coalesce(occurrences, 1), date_part('epoch', until), due, token
+       NULL, false, date_part('epoch', cancel_asked), date_part('epoch', cancel_heard), cancel_error, coalesce(occurrences, 1), date_part('epoch', until), due, token
 FROM tickwise.history;
 
 -- Jobs with what follows from their timers and runs. Only a pause (until it is over) and a cancellation are stored.
@@ -41,7 +42,21 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (SELECT CASE
     WHEN j.standing = 2 THEN 'CANCELLED'
     WHEN j.standing = 1 AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now())) THEN 'PAUSED'
-    WHEN t.due < 'infinity' OR r.some THEN 'SCHEDULED'
+    WHEN t.due < 'infinity' OR r.some OR j.schedule_type = 'ON_DEMAND' THEN 'SCHEDULED'
     WHEN NOT j.recurring AND (SELECT h.state = 6 FROM tickwise.history h WHERE h.job_id = j.job_id
                               ORDER BY h.run_id DESC LIMIT 1) THEN 'FAILED'
     ELSE 'COMPLETED' END AS status OFFSET 0) s;
+
+-- Dead letters: what failed for good, and what was done about it.
+CREATE VIEW tickwise.letters_shown AS
+SELECT r.*, j.name AS job_name, j.task_kind, l.status AS settled_as, date_part('epoch', l.settled) AS settled_at, l.settled_by, l.note,
+       l.redriven_as, l.ruling
+FROM tickwise.runs_shown r
+JOIN tickwise.jobs j ON j.job_id = r.job_id
+LEFT JOIN tickwise.letters l ON l.run_id = r.run_id
+WHERE r.state = 6;
+
+-- What stands still now.
+CREATE VIEW tickwise.lanes_held AS
+SELECT l.lane FROM tickwise.holds h JOIN tickwise.lanes l ON l.namespace = h.namespace AND l.queue = h.queue
+WHERE h.begun <= (SELECT tickwise.now()) AND h.until > (SELECT tickwise.now());

@@ -13,4 +13,5 @@ def upgrade() -> None:
     run_file("0001_tables.sql")
     run_file("0001_moves.sql")
     run_file("0001_views.sql")
+    run_file("0001_free.sql")
     run_file("0001_upkeep.sql")

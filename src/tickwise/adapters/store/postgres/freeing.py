@@ -1,0 +1,108 @@
+"""Runs whose holder is gone, set free by pages; one that cannot be freed holds up no other.
+
+    page ── runs_free ──┬── all of it
+                        └── refused: each for itself ──► the bad ones are logged, and left alone for a while
+
+Invariant: an executor is settled only once it holds nothing, so what was left alone is tried again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.adapters.store.postgres.waking import Ended, wake
+from tickwise.domain.errors import Bug, Invalid, Unavailable
+from tickwise.ports.clock import Clock
+
+PAGE: Final = 1_000
+STUCK_SECONDS: Final = 60.0
+"""For so long a run that could not be freed is not tried again: each try costs a millisecond, and there may be many."""
+SHOWN_MOST: Final = 3
+
+POISON, UNKNOWN = "poison", "unknown"
+BAD: Final = "bad: "
+"""What a verdict begins with if the run could not be freed."""
+ENDS: Final = frozenset({POISON, UNKNOWN})
+
+log = logging.getLogger(__name__)
+
+
+class Freed(NamedTuple):
+    """What became of one run."""
+
+    run_id: UUID
+    verdict: str
+
+
+class FreeTerms(NamedTuple):
+    """How runs are freed."""
+
+    crashes_max: int
+    in_order: bool
+    """Their holder left; else it was lost."""
+
+
+class Stuck:
+    """Runs that could not be freed, and until when (on our clock) they are left alone."""
+
+    def __init__(self) -> None:
+        self._until: dict[UUID, float] = {}
+
+    def waiting(self, runs: Sequence[UUID], clock: Clock) -> list[UUID]:
+        """Those of these runs that are to be tried now."""
+        if not self._until:
+            return list(runs)
+        now = clock.monotonic()
+        self._until = {run: until for run, until in self._until.items() if until > now}
+        return [run for run in runs if run not in self._until]
+
+    def note(self, bad: Mapping[UUID, str], clock: Clock) -> None:
+        """Leave these alone for a while, and say why."""
+        if not bad:
+            return
+        until = clock.monotonic() + STUCK_SECONDS
+        self._until.update(dict.fromkeys(bad, until))
+        shown = "; ".join(f"{run} ({why.removeprefix(BAD)})" for run, why in list(bad.items())[:SHOWN_MOST])
+        log.error("%d runs whose executor is gone cannot be freed, the first of them: %s", len(bad), shown)
+
+
+async def free_runs(connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms) -> list[Freed]:
+    """Free these, each page in a transaction of its own. Those that somebody else has in hand are left out, unless
+    their holder left in order."""
+    freed: list[Freed] = []
+    ended = Ended()
+    for first in range(0, len(runs), PAGE):
+        for row in await _free_page(connection, runs[first : first + PAGE], terms):
+            freed.append(Freed(row["run_id"], row["verdict"]))
+            if row["job_id"] is not None:
+                ended.jobs.append(row["job_id"])
+            if row["limit_key"] is not None:
+                ended.keys.add((row["namespace"], row["limit_key"]))
+    if ended:
+        with contextlib.suppress(Unavailable), translated(writes=True):
+            await wake(connection, ended)  # else the sweep does it
+    return freed
+
+
+async def _free_page(connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms) -> list[asyncpg.Record]:
+    try:
+        with translated(writes=True):
+            async with connection.transaction():
+                if terms.in_order:
+                    # It is said to be free at once: whoever has one of them in hand is waited for.
+                    await connection.execute(statement("runs_lock"), runs)
+                rows: list[asyncpg.Record] = await connection.fetch(statement("runs_free"), runs, *terms)
+                return rows
+    except (Bug, Invalid, UniqueBroken) as error:
+        log.warning("a page of %d runs cannot be freed at once (%s): each is tried for itself", len(runs), error)
+    with translated(writes=True):
+        singly: list[asyncpg.Record] = await connection.fetch(statement("runs_free_each"), runs, *terms)
+    return singly

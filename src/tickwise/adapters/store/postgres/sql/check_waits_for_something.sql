@@ -1,0 +1,26 @@
+-- Runs that wait for nothing. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
+-- looked at, and how many were.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+p AS MATERIALIZED (
+  SELECT run_id AS id, job_id, namespace, limit_key, blocked, overlap, due, trigger FROM tickwise.runs
+  WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
+),
+bad AS MATERIALIZED (
+  SELECT id AS subject, 'it waits for an earlier run, and there is none' AS detail FROM p
+  WHERE blocked AND limit_key IS NULL AND NOT (
+    SELECT count(*) > 0 FROM (
+      SELECT FROM tickwise.runs e
+      WHERE e.job_id = p.job_id AND (e.trigger = 5) = (p.trigger = 5) AND e.run_id <> p.id
+        AND ((e.due, e.run_id) < (p.due, p.id) OR e.overlap < 0 OR e.overlap = 0 AND e.state > 1
+             OR p.overlap = 4 AND e.overlap = 4 AND e.blocked)
+      LIMIT 1) e)
+  UNION ALL
+  SELECT id, 'it waits for a slot of ' || limit_key || ', and one is free' FROM p
+  WHERE blocked AND limit_key IS NOT NULL AND (
+    SELECT count(*) FROM tickwise.runs r
+    WHERE r.namespace = p.namespace AND r.limit_key = p.limit_key AND NOT r.blocked
+  ) < coalesce((SELECT l.most FROM tickwise.limits l WHERE l.namespace = p.namespace AND l.limit_key = p.limit_key), 1)
+)
+SELECT bad.subject, bad.detail, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
+FROM (SELECT) one LEFT JOIN bad ON true
+ORDER BY bad.subject
