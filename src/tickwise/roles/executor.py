@@ -195,6 +195,9 @@ class Executor(Service):
     async def stop(self) -> None:
         """End at once: kill what still runs, report nothing of it, and give it back."""
         self._draining = self._claimer.ending = True
+        now = self._time.now() if self._lease.number else 0.0
+        launched = [held for held in self._books.live.values() if held.stage is Stage.LAUNCHED]
+        begun = [Began(held.claimed.run_id, held.claimed.token, now) for held in launched if not held.guarded]
         for held in [*self._books.live.values()]:
             self._books.abandon(held)
         for intake in self._intakes:
@@ -202,11 +205,17 @@ class Executor(Service):
         self._starter.stop()
         await super().stop()
         if self._lease.number:
-            await self._leave()
+            await self._leave(begun)
 
-    async def _leave(self) -> None:
+    async def _leave(self, begun: Sequence[Began]) -> None:
+        """Free what we held. First the store must know what ended and what began: all else it takes for runs that never
+        began, and the next attempt of such a run would bear the same number."""
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
+                while self._outbox:
+                    await self._finish()
+                if begun:
+                    await self._runs.attempts_start(self._lease.number, begun)
                 await self._runs.executor_leave(self._lease.number)
         except TimeoutError:
             logger.warning("leave_unheard", executor=self._lease.number, seconds=LEAVE_SECONDS)
