@@ -35,6 +35,9 @@ CALL_FATES: Final = {
     "dies after a call": Fate.DIES_AFTER,
     "freezes after a call": Fate.FREEZES_AFTER,
 }
+SLOW_SECONDS: Final = 1.0
+"""What a slow way takes at most."""
+OF_LEASES: Final = frozenset({"executor_beat", "executor_join"})
 DOWN_SECONDS: Final = (0.1, 5.0)
 """A dead process is started anew after so long."""
 
@@ -68,12 +71,14 @@ class Weather:
     def passage(self, process: Process, call: str) -> Passage:
         dice, most = self._dice, self._swarm.latency_seconds
         if self.rough and self._swarm.can("latency") and dice.random() < 0.02:
-            most = 1.0
+            most = SLOW_SECONDS
+            if call in OF_LEASES:
+                self.hit(process)
         patience = BEAT_PATIENCE_SECONDS if call == "executor_beat" else self._patience
         fate = Fate.FINE
         if self.rough and self._fates and dice.random() < self._swarm.call_fault_share:
             fate = dice.choice(self._fates)
-            if call in ("executor_beat", "executor_join"):
+            if call in OF_LEASES:
                 self.hit(process)
             if fate in (Fate.ANSWER_LOST, Fate.HANGS, Fate.REQUEST_LOST, Fate.SWALLOWED) and call not in READS:
                 self._tell("commit in doubt")
