@@ -56,6 +56,8 @@ MEANINGS = {
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
     "lanes_exhausted": "The store knows as many combinations of queue, priority and labels as it takes. Use one of "
     "those.",
+    "letter_not_held": "The outcome of the run is known, so there is nothing to decide.",
+    "letter_settled": "Somebody redrove, discarded or decided this dead letter before; `detail` says how.",
     "no_occurrence": "The schedule of the job names no further time.",
     "occurrence_begun": "The occurrence is in the hands of an executor, or has begun; it can be cancelled.",
     "occurrence_closed": "A calendar or a maintenance window closes the occurrence, so it would not run anyway.",
@@ -63,8 +65,13 @@ MEANINGS = {
     "rules_exhausted": "The namespace has as many calendars (1,000) or maintenance windows (200) as it may, or all "
     "together have 10,000. Delete one first, or put the times of several into one.",
     "run_ended": "The run has ended already.",
+    "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
     "script_invalid": "The script does not compile; `detail` says where.",
+    "sequence_cycle": "The job would start itself, over the jobs that `then` and `on_failure` name; `detail` shows the "
+    "circle.",
+    "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",
+    "successor_unknown": "`then` or `on_failure` names a job that is not there, or that is cancelled.",
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
 }
