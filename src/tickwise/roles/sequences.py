@@ -32,8 +32,8 @@ PAGE: Final = 100
 LOOK_SECONDS: Final = 1.0
 """How often somebody looks who was not woken."""
 CHAIN_MOST: Final = 100
-"""Runs in a row, each started by the end of the one before. Circles are refused when a job is stored; one that two
-edits at the same moment made between them ends here."""
+"""Runs that led to one, each to the next. Circles are refused when a job is stored; one that two edits at the same
+moment made between them ends here."""
 PUT_OFF_SECONDS: Final = 60.0
 """One that cannot be gone on from (a defect of ours) is tried again after this: it holds up no other."""
 

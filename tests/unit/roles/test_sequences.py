@@ -1,0 +1,311 @@
+"""What one run starts when it ends: each once, through any crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.unit.roles.rig import LANE, Silent
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.local import LocalSignals
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import InDoubt, StoreUnavailable
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Trigger
+from tickwise.domain.retry import CRASHES_MAX, OnUnknown
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import (
+    Began,
+    ClaimRequest,
+    JobAction,
+    LetterStatus,
+    NewJob,
+    Ruling,
+    RunQuery,
+    RunRow,
+    Settlement,
+)
+from tickwise.roles import sequences
+from tickwise.roles.sequences import CHAIN_MOST, PUT_OFF_SECONDS, Sequences
+from tickwise.testing.factories import Factory, executor, outcome
+
+FOREVER = 1e9
+
+
+class Failing:
+    """A store whose n-th call of one method fails: before it takes effect, or after."""
+
+    def __init__(self, store: MemoryStore, method: str, number: int, *, after: bool) -> None:
+        self._store = store
+        self._method = method
+        self._left = number
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._store, name)
+        return self._wrapped(real) if name == self._method else real
+
+    def _wrapped(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self._left -= 1
+            if self._left or self._after:
+                answer = await real(*arguments, **named)
+            if not self._left:
+                raise InDoubt("the answer is lost") if self._after else StoreUnavailable("it is away")
+            return answer
+
+        return call
+
+
+class Rig:
+    """Jobs that start each other, and an executor that does what a test says."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(self.clock, near_seconds=2.0)
+        self.make = Factory(self.clock.now())
+        self.signals = LocalSignals()
+        self._number: int | None = None
+
+    def sequences(self, store: Any = None) -> Sequences:
+        """Those of one more scheduler."""
+        return Sequences(store or self.store, signals=self.signals, clock=self.clock, telemetry=Silent())
+
+    async def job(
+        self, *, first: bool = False, namespace: str = "default", job_id: UUID | None = None, **said: Any
+    ) -> NewJob:
+        """A job that runs when it is asked to; with `first` it runs at once."""
+        named = {"schedule_type": "IMMEDIATE" if first else "ON_DEMAND", "task": {"kind": "scripted"}, **said}
+        given: dict[str, Any] = {
+            "definition": json.dumps(named),
+            "lane": LANE,
+            "namespace": namespace,
+            "job_id": job_id or self.make.identifier(),
+        }
+        if not first:
+            given |= {"schedule_type": "ON_DEMAND", "recurring": True, "never": True, "run_id": None}
+        job = self.make.job(None, **given)
+        await self.store.jobs_add([job])
+        return job
+
+    async def work(self, state: RunState = RunState.SUCCESS, *, follow: bool = True, **more: Any) -> int:
+        """Whatever is ready runs and ends; how many there were."""
+        if self._number is None:
+            self._number = await self.store.executor_join(executor(lease_seconds=FOREVER))
+        request = ClaimRequest(
+            executor=self._number, queues=["default"], labels=["task:scripted"], limit=100, ahead_seconds=0.0
+        )
+        claims = await self.store.attempts_claim(request)
+        await self.clock.advance(1.0)
+        ends = [outcome(each, state, ended=self.clock.now(), follow=follow, **more) for each in claims]
+        assert [] == list(await self.store.attempts_finish(self._number, ends))
+        return len(claims)
+
+    async def runs(self, job: NewJob) -> list[RunRow]:
+        """All that it has made, the oldest first."""
+        rows = await self.store.runs_list(RunQuery(namespace=job.namespace, job_id=job.job_id))
+        return sorted(rows, key=lambda row: row.run_id)
+
+    async def definition(self, job: NewJob) -> Any:
+        """The only run's own definition."""
+        (row,) = await self.runs(job)
+        return None if row.definition is None else json.loads(row.definition)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A fresh store."""
+    return Rig()
+
+
+async def test_success_starts_the_next_with_the_result_as_its_payload(rig: Rig) -> None:
+    """Named by the run that it follows, due at its end."""
+    second = await rig.job(payload={"its": "own"})
+    first = await rig.job(first=True, then=[str(second.job_id)])
+    await rig.work(result='{"rows": 7}')
+    await rig.sequences().step()
+    (run,) = await rig.runs(second)
+    (before,) = await rig.runs(first)
+    assert (Trigger.SEQUENCE, before.run_id) == (run.trigger, run.origin)
+    assert before.ended_at == run.due_at == run.nominal_at
+    assert {"rows": 7} == (await rig.definition(second))["payload"]
+
+
+async def test_without_a_result_the_next_has_its_own_payload(rig: Rig) -> None:
+    """Nothing is put in its place."""
+    second = await rig.job(payload={"its": "own"})
+    await rig.job(first=True, then=[str(second.job_id)])
+    await rig.work()
+    await rig.sequences().step()
+    assert await rig.definition(second) is None
+
+
+async def test_failure_starts_what_is_there_for_it_and_says_what_failed(rig: Rig) -> None:
+    """And what would follow success is not started."""
+    good, bad = await rig.job(), await rig.job()
+    first = await rig.job(first=True, then=[str(good.job_id)], on_failure=[str(bad.job_id)])
+    await rig.work(RunState.FAILED, reason="timeout", error="it ran too long")
+    await rig.sequences().step()
+    (failed,) = await rig.runs(first)
+    assert [] == await rig.runs(good)
+    assert {
+        "job_id": str(first.job_id),
+        "run_id": str(failed.run_id),
+        "reason": "timeout",
+        "error": "it ran too long",
+        "attempt": 1,
+    } == (await rig.definition(bad))["payload"]
+
+
+async def test_an_end_is_followed_once_by_any_number_of_schedulers(rig: Rig) -> None:
+    """Each named twice is started once as well."""
+    second = await rig.job()
+    await rig.job(first=True, then=[str(second.job_id), str(second.job_id)])
+    await rig.work()
+    for _ in range(3):
+        await rig.sequences().step()
+    assert 1 == len(await rig.runs(second))
+
+
+async def test_executors_hear_of_what_was_started(rig: Rig) -> None:
+    """At once."""
+    second = await rig.job()
+    await rig.job(first=True, then=[str(second.job_id)])
+    heard = rig.signals.listen(Topic.RUNS)
+    await rig.work()
+    assert not heard.is_set()
+    await rig.sequences().step()
+    assert heard.is_set()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("method", ["follows", "job_get", "run_get", "follow_commit"])
+async def test_three_jobs_in_a_row_run_once_each_wherever_the_scheduler_dies(
+    rig: Rig, method: str, number: int, after: bool
+) -> None:
+    """Before or after the n-th call of each step; another scheduler goes on."""
+    third = await rig.job()
+    second = await rig.job(then=[str(third.job_id)])
+    first = await rig.job(first=True, then=[str(second.job_id)])
+    dying, died = rig.sequences(Failing(rig.store, method, number, after=after)), False
+    for _ in range(6):
+        await rig.work()
+        if not died:
+            try:
+                await dying.step()
+            except (StoreUnavailable, InDoubt):
+                died = True
+        if died:
+            await rig.sequences().step()
+    for job in (first, second, third):
+        assert [RunState.SUCCESS] == [run.state for run in await rig.runs(job)]
+
+
+async def test_a_paused_successor_leaves_a_record_and_a_cancelled_one_nothing(rig: Rig) -> None:
+    """The record says why it did not run."""
+    paused, cancelled = await rig.job(), await rig.job()
+    await rig.job(first=True, then=[str(paused.job_id), str(cancelled.job_id)])
+    await rig.store.job_move(rig.make.move(paused.job_id, JobAction.PAUSE))
+    await rig.store.job_move(rig.make.move(cancelled.job_id, JobAction.CANCEL))
+    await rig.work()
+    await rig.sequences().step()
+    assert [(RunState.SKIPPED, "paused")] == [(run.state, run.reason) for run in await rig.runs(paused)]
+    assert [] == await rig.runs(cancelled)
+    assert [] == list(await rig.store.follows(10))
+
+
+async def test_a_job_of_another_namespace_is_not_started(rig: Rig) -> None:
+    """Whatever a definition names."""
+    other = await rig.job(namespace="other")
+    await rig.job(first=True, then=[str(other.job_id)])
+    await rig.work()
+    await rig.sequences().step()
+    assert [] == await rig.runs(other)
+
+
+async def test_a_poisonous_run_is_a_failure_to_its_sequence(rig: Rig) -> None:
+    """The store itself ended it."""
+    after = await rig.job()
+    await rig.job(first=True, on_failure=[str(after.job_id)])
+    for _ in range(CRASHES_MAX):
+        number = await rig.store.executor_join(executor())
+        request = ClaimRequest(
+            executor=number, queues=["default"], labels=["task:scripted"], limit=1, ahead_seconds=0.0
+        )
+        (claimed,) = await rig.store.attempts_claim(request)
+        await rig.store.attempts_start(number, [Began(claimed.run_id, claimed.token, rig.clock.now())])
+        await rig.clock.advance(11.0)
+        await rig.store.leases_expire(CRASHES_MAX)
+    await rig.sequences().step()
+    assert "poison" == (await rig.definition(after))["payload"]["reason"]
+
+
+@pytest.mark.parametrize("ruling", Ruling)
+async def test_from_an_unknown_outcome_nothing_goes_on_before_a_person_has_decided_it(rig: Rig, ruling: Ruling) -> None:
+    """Then as they decided; and what is started then is due then."""
+    then, failed = await rig.job(), await rig.job()
+    first = await rig.job(first=True, then=[str(then.job_id)], on_failure=[str(failed.job_id)])
+    number = await rig.store.executor_join(executor())
+    request = ClaimRequest(executor=number, queues=["default"], labels=["task:scripted"], limit=1, ahead_seconds=0.0)
+    (claimed,) = await rig.store.attempts_claim(request)
+    began = Began(claimed.run_id, claimed.token, rig.clock.now(), OnUnknown.HOLD)
+    await rig.store.attempts_start(number, [began])
+    await rig.clock.advance(11.0)
+    await rig.store.leases_expire(CRASHES_MAX)
+    await rig.sequences().step()
+    assert ([], []) == (await rig.runs(then), await rig.runs(failed))
+    await rig.clock.advance(86_400.0)
+    (held,) = await rig.runs(first)
+    decided = Settlement(held.run_id, LetterStatus.DECIDED, ruling=ruling)
+    await rig.store.letters_settle("default", [decided], by="ada")
+    await rig.sequences().step()
+    started, other = (then, failed) if ruling is Ruling.SUCCEEDED else (failed, then)
+    (run,) = await rig.runs(started)
+    assert (rig.clock.now(), held.ended_at) == (run.due_at, run.nominal_at)
+    assert [] == await rig.runs(other)
+
+
+async def test_a_circle_that_nobody_refused_comes_to_an_end(rig: Rig) -> None:
+    """Two edits at one moment could make one between them."""
+    one, other = rig.make.identifier(), rig.make.identifier()
+    await rig.job(job_id=one, first=True, then=[str(other)])
+    await rig.job(job_id=other, then=[str(one)])
+    follower = rig.sequences()
+    ran = 0
+    for _ in range(2 * CHAIN_MOST):
+        ran += await rig.work()
+        await follower.step()
+    assert CHAIN_MOST + 1 == ran
+
+
+async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it is the oldest, and there are more of its kind than one look takes. It is tried again later."""
+    monkeypatch.setattr(sequences, "PAGE", 3)
+    second = await rig.job()
+    broken = [await rig.job(first=True, then=[str(second.job_id)]) for _ in range(5)]
+    await rig.work()
+    await rig.job(first=True, then=[str(second.job_id)])
+    await rig.work()
+    names = {job.run_id for job in broken}
+    real = rig.store.follow_commit
+
+    async def follow_commit(namespace: str, run_id: UUID, starts: Any) -> int:
+        if run_id in names:
+            raise ValueError("a defect")
+        return await real(namespace, run_id, starts)
+
+    monkeypatch.setattr(rig.store, "follow_commit", follow_commit)
+    follower = rig.sequences()
+    while await follower.step() == 0:
+        pass
+    assert 1 == len(await rig.runs(second))
+    names.clear()
+    await rig.clock.advance(PUT_OFF_SECONDS)
+    while await follower.step() == 0:
+        pass
+    assert 6 == len(await rig.runs(second))
