@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from uuid import UUID
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.ports.store import RuleRow
+from tickwise.ports.store import Check, RuleRow
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store_answers import (
@@ -59,6 +60,25 @@ RULES = """
     INSERT INTO tickwise.rules (created, updated, version, namespace, kind, name, body, created_by)
     VALUES (tickwise.now(), tickwise.now(), 1, $1, $2, $3, $4, $5)"""
 
+DAMAGES = {
+    Check.ENDED_ONCE: """
+        INSERT INTO tickwise.history (due, queued, ended, executor, token, run_id, job_id, state, before, attempt,
+                                      failures, crashes, trigger, namespace)
+        SELECT due, queued, queued, holder, token, run_id, job_id, 7, 1, attempt, failures, crashes, trigger, namespace
+        FROM tickwise.runs WHERE run_id = $1""",
+    Check.HELD_BY_THE_LIVING: """
+        UPDATE tickwise.executors SET gone = born, settled = true
+        WHERE executor = (SELECT holder FROM tickwise.runs WHERE run_id = $1)""",
+    Check.PLANNED: "DELETE FROM tickwise.timers WHERE job_id = $1",
+    Check.WAITS_FOR_SOMETHING: "UPDATE tickwise.runs SET blocked = true, ready = 'infinity' WHERE run_id = $1",
+    Check.HEARD_IN_TIME: """
+        INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind)
+        VALUES (tickwise.now() - interval '1 hour', 1, 1, $1, 'cancel')""",
+    Check.HAS_A_JOB: """
+        DELETE FROM tickwise.jobs WHERE job_id = (SELECT job_id FROM tickwise.runs WHERE run_id = $1)""",
+}
+"""How a server is brought into a state that no call of the port brings it into."""
+
 
 @pytest_asyncio.fixture(scope="module")
 async def upgraded_url(database_url: str) -> str:
@@ -107,6 +127,11 @@ class Backend:
         self.late_start_seconds = self.shifted_seconds + await connection.fetchval(STARTED)
         await connection.close()
         await self._adjust()
+
+    async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
+        connection = await asyncpg.connect(self.url)
+        assert await connection.execute(DAMAGES[check], subject) in {"INSERT 0 1", "UPDATE 1", "DELETE 1"}
+        await connection.close()
 
     async def _adjust(self) -> None:
         for client in self.stores:

@@ -118,6 +118,10 @@ class StoreContract(Contract):
         refused = set(await store.attempts_start(executor, [began(claimed, **fields) for claimed in claims]))
         return [claimed.run_id not in refused for claimed in claims]
 
+    async def starts_in_turn(self, store: KeyedStore, executor: int, *claims: Claimed, **fields: Any) -> list[bool]:
+        """As `starts`, each in a call of its own: the earlier ones are on record before the next one asks."""
+        return [began for claimed in claims for began in await self.starts(store, executor, claimed, **fields)]
+
     async def waits(self, store: KeyedStore, run_id: UUID) -> bool:
         """Whether a run waits for an earlier one or for a slot, and all that is told of it says so."""
         row = await self.run_row(store, run_id)

@@ -17,11 +17,9 @@ TENTH = 10
 class FairnessContract(StoreContract):
     """`attempts_claim`, "Fair"."""
 
-    async def backlog(
-        self, store: KeyedStore, make: Factory, namespace: str, count: int, *, priority: int = 5, ago: float = HOUR
-    ) -> None:
-        """So many runs of a namespace that have waited for so long."""
-        jobs = [make.job(make.now - ago, namespace=namespace, lane=lane(priority)) for _ in range(count)]
+    async def backlog(self, store: KeyedStore, make: Factory, namespace: str, count: int, *, priority: int = 5) -> None:
+        """So many runs of a namespace that wait, and have waited longer than whatever comes after them."""
+        jobs = [make.job(namespace=namespace, lane=lane(priority)) for _ in range(count)]
         await self.add(store, *jobs)
 
     @pytest.mark.parametrize("limit", [1, 16])
@@ -57,7 +55,8 @@ class FairnessContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Turns are taken among lanes of one priority."""
-        await self.backlog(store, make, "urgent", 8, priority=9, ago=2 * HOUR)
+        await self.backlog(store, make, "urgent", 8, priority=9)
+        await self.shift(store, 0.5)
         await self.backlog(store, make, "other", 8)
         executor = await self.born(store, lease_seconds=HOUR)
         got = [claimed.namespace for _ in range(8) for claimed in await self.claim(store, executor, limit=1)]
@@ -67,9 +66,10 @@ class FairnessContract(StoreContract):
         """Whichever of its queues it waits in."""
         executor = await self.born(store, queues=("one", "two"), lease_seconds=HOUR)
         jobs = [
-            make.job(make.now - 10.0 + number, lane=lane(queue="one" if number % 2 else "two")) for number in range(6)
+            make.job(make.now + number / 10, lane=lane(queue="one" if number % 2 else "two")) for number in range(6)
         ]
         await self.add(store, *reversed(jobs))
+        await self.shift(store, 1.0)
         got = [
             claimed.job_id
             for _ in jobs
@@ -86,8 +86,9 @@ class FairnessContract(StoreContract):
 
     async def test_each_tenth_claim_begins_with_the_longest_waiting(self, store: KeyedStore, make: Factory) -> None:
         """Low priority, behind a backlog of high: it is claimed within ten claims, and not much later."""
-        low = make.job(make.now - 2 * HOUR, lane=lane(0), namespace="patient")
+        low = make.job(lane=lane(0), namespace="patient")
         await self.add(store, low)
+        await self.shift(store, 0.5)
         await self.backlog(store, make, "busy", 100, priority=9)
         executor = await self.born(store, lease_seconds=HOUR)
         got = [claimed.job_id for _ in range(TENTH) for claimed in await self.claim(store, executor, limit=1)]

@@ -45,7 +45,7 @@ class HealthContract(StoreContract):
         await self.add(store, *(make.job(make.now - number) for number in range(6)))
         running, waiting, asked, ended, failed, follows = await self.claim(store, executor)
         gate = Gate("job:x", 1)
-        assert await self.starts(store, executor, running, waiting, gate=gate) == [True, False]
+        assert await self.starts_in_turn(store, executor, running, waiting, gate=gate) == [True, False]
         await self.begin(store, executor, asked)
         await store.runs_cancel("default", asked.run_id, "ada")
         assert await self.finish(store, executor, outcome(ended)) == []
@@ -270,7 +270,7 @@ class HealsContract(HealthContract):
         executor = await self.born(store, lease_seconds=HOUR)
         await self.add(store, make.job(make.now - 1.0), make.job())
         one, two = await self.claim(store, executor)
-        assert await self.starts(store, executor, one, two, gate=Gate("job:x", 1)) == [True, False]
+        assert await self.starts_in_turn(store, executor, one, two, gate=Gate("job:x", 1)) == [True, False]
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == []
         assert await store.heal(Check.WAITS_FOR_SOMETHING, [two.run_id]) == 1
         assert await self.waits(store, two.run_id)

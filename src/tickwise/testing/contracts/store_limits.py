@@ -34,7 +34,7 @@ class LimitsContract(LineContract):
         await self.add(store, *(make.job(make.now - count + number, **fields) for number in range(count)))
         claims = await self.claim(store, executor)
         assert len(claims) == count
-        return executor, list(claims)
+        return executor, sorted(claims, key=lambda claimed: claimed.due)
 
     async def waiting(self, store: KeyedStore, claims: list[Claimed]) -> list[bool]:
         """Which of these wait, after the sweep that may have to wake them."""
@@ -44,7 +44,7 @@ class LimitsContract(LineContract):
     async def test_as_many_start_as_the_limit_says(self, store: KeyedStore, make: Factory) -> None:
         """The next one's task must not run."""
         executor, claims = await self.crowd(store, make, 4)
-        assert [await self.starts(store, executor, each, gate=limit(3)) for each in claims] == [[True]] * 3 + [[False]]
+        assert await self.starts_in_turn(store, executor, *claims, gate=limit(3)) == [True, True, True, False]
 
     async def test_starts_of_one_call_are_counted_too(self, store: KeyedStore, make: Factory) -> None:
         """They are settled one after the other."""
@@ -65,7 +65,7 @@ class LimitsContract(LineContract):
     async def test_what_waits_is_claimed_by_nobody(self, store: KeyedStore, make: Factory) -> None:
         """Not while the slot is taken, however long."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         for _ in range(3):
             assert await store.runs_unblock() == 0
             assert list(await self.claim_freed(store, executor, ahead_seconds=HOUR)) == []
@@ -73,7 +73,7 @@ class LimitsContract(LineContract):
     async def test_the_token_of_a_refused_start_is_void(self, store: KeyedStore, make: Factory) -> None:
         """Who was refused does not hold it any more."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         assert await self.finish(store, executor, outcome(second)) == [second.run_id]
         assert await self.starts(store, executor, second, gate=limit(9)) == [False]
 
@@ -83,7 +83,7 @@ class LimitsContract(LineContract):
     ) -> None:
         """Whatever its executor says of it; then it is claimed, asks again and starts."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         assert await self.finish(store, executor, outcome(first, end, retry_at=first.now + HOUR)) == []
         assert await self.goes_on(store, second.run_id)
         [again] = await self.claim_freed(store, executor)
@@ -93,7 +93,7 @@ class LimitsContract(LineContract):
     async def test_the_next_goes_on_when_an_executor_leaves(self, store: KeyedStore, make: Factory) -> None:
         """What it ran is free then, and so is its slot."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         await store.executor_leave(executor)
         assert await self.goes_on(store, second.run_id)
 
@@ -129,11 +129,11 @@ class LimitsContract(LineContract):
     async def test_as_many_go_on_as_there_are_free_slots(self, store: KeyedStore, make: Factory) -> None:
         """Two ended, and two of three go on."""
         executor, claims = await self.crowd(store, make, 5)
-        starts = [await self.starts(store, executor, claimed, gate=limit(2)) for claimed in claims]
-        assert starts == [[True], [True], [False], [False], [False]]
+        starts = await self.starts_in_turn(store, executor, *claims, gate=limit(2))
+        assert starts == [True, True, False, False, False]
         assert await self.finish(store, executor, *(outcome(claimed) for claimed in claims[:2])) == []
         again = await self.claim_freed(store, executor)
-        assert [claimed.run_id for claimed in again] == [claimed.run_id for claimed in claims[2:4]]
+        assert {claimed.run_id for claimed in again} == {claimed.run_id for claimed in claims[2:4]}
         assert await self.starts(store, executor, *again, gate=limit(2)) == [True, True]
         assert await self.waits(store, claims[4].run_id)
 
@@ -178,7 +178,7 @@ class LimitsContract(LineContract):
     async def test_what_waits_can_be_cancelled(self, store: KeyedStore, make: Factory) -> None:
         """At once, for nobody holds it."""
         executor, claims = await self.crowd(store, make, 3)
-        await self.starts(store, executor, *claims, gate=limit(1))
+        await self.starts_in_turn(store, executor, *claims, gate=limit(1))
         [first, second, third] = claims
         assert await store.runs_cancel("default", second.run_id, "ada") is RunState.CANCELLED
         row = await self.run_row(store, second.run_id)
@@ -189,7 +189,7 @@ class LimitsContract(LineContract):
     async def test_a_slot_that_was_not_taken_up_goes_to_the_next(self, store: KeyedStore, make: Factory) -> None:
         """Whoever was to have it was cancelled before it began."""
         executor, [first, second, third] = await self.crowd(store, make, 3)
-        await self.starts(store, executor, first, second, third, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, third, gate=limit(1))
         assert await self.finish(store, executor, outcome(first)) == []
         assert await self.goes_on(store, second.run_id)
         await store.runs_cancel("default", second.run_id, "ada")
@@ -198,7 +198,7 @@ class LimitsContract(LineContract):
     async def test_a_slot_whose_job_is_cancelled_goes_to_the_next(self, store: KeyedStore, make: Factory) -> None:
         """Its executor stops it, and the slot is free."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
         await store.job_move(make.move(first.job_id, JobAction.CANCEL))
         assert await self.waits(store, second.run_id)
         assert await self.finish(store, executor, outcome(first, RunState.CANCELLED)) == []
@@ -229,7 +229,7 @@ class LimitsContract(LineContract):
         executor = await self.born(store, queues=("default", "heavy"), lease_seconds=100 * HOUR)
         first = await self.held(store, executor, make.job())
         second = await self.held(store, executor, make.job(lane=lane(queue="heavy")), queues=("heavy",))
-        await self.starts(store, executor, first, second, gate=limit(1, "namespace"))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1, "namespace"))
         assert await self.finish(store, executor, outcome(first)) == []
         assert await self.goes_on(store, second.run_id)
         [again] = await self.claim_freed(store, executor, queues=("heavy",))

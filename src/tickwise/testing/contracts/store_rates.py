@@ -32,7 +32,7 @@ class RatesContract(StoreContract):
         await self.add(store, *(make.job(make.now - count + number, **fields) for number in range(count)))
         claims = await self.claim(store, executor)
         assert len(claims) == count
-        return executor, list(claims)
+        return executor, sorted(claims, key=lambda claimed: claimed.due)
 
     async def slot(self, store: KeyedStore, claimed: Claimed) -> float:
         """The slot that a run waits for."""
@@ -62,7 +62,7 @@ class RatesContract(StoreContract):
     async def test_the_token_of_a_refused_start_is_void(self, store: KeyedStore, make: Factory) -> None:
         """Who was refused does not hold it any more."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=rate())
+        await self.starts_in_turn(store, executor, first, second, gate=rate())
         assert await self.finish(store, executor, outcome(second)) == [second.run_id]
 
     async def test_slots_are_a_gap_apart(self, store: KeyedStore, make: Factory) -> None:
@@ -79,7 +79,7 @@ class RatesContract(StoreContract):
     async def test_nobody_gets_it_before_its_slot(self, store: KeyedStore, make: Factory) -> None:
         """Then it is claimed, and starts without being asked again."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=rate())
+        await self.starts_in_turn(store, executor, first, second, gate=rate())
         assert await self.later(store, executor, GAP_SECONDS / 2) == []
         [again] = await self.later(store, executor, GAP_SECONDS / 2 + 5.0)
         assert (again.run_id, again.attempt) == (second.run_id, 1)
@@ -89,7 +89,7 @@ class RatesContract(StoreContract):
     async def test_taking_up_a_slot_asks_for_no_other_one(self, store: KeyedStore, make: Factory) -> None:
         """The next one's is where it was."""
         executor, [first, second, third] = await self.crowd(store, make, 3)
-        await self.starts(store, executor, first, second, third, gate=rate())
+        await self.starts_in_turn(store, executor, first, second, third, gate=rate())
         slot = await self.slot(store, third)
         [again] = await self.later(store, executor, GAP_SECONDS + 5.0)
         await self.begin(store, executor, again, gate=rate())
@@ -120,7 +120,7 @@ class RatesContract(StoreContract):
     async def test_a_slot_stays_its_own_if_it_is_lost_before_it_begins(self, store: KeyedStore, make: Factory) -> None:
         """Claimed ahead and given back, it comes at the same slot."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts(store, executor, first, second, gate=rate())
+        await self.starts_in_turn(store, executor, first, second, gate=rate())
         slot = await self.slot(store, second)
         await self.shift(store, GAP_SECONDS - 20.0)
         await store.executor_beat(executor, LEASE_SECONDS)
@@ -137,8 +137,7 @@ class RatesContract(StoreContract):
         await self.starts(store, executor, *others, gate=rate())
         again = await self.later(store, executor, 20 * GAP_SECONDS)
         assert len(again) == 4
-        starts = [await self.starts(store, executor, claimed, gate=rate()) for claimed in again]
-        assert starts == [[True], [False], [False], [False]]
+        assert await self.starts_in_turn(store, executor, *again, gate=rate()) == [True, False, False, False]
         slots = sorted([await self.slot(store, claimed) for claimed in again[1:]])
         gaps = [round((after - before) * 1_000_000) for before, after in pairwise(slots)]
         assert gaps == [microseconds(GAP_SECONDS)] * 2
