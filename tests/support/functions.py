@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import re
 import subprocess
@@ -129,3 +130,26 @@ def large() -> str:
 @task("tests.environment")
 def environment() -> dict[str, str]:
     return dict(os.environ)
+
+
+class Transient(LookupError):
+    """What a test's job has a rule for."""
+
+
+@task("tests.fail_by_name")
+def fail_by_name() -> None:
+    raise Transient("not yet")
+
+
+@task("tests.segfault")
+def segfault() -> None:
+    """Takes its worker along as broken native code does."""
+    ctypes.string_at(0)
+
+
+@task("tests.spawn_unseen")
+def spawn_unseen(payload: Any) -> None:
+    """Leaves a child behind that has neither our session nor our environment, and does not stop."""
+    child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env={})
+    Path(payload["file"]).write_text(str(child.pid))
+    hold_stubbornly()

@@ -157,7 +157,7 @@ class ProcessRunner(SlotRunner):
         number = marks.attempt(next(self._counts))
         return spawn(
             Start(
-                arguments=arguments_of(assignment, folder, source),
+                arguments=arguments_of(assignment, folder, source, number),
                 work=work,
                 environment={
                     **inherited_environment(self._settings.pass_environment),

@@ -23,6 +23,9 @@ from tickwise.adapters.runner.process_tree import Tree, give_number, present
 from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
+TAKE_NUMBER: Final = "{{ ulimit -Sw {number} || ulimit -Sx {number}; }} 2>/dev/null;"
+"""What `give_number` does, from inside (dash and busybox say -w, bash -x): a shell may have started much, and let go of
+it, before we come to give it one."""
 GATE: Final = 'read -r go && exec "$@" </dev/null'
 """Without a word, because we died meanwhile, nothing begins."""
 
@@ -52,8 +55,8 @@ class Spawned(NamedTuple):
     """Our end of the pipe that its stdout and stderr go to."""
 
 
-def arguments_of(assignment: Assignment, folder: Path, source: bytes | None) -> Sequence[str]:
-    """The command line of a task. The source of a Python task is written to a file in its folder."""
+def arguments_of(assignment: Assignment, folder: Path, source: bytes | None, number: int) -> Sequence[str]:
+    """The command line of a task with this number. The source of a Python task is written to a file in its folder."""
     task = assignment.task
     if source is not None:
         script = folder / "task.py"
@@ -62,7 +65,8 @@ def arguments_of(assignment: Assignment, folder: Path, source: bytes | None) -> 
         launcher = [python_launcher.__file__] if assignment.names_errors else []
         return [sys.executable, "-u", "-s", "-B", *launcher, str(script)]
     if "command" in task:
-        return [SHELL, "-c", str(task["command"])]
+        # It takes its number itself, and on its first line, so that it keeps its line numbers.
+        return [SHELL, "-c", f"{TAKE_NUMBER.format(number=number)} {task['command']}"]
     argv = task["argv"]
     assert isinstance(argv, list | tuple)
     return list(argv)

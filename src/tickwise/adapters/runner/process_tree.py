@@ -9,9 +9,9 @@ A task's processes are found five ways. No single one is enough, and no ordinary
                  has not used since Linux 2.4 (`RLIMIT_LOCKS`); forks, sessions and cleared environments keep it
     group        a control group, for a task whose limits need one: nobody leaves it without the right to
 
-The number is given just after the start, for nothing may come between fork and exec. What is left: a program that, in
-the fraction of a millisecond before, forks twice, leaves the session and clears its environment; and one that sets
-that limit anew, or becomes another user.
+A shell command takes its number itself; other programs are given theirs just after their start, for nothing may come
+between fork and exec. What is left: a program that, in the moment before, forks twice, leaves the session and clears
+its environment; and one that sets that limit anew, or becomes another user.
 """
 
 from __future__ import annotations

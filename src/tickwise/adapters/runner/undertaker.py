@@ -16,7 +16,6 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from tickwise.adapters.runner.cgroups import PREFIX, Places
-from tickwise.domain.errors import Misconfigured
 
 if TYPE_CHECKING:
     from tickwise.adapters.runner.work_folder import Marks
@@ -31,14 +30,17 @@ for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     grep -lsE -e "$limit" /proc/[0-9]*/limits
     for place; do cat "$place/$groups"*/cgroup.procs 2>/dev/null; done
   )
-  [ -n "$found" ] || [ $round -lt 3 ] || break
+  living=
   for file in $found; do
     pid=${file#/proc/}
     pid=${pid%/*}
     [ "$pid" -gt 1 ] || continue
+    grep -qsE '^State:[[:space:]]*[ZX]' "/proc/$pid/status" && continue
+    living=yes
     kill -s KILL -- "-$pid" 2>/dev/null
     kill -s KILL "$pid" 2>/dev/null
   done
+  [ -n "$living" ] || [ $round -lt 3 ] || break
   sleep 0.05 2>/dev/null || sleep 1
 done
 rm -rf -- "$folder"
@@ -55,9 +57,6 @@ class Undertaker:
 
     def __init__(self, marks: Marks, places: Places) -> None:
         """The folder of the marks goes with the tasks."""
-        if "\n" in str(marks.folder):
-            # Each line would be a mark of its own, and one of them may be anybody's.
-            raise Misconfigured(f"the folder for running tasks, {marks.folder}, has a line break in its name")
         self._process = subprocess.Popen(
             [
                 *("/bin/sh", "-c", SCRIPT, "tickwise-undertaker"),

@@ -95,6 +95,9 @@ class WorkFolder:
     """The folder of one runner. Its methods block: they are for a thread."""
 
     def __init__(self, root: Path) -> None:
+        if "\n" in str(root):
+            # Each line would be a mark of its own for the undertaker, and one of them may be anybody's.
+            raise Misconfigured(f"the folder for running tasks, {root}, has a line break in its name; choose another")
         self._root = root
         private_folder(root)
         with _locked(root):

@@ -1,0 +1,155 @@
+"""What becomes of the tasks of an executor that is killed: real ones, which shed all by which they are known."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.support.runners import Listener, gone
+from tests.support.waiting import eventually
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.cgroups import PREFIX, find_places
+from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.work_folder import WorkFolder
+from tickwise.domain.errors import Misconfigured
+
+PATIENCE_SECONDS = 15.0
+ROOT = Path(__file__).parents[2]
+
+
+class Abandoned:
+    """An executor in a process of its own, to be killed, and what must not outlive it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: asyncio.subprocess.Process
+
+    async def start(self) -> None:
+        program = (sys.executable, "-m", "tests.support.abandoned", str(self.folder))
+        self.process = await asyncio.create_subprocess_exec(*program, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+        assert self.process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert await self.process.stdout.readline() == b"ready\n"
+
+    @property
+    def tasks(self) -> list[int]:
+        return [int(file.read_text()) for file in self.folder.glob("*.pid")]
+
+    @property
+    def folders(self) -> list[Path]:
+        return list((self.folder / "work").iterdir())
+
+    async def kill(self, *, with_undertakers: bool) -> None:
+        """KILL it, and with it who would clear up after it."""
+        undertakers = [
+            child for child in psutil.Process(self.process.pid).children() if "tickwise-undertaker" in child.cmdline()
+        ]
+        assert len(undertakers) == 2
+        if with_undertakers:
+            for one in undertakers:  # first, or they would be quicker than us
+                one.kill()
+        self.process.kill()
+        await self.process.wait()
+
+    def end(self) -> None:
+        """After a test that failed: leave nothing behind."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        for pid in self.tasks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest_asyncio.fixture
+async def abandoned(tmp_path: Path) -> AsyncIterator[Abandoned]:
+    made = Abandoned(tmp_path)
+    await made.start()
+    yield made
+    made.end()
+
+
+def _runner(folder: Path) -> ProcessRunner:
+    return ProcessRunner(RunnerSettings(blobs=open_blobs("memory://"), clock=SystemClock(), work_root=folder / "work"))
+
+
+def _groups() -> set[Path]:
+    """Control groups of ours that are there now."""
+    return {group for place in find_places("test").values() for group in place.folder.glob(f"{PREFIX}*")}
+
+
+async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) -> None:
+    """Its undertakers see to it, also to what left its session and its environment; and they tidy up."""
+    assert [pid for pid in abandoned.tasks if gone(pid)] == []
+    await abandoned.kill(with_undertakers=False)
+    await eventually(lambda: all(map(gone, abandoned.tasks)), within_seconds=PATIENCE_SECONDS)
+    await eventually(lambda: not abandoned.folders, within_seconds=PATIENCE_SECONDS)
+
+
+async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) -> None:
+    """If those who should have done it were killed as well: before anything new begins."""
+    groups = _groups()
+    await abandoned.kill(with_undertakers=True)
+    runner = _runner(abandoned.folder)
+    await runner.start(Listener(), time.time)
+    left = [pid for pid in abandoned.tasks if not gone(pid)]
+    folders = abandoned.folders
+    await runner.close()
+    assert left == []
+    assert len(folders) == 1
+    assert _groups() & groups == set()
+
+
+async def test_a_living_executor_is_left_alone_by_the_next_start(abandoned: Abandoned) -> None:
+    """Two may share a machine, and a folder."""
+    before = abandoned.folders
+    runner = _runner(abandoned.folder)
+    await runner.start(Listener(), time.time)
+    await runner.close()
+    assert [pid for pid in abandoned.tasks if gone(pid)] == []
+    assert abandoned.folders == before
+
+
+async def test_what_else_lies_in_the_work_root_is_left_alone(tmp_path: Path) -> None:
+    """Only folders that carry an executor's name, on this host, are an executor's."""
+    root = tmp_path / "work"
+    root.mkdir(mode=0o700)
+    strange = [root / name for name in ("notes", "17-elsewhere-abc", "17-", "x-y-z")]
+    for one in strange:
+        one.mkdir()
+    (root / "17-file").touch()
+    with ThreadPoolExecutor(1) as threads:
+        made = await WorkFolder.open(root, threads=threads, clock=SystemClock())
+        made.close()
+    assert sorted(root.iterdir()) == sorted([*strange, root / "17-file"])
+
+
+async def test_starts_at_the_same_time_do_not_take_each_other_for_dead(tmp_path: Path) -> None:
+    """A folder that is just being made is not locked yet."""
+    root = tmp_path / "work"
+    with ThreadPoolExecutor(8) as threads:
+        made = await asyncio.gather(*(WorkFolder.open(root, threads=threads, clock=SystemClock()) for _ in range(16)))
+        there = [one.path.is_dir() for one in made]
+        for one in made:
+            one.close()
+    assert there == [True] * 16
+    assert list(root.iterdir()) == []
+
+
+async def test_a_folder_whose_name_would_mark_everybody_is_refused(tmp_path: Path) -> None:
+    """Each of its lines would be a mark of its own."""
+    with ThreadPoolExecutor(1) as threads, pytest.raises(Misconfigured, match="line break"):
+        await WorkFolder.open(tmp_path / "a\n=", threads=threads, clock=SystemClock())
+    assert list(tmp_path.rglob("*")) == []
