@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test reference chaos bench lock clean
+.PHONY: help setup up down check test sim reference chaos bench lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -18,6 +18,8 @@ WRITE   ?=
 PORT    ?=
 DATA_DIR ?=
 TESTS   ?= tests
+SEEDS   ?= 1000
+SEED    ?=
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
 AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
@@ -53,6 +55,9 @@ check: setup  ## the quick gate: format, lint, types, imports, dead code, unit t
 
 test: setup  ## everything, on a PostgreSQL of its own; needs nothing but the packages (TESTS=path for a part)
 	$(PYTEST) -n $(WORKERS) --dist loadfile $(TESTS)
+
+sim: setup  ## simulated worlds, each one twice (SEEDS=1000; SEED=n shows one again)
+	$(BIN)/python -m tickwise.testing.world $(if $(SEED),$(SEED),--seeds $(SEEDS))
 
 reference: setup  ## five years of seven zones: every cron line by every rule beside a slow, obvious one (WRITE=1 keeps them)
 	WRITE=$(WRITE) $(BIN)/python -m tests.reference

@@ -100,23 +100,34 @@ class Weather(Protocol):
         ...
 
 
+class Call(NamedTuple):
+    """A call on its way."""
+
+    process: Process
+    """Whose it is."""
+    name: str
+    arguments: Sequence[Any]
+    sent: float
+    """The loop's time at which it was asked."""
+
+
 class Observer(Protocol):
     """Sees every call that reaches the store."""
 
-    def asked(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+    def asked(self, call: Call) -> None:
         """It begins on its way."""
         ...
 
-    def before(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+    def before(self, call: Call) -> None:
         """It is about to take effect."""
         ...
 
-    def after(self, process: Process, call: str, arguments: Sequence[Any], answer: Any) -> None:
+    def after(self, call: Call, answer: Any) -> None:
         """It took effect; a refusal is an exception as `answer`."""
         ...
 
-    def answered(self, process: Process, call: str, arguments: Sequence[Any], sent: float, answer: Any) -> None:
-        """Its answer reached a living caller; `sent` is the loop's time when it was asked."""
+    def answered(self, call: Call, answer: Any) -> None:
+        """Its answer reached a living caller."""
         ...
 
 
@@ -149,12 +160,11 @@ class Store:
 
     async def call(self, name: str, effect: Callable[[], Any], arguments: Sequence[Any] = ()) -> Any:
         """One round trip."""
-        passage = self._weather.passage(self._process, name)
-        self._observer.asked(self._process, name, arguments)
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        trip = _Trip(self, name, effect, arguments, passage, answer)
+        call = Call(self._process, name, arguments, self._loop.time())
+        self._observer.asked(call)
+        trip = _Trip(self, call, effect, self._weather.passage(self._process, name))
         trip.begin()
-        return await answer
+        return await trip.answer
 
     def hang_up(self, why: str = "its client is gone") -> None:
         """Roll back what is open."""
@@ -165,24 +175,13 @@ class Store:
 class _Trip:
     """One call on its way. All of it happens outside of the caller's process."""
 
-    def __init__(
-        self,
-        link: Store,
-        name: str,
-        effect: Callable[[], Any],
-        arguments: Sequence[Any],
-        passage: Passage,
-        answer: asyncio.Future[Any],
-    ) -> None:
+    def __init__(self, link: Store, call: Call, effect: Callable[[], Any], passage: Passage) -> None:
+        self.answer: asyncio.Future[Any] = link._loop.create_future()
         self._link = link
-        self._name = name
+        self._call = call
         self._effect = effect
-        self._arguments = arguments
         self._passage = passage
-        self._answer = answer
-        self._sent = link._loop.time()
         self._era = link._weather.era
-        self._written = name not in READS
 
     def begin(self) -> None:
         """Send it."""
@@ -200,17 +199,17 @@ class _Trip:
 
     def _arrive(self) -> None:
         link, process = self._link, self._link._process
-        if self._answer.done():
+        if self.answer.done():
             return  # the caller has given up, and its link is closed
         if not self._gets_through(back=False):
             return
-        link._observer.before(process, self._name, self._arguments)
+        link._observer.before(self._call)
         answer: Any
         try:
             answer = self._effect()
         except Exception as failure:  # noqa: BLE001  # whatever the store says goes to whoever asked
             answer = failure
-        link._observer.after(process, self._name, self._arguments, answer)
+        link._observer.after(self._call, answer)
         fate = self._passage.fate
         if fate in (Fate.DIES_AFTER, Fate.FREEZES_AFTER):
             link._weather.strike(process, fate)
@@ -223,14 +222,14 @@ class _Trip:
 
     def _return(self, answer: Any) -> None:
         link = self._link
-        if self._answer.done() or not self._gets_through(back=True):
+        if self.answer.done() or not self._gets_through(back=True):
             return
         if link._process.alive:
-            link._observer.answered(link._process, self._name, self._arguments, self._sent, answer)
+            link._observer.answered(self._call, answer)
         if isinstance(answer, Exception):
-            self._answer.set_exception(answer)
+            self.answer.set_exception(answer)
         else:
-            self._answer.set_result(answer)
+            self.answer.set_result(answer)
 
     def _gets_through(self, *, back: bool) -> bool:
         way = self._link._weather.way(self._link._process, back=back, sent_in=self._era)
@@ -243,18 +242,17 @@ class _Trip:
     def _is_lost(self) -> None:
         """Nobody will ever answer, and the caller does not know it: it waits as long as it has patience."""
         loop = self._link._loop
-        loop.call_at(self._sent + self._passage.patience_seconds, self._break, context=NETWORK)
+        loop.call_at(self._call.sent + self._passage.patience_seconds, self._break, context=NETWORK)
 
     def _break(self) -> None:
         """The link breaks and the caller notices, or it gives up."""
-        if self._written:
-            self._fail(InDoubt(f"the link broke during {self._name}"))
-        else:
-            self._fail(StoreUnavailable(f"the link broke during {self._name}"))
+        name = self._call.name
+        kind = StoreUnavailable if name in READS else InDoubt
+        self._fail(kind(f"the link broke during {name}"))
 
     def _fail(self, failure: Exception) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(failure)
+        if not self.answer.done():
+            self.answer.set_exception(failure)
 
 
 class Session:
@@ -274,7 +272,7 @@ class Session:
         except BaseException:
             self.end("its client heard nothing of it")
             raise
-        return self  # type: ignore[return-value]  # it has what the port names, by `__getattr__`
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         self.end("its client is done")

@@ -14,7 +14,6 @@ import asyncio
 import heapq
 from asyncio.events import Handle, TimerHandle
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextvars import Context, ContextVar
 from itertools import count
 from random import Random
@@ -86,20 +85,20 @@ class WorldLoop(asyncio.BaseEventLoop):
         timer._scheduled = True  # type: ignore[attr-defined]  # what tells a cancelled one to say so
         return timer
 
-    def create_task(self, coro: Any, **named: Any) -> asyncio.Task[Any]:  # type: ignore[override]  # as it differs by version
+    def create_task(self, coro: Any, **named: Any) -> asyncio.Task[Any]:
         task = super().create_task(coro, **named)
         process = (named.get("context") or _CURRENT).get(PROCESS)
         if process is not None and self.tasks_made is not None:
             self.tasks_made(process, task)
         return task
 
-    def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> NoReturn:  # type: ignore[override]  # nothing is ever returned
+    def run_in_executor(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("the simulated world has no threads: give the code a port instead")
 
     def _process_events(self, event_list: Any) -> None:
         """There are none: nothing comes from outside."""
 
-    def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
+    def _timer_handle_cancelled(self, _handle: TimerHandle) -> None:
         self._timer_cancelled_count += 1
 
     def _run_once(self) -> None:
@@ -108,7 +107,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         if not ready:
             self._pass_time()
         most = self.steps + STEPS_AT_ONCE_MOST
-        while ready and not self._stopping:
+        while ready and not self._stopping:  # type: ignore[attr-defined]  # as the loop below it has it
             place = int(draw() * len(ready))
             handle = ready[place]
             ready[place] = ready[-1]

@@ -7,7 +7,7 @@ The role's code is the product's. What is ours stands around it: its link, its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -92,11 +92,12 @@ class Node:
         self.link = Store(ground.store, process, loop=ground.loop, weather=ground.weather, observer=ground.watch)
         # The role is made inside of its process, so that whatever it makes belongs to it.
         self.role = process.context.copy().run(self._make, process)
-        process.spawn(self._live(process, self.role))
+        self._spawn(process, self._live(process, self.role))
 
     def _make(self, process: Process) -> Service | Control:
         ground, swarm = self._ground, self._ground.swarm
-        assert self.link is not None and self.clock is not None
+        assert self.link is not None
+        assert self.clock is not None
         signals = ground.bell.of(process)
         if self.kind == "scheduler":
             settings = SchedulerSettings(
@@ -107,7 +108,7 @@ class Node:
                 retention=RETENTION,
             )
             return Scheduler(
-                store=self.link,  # type: ignore[arg-type]  # it has every method of the port, by `__getattr__`
+                store=self.link,
                 blobs=NoBlobs(),
                 signals=signals,
                 clock=self.clock,
@@ -116,8 +117,8 @@ class Node:
             )
         if self.kind == "api":
             return Control(
-                store=self.link,  # type: ignore[arg-type]  # as above
-                keys=self.link,  # type: ignore[arg-type]  # as above
+                store=self.link,
+                keys=self.link,
                 blobs=NoBlobs(),
                 signals=signals,
                 clock=self.clock,
@@ -126,7 +127,7 @@ class Node:
                 near_seconds=swarm.horizon_seconds,
             )
         return Executor(
-            runs=self.link,  # type: ignore[arg-type]  # as above
+            runs=self.link,
             seats=self._seats(process),
             signals=signals,
             clock=self.clock,
@@ -161,12 +162,16 @@ class Node:
             self._ground.watch.note(process.name, "cannot start:", away)
             self._ground.weather.die(process)
 
+    @staticmethod
+    def _spawn(process: Process, life: Coroutine[Any, Any, None]) -> None:
+        process.spawn(life).add_done_callback(lambda _: None)
+
     def leave(self) -> None:
         """SIGTERM: it drains, stops, and is gone."""
         process, role = self.process, self.role
         if process is not None and process.alive and not self.leaving:
             self.leaving = True
-            process.spawn(self._end(process, role))
+            self._spawn(process, self._end(process, role))
 
     async def _end(self, process: Process, role: Any) -> None:
         watch = self._ground.watch

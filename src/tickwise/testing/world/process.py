@@ -106,10 +106,10 @@ class Process:
     def bury(self) -> None:
         """Close what it left behind. Only after the end of the world: what it does then, nobody sees."""
         for task in self.tasks:
-            task._log_destroy_pending = False
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody need hear of it
             if not task.done():
                 with contextlib.suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]  # a task of ours is always a coroutine
+                    task.get_coro().close()
 
 
 class ProcessClock:

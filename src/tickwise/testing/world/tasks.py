@@ -249,7 +249,7 @@ class Runner:
         else:
             verdict, reason = Verdict.OK, None
         symptoms = () if verdict is Verdict.OK else (act.symptom,)
-        result = '{"attempt":%d}' % assignment.attempt if verdict is Verdict.OK else None
+        result = f'{{"attempt":{assignment.attempt}}}' if verdict is Verdict.OK else None
         self._report(task, verdict, reason, result=result, symptoms=symptoms, retry_after_seconds=act.asks_seconds)
 
     def _killed(self, task: Living) -> None:

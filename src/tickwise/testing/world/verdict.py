@@ -84,7 +84,7 @@ def _run(state: Any, row: Any, token: int) -> Run:
     )
 
 
-def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients, swarm: Swarm) -> list[str]:
+def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients) -> list[str]:
     """What must be true of the store, the hosts and the roles when all is quiet."""
     state = store._state
     return [
@@ -92,7 +92,7 @@ def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients, swarm: S
         *_nobody_holds(state),
         *_no_ghosts(nodes),
         *books_out_of_balance(nodes),
-        *_every_occurrence(state, clients.touched, swarm),
+        *_every_occurrence(state, clients.touched),
     ]
 
 
@@ -134,7 +134,7 @@ def books_out_of_balance(nodes: Sequence[Node]) -> Iterator[str]:
             yield f"{node.name} still has {len(executor._books.live)} runs, {len(executor._books.ghosts)} ghosts"
 
 
-def _every_occurrence(state: Any, touched: set[UUID], swarm: Swarm) -> Iterator[str]:
+def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
     """Of each job whose schedule nobody touched: each occurrence is on record, and nothing else."""
     for job in state.jobs.values():
         if not job.recurring or job.job_id in touched or job.standing is not None:

@@ -1,5 +1,5 @@
-"""Sees every call that reaches the store, and keeps what the history checker reads: the journal of all runs, the ends of
-leases, the faults that explain why something ran again. It also keeps the trace.
+"""Sees every call that reaches the store, and keeps what the history checker reads: the journal of all runs, the ends
+of leases, the faults that explain why something ran again. It also keeps the trace.
 
     before a call: who holds what? ──► the call, all at once ──► after it: which runs are otherwise than before?
 
@@ -21,7 +21,7 @@ from tickwise.domain.decision import Reason
 from tickwise.domain.history import Change, Fault, LeaseEnd
 from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
 from tickwise.domain.model import Outcome
-from tickwise.testing.world.link import READS
+from tickwise.testing.world.link import READS, Call
 from tickwise.testing.world.process import Process
 
 JUST_NOW_SECONDS: Final = 5.0
@@ -76,51 +76,57 @@ class Watch:
 
     # ------------------------------------------------------------------ what links tell
 
-    def asked(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
-        if call not in QUIET:
-            self.note(process.name, "asks", call)
+    def asked(self, call: Call) -> None:
+        if call.name not in QUIET:
+            self.note(call.process.name, "asks", call.name)
 
-    def before(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
-        if call == "leases_expire":
+    def before(self, call: Call) -> None:
+        if call.name == "leases_expire":
             self._before_burials()
-        elif call == "executor_leave":
-            self._gives_up(arguments[0], "leave", lambda run: run.state is RunState.RUNNING)
-        elif call == "attempts_finish":
-            self._before_finish(*arguments)
-        elif call == "attempts_start":
-            self._reported = {began.run_id: (arguments[0], began.token) for began in arguments[1]}
+        elif call.name == "executor_leave":
+            self._gives_up(call.arguments[0], "leave", lambda run: run.state is RunState.RUNNING)
+        elif call.name == "attempts_finish":
+            self._before_finish(*call.arguments)
+        elif call.name == "attempts_start":
+            executor, starts = call.arguments
+            self._reported = {began.run_id: (executor, began.token) for began in starts}
 
-    def after(self, process: Process, call: str, arguments: Sequence[Any], answer: Any) -> None:
-        before = len(self.journal)
-        if call not in UNMOVING and (answer or call not in POLLS):
-            self._look(call, arguments)
+    def after(self, call: Call, answer: Any) -> None:
+        before, name = len(self.journal), call.name
+        if name not in UNMOVING and (answer or name not in POLLS):
+            self._look(name)
         changed = len(self.journal) - before
         if isinstance(answer, Exception):
-            self.note(process.name, call, "refused:", type(answer).__name__, answer)
-        elif changed or call not in QUIET:
-            self.note(process.name, call, "done, changes", changed)
-        if call == "attempts_finish" and not isinstance(answer, Exception) and answer:
-            self.stale_refused += len(answer)
-            self._tell("stale outcome refused")
-        elif call == "attempts_start" and not isinstance(answer, Exception) and answer:
-            self._tell("start refused")
-        elif call == "attempts_keep" and answer:
-            self._tell("claim in doubt given back")
-        elif call == "executor_join" and not isinstance(answer, Exception):
-            self._names[answer] = process.name
+            self.note(call.process.name, name, "refused:", type(answer).__name__, answer)
+            return
+        if changed or name not in QUIET:
+            self.note(call.process.name, name, "done, changes", changed)
+        if name == "executor_join":
+            self._names[answer] = call.process.name
             self._beaten[answer] = self._seconds()
-        elif call == "executor_beat" and answer.alive:
-            self._beaten[arguments[0]] = self._seconds()
+        elif name == "executor_beat" and answer.alive:
+            self._beaten[call.arguments[0]] = self._seconds()
+        elif answer:
+            self._tell_of(name, answer)
         self._reported = {}
 
-    def answered(self, process: Process, call: str, arguments: Sequence[Any], sent: float, answer: Any) -> None:
+    def _tell_of(self, name: str, answer: Any) -> None:
+        if name == "attempts_finish":
+            self.stale_refused += len(answer)
+            self._tell("stale outcome refused")
+        elif name == "attempts_start":
+            self._tell("start refused")
+        elif name == "attempts_keep":
+            self._tell("claim in doubt given back")
+
+    def answered(self, call: Call, answer: Any) -> None:
         if isinstance(answer, Exception):
             return
-        if call == "executor_join":
-            self._extend(answer, sent, arguments[0].lease_seconds)
-        elif call == "executor_beat" and answer.alive:
-            self._extend(arguments[0], sent, arguments[1])
-        elif call == "executor_beat":
+        if call.name == "executor_join":
+            self._extend(answer, call.sent, call.arguments[0].lease_seconds)
+        elif call.name == "executor_beat" and answer.alive:
+            self._extend(call.arguments[0], call.sent, call.arguments[1])
+        elif call.name == "executor_beat":
             self._tell("executor buried and born again")
 
     def _extend(self, number: int, sent: float, lease_seconds: float) -> None:
@@ -183,7 +189,7 @@ class Watch:
 
     # ------------------------------------------------------------------ the journal
 
-    def _look(self, call: str, arguments: Sequence[Any]) -> None:
+    def _look(self, call: str) -> None:
         state, seen = self._state, self._runs
         living = state.runs
         if len(state.ended) != self._ended:
