@@ -15,11 +15,11 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.support.runners import BrokenBlobs, Listener, assignment, log_of, without_kill
+from tests.support.runners import BrokenBlobs, Listener, assignment, gone, log_of, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner import function, function_process, process_tree
+from tickwise.adapters.runner import function, function_process, process_tree, python_launcher
 from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug, Misconfigured
@@ -451,3 +451,71 @@ async def test_workers_end_with_their_executor(tmp_path: Path) -> None:
     process.kill()
     await process.wait()
     await eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+
+
+async def test_an_exception_is_told_by_name_with_its_bases(shop: Opener) -> None:
+    """Its own first, each qualified and short: what a job's rules of retrying speak of."""
+    opened = await shop()
+    transient = await opened.run("tests.fail_by_name")
+    own = ("tests.support.functions.Transient", "Transient", "builtins.LookupError", "LookupError")
+    assert (transient.reason, transient.symptoms[:4]) == ("error", own)
+    assert transient.symptoms[-4:] == ("builtins.Exception", "Exception", "builtins.BaseException", "BaseException")
+    permanent = await opened.run("tests.fail_for_good")
+    assert (permanent.verdict, permanent.symptoms[1]) == (Verdict.INVALID, "PermanentError")
+
+
+async def test_an_exception_of_a_strange_class_is_told_within_bounds(shop: Opener) -> None:
+    """However long its name and many its bases."""
+    ending = await (await shop()).run("tests.fail_strangely")
+    assert (ending.verdict, ending.reason) == (Verdict.FAILED, "error")
+    assert len(ending.symptoms) <= 2 * python_launcher.CLASSES_MOST
+    assert max(map(len, ending.symptoms)) == python_launcher.NAME_CHARACTERS_MOST
+
+
+@pytest.mark.parametrize("name", ["tests.die", "tests.segfault"])
+async def test_a_function_that_takes_its_worker_along_takes_only_what_ran_in_it(
+    shop: Opener, tmp_path: Path, name: str
+) -> None:
+    """Each of those with the reason `crashed`; a worker beside it, and what comes after, notice nothing."""
+    opened = await shop(workers=2)
+    door = str(tmp_path / "door")
+    beside = [opened.launch("tests.wait_async", {"file": door}) for _ in range(3)]
+    for one in beside:
+        await opened.listener.until_begun(one)
+    elsewhere = opened.launch("tests.hold", {"file": door})
+    await opened.listener.until_begun(elsewhere)
+    assert (await opened.run(name)).reason == "crashed"
+    assert elsewhere.run_id not in opened.listener.endings
+    Path(door).touch()
+    assert (await opened.listener.ending_of(elsewhere)).verdict is Verdict.OK
+    # They ran in the worker that died, or in the other one: in either case each ended once, and as it should.
+    reasons = {(await opened.listener.ending_of(one)).reason for one in beside}
+    assert len(reasons) == 1
+    assert reasons <= {None, "crashed"}
+    assert (await opened.run("tests.echo", 1)).verdict is Verdict.OK
+
+
+async def test_a_cancelled_function_that_never_yields_is_killed_with_its_worker(
+    shop: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not even let its worker hear of it."""
+    monkeypatch.setattr(function, "HOUSE_SECONDS", 0.1)
+    opened = await shop()
+    (worker,) = _workers()
+    stuck = opened.launch("tests.hold_the_interpreter")
+    await opened.listener.until_begun(stuck)
+    opened.runner.stop(stuck.run_id, grace_seconds=0.1)
+    ending = await opened.listener.ending_of(stuck)
+    assert (ending.verdict, ending.reason) == (Verdict.CANCELLED, "cancelled")
+    assert gone(worker.pid)
+    assert (await opened.run("tests.echo", 1)).verdict is Verdict.OK
+
+
+async def test_a_stop_can_be_repeated_with_less_patience(shop: Opener) -> None:
+    """At the end of a lease, for one that was asked kindly before; more patience than before is not given."""
+    opened = await shop()
+    stuck = opened.launch("tests.hold_stubbornly")
+    await opened.listener.until_begun(stuck)
+    for grace_seconds in (3600.0, 0.0, 3600.0):
+        opened.runner.stop(stuck.run_id, grace_seconds=grace_seconds)
+    assert (await opened.listener.ending_of(stuck)).verdict is Verdict.CANCELLED

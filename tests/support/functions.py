@@ -153,3 +153,11 @@ def spawn_unseen(payload: Any) -> None:
     child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env={})
     Path(payload["file"]).write_text(str(child.pid))
     hold_stubbornly()
+
+
+@task("tests.fail_strangely")
+def fail_strangely() -> None:
+    kind: type[BaseException] = ValueError
+    for number in range(100):
+        kind = type("x" * 10_000 + str(number), (kind,), {})
+    raise kind("strange")
