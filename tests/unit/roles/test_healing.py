@@ -1,0 +1,295 @@
+"""What is not as it must be is found by any scheduler, told, and put right where that can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+import structlog
+
+from tests.unit.roles.rig import Silent, drive
+from tests.unit.roles.scheduler_rig import Rig
+from tickwise.domain.errors import StoreUnavailable
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.schedule import Schedule, ScheduleType
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import Check, Examined, JobAction, NewJob, Violation
+from tickwise.roles import healing
+from tickwise.roles.healing import PAUSE_JITTER, Healing, timer_after
+
+HOUR = 3600.0
+
+
+class Told(Silent):
+    """What the metrics say."""
+
+    def __init__(self) -> None:
+        self.left: dict[str, int | None] = {}
+        self.cured: Counter[str] = Counter()
+
+    def violated(self, invariant: str, count: int | None) -> None:
+        self.left[invariant] = count
+
+    def mended(self, invariant: str, count: int) -> None:
+        self.cured[invariant] += count
+
+
+class Sick:
+    """A store with violations: as many subjects as the test says, of which some are wrong."""
+
+    def __init__(self, store: Any, wrong: dict[Check, list[int]], subjects: int = 0) -> None:
+        self._store = store
+        self.wrong = wrong
+        self.subjects = subjects
+        self.asked: list[tuple[Check, int]] = []
+        self.curable = True
+        self.trouble: dict[str, Exception] = {}
+        self.broken: set[Check] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
+        if "violations" in self.trouble and check in self.broken:
+            raise self.trouble["violations"]
+        begin = 1 if after is None else after.int + 1
+        page = range(begin, min(begin + limit, self.subjects + 1))
+        self.asked.append((check, begin))
+        found = [Violation(UUID(int=n), f"{n} is wrong") for n in page if n in self.wrong.get(check, ())]
+        return Examined(last=UUID(int=page[-1]) if len(page) == limit else None, found=found)
+
+    async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
+        if "heal" in self.trouble:
+            raise self.trouble["heal"]
+        if not self.curable:
+            return 0
+        cured = {subject.int for subject in subjects}
+        self.wrong[check] = [number for number in self.wrong[check] if number not in cured]
+        return len(cured)
+
+
+class Ward:
+    """One scheduler's healing, of a sick store or of the memory store itself."""
+
+    def __init__(self, wrong: dict[Check, list[int]] | None = None, subjects: int = 0) -> None:
+        self.rig = Rig()
+        self.told = Told()
+        self.store = Sick(self.rig.store, wrong or {}, subjects)
+        self.signals = self.rig.signals
+
+    def healing(self, store: Any = None) -> Healing:
+        """As a scheduler has it."""
+        return Healing(store or self.store, signals=self.signals, clock=self.rig.clock, telemetry=self.told)
+
+
+# ------------------------------------------------------------------------------------------ walking
+
+
+async def test_where_all_is_well_every_invariant_is_zero() -> None:
+    """Each has its own."""
+    ward = Ward()
+    await ward.rig.cron("* * * * *", ward.rig.clock.now() + 1)
+    await ward.healing(ward.rig.store).look()
+    assert {check.value: 0 for check in Check} == ward.told.left
+
+
+async def test_what_can_be_healed_is_and_what_cannot_stays_in_the_metric() -> None:
+    """Both are counted, each in its own way."""
+    ward = Ward({Check.ENDED_ONCE: [1, 2], Check.CLAIMED_IN_TIME: [3]}, subjects=5)
+    await ward.healing().look()
+    assert (0, 1) == (ward.told.left["ended_once"], ward.told.left["claimed_in_time"])
+    assert Counter({"ended_once": 2}) == ward.told.cured
+
+
+async def test_what_cannot_be_healed_starves_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though there are whole pages of it, the walk comes to the end."""
+    monkeypatch.setattr(healing, "PAGE", 10)
+    ward = Ward({Check.ENDED_ONCE: [*range(1, 31), 95]}, subjects=100)
+    ward.store.curable = False
+    await ward.healing().look()
+    asked = [begin for check, begin in ward.store.asked if check is Check.ENDED_ONCE]
+    assert [1, 11, 21, 31, 41, 51, 61, 71, 81, 91, 101] == asked
+    assert 31 == ward.told.left["ended_once"]
+
+
+@pytest.mark.parametrize("where", ["violations", "heal"])
+async def test_an_invariant_that_fails_holds_up_no_other(where: str) -> None:
+    """It is not taken for well."""
+    ward = Ward({Check.ENDED_ONCE: [1], Check.HAS_A_JOB: [2]}, subjects=5)
+    ward.store.trouble[where] = ValueError("a defect")
+    ward.store.broken = {Check.ENDED_ONCE}
+    await ward.healing().look()
+    assert (None if where == "violations" else 1) == ward.told.left["ended_once"]
+    assert 1 == ward.told.left["has_a_job"]
+
+
+async def test_a_store_that_is_away_ends_the_pass() -> None:
+    """The loop that steps waits for it."""
+    ward = Ward({Check.ENDED_ONCE: [1]}, subjects=5)
+    ward.store.trouble["heal"] = StoreUnavailable("it is away")
+    with pytest.raises(StoreUnavailable):
+        await ward.healing().look()
+
+
+async def test_each_violation_is_told_once_a_pass_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it is about."""
+    monkeypatch.setattr(healing, "PAGE", 10)
+    monkeypatch.setattr(healing, "LOGGED_MOST", 15)
+    ward = Ward({Check.CLAIMED_IN_TIME: [*range(1, 31)]}, subjects=30)
+    with structlog.testing.capture_logs() as logs:
+        await ward.healing().look()
+    told = [subject for log in logs if log["event"] == "invariant_violated" for subject in log["subjects"]]
+    assert [str(UUID(int=number)) for number in range(1, 16)] == told
+    assert [15] == [log["count"] for log in logs if log["event"] == "invariant_violations_untold"]
+    assert "1 is wrong" == logs[0]["detail"]
+
+
+async def test_who_could_do_something_about_it_is_woken() -> None:
+    """Perhaps a signal was lost."""
+    ward = Ward({Check.FOLLOWED_IN_TIME: [1]}, subjects=1)
+    sequences, runs = ward.signals.listen(Topic.FOLLOWS), ward.signals.listen(Topic.RUNS)
+    await ward.healing().look()
+    assert (True, False) == (sequences.is_set(), runs.is_set())
+
+
+async def test_a_pass_takes_no_more_than_a_hundredth_of_the_time() -> None:
+    """A minute lies between two, and a hundred times what one took. The first comes after a random wait."""
+    ward = Ward()
+    steps = ward.healing()
+    first = await steps.step()
+    assert 0.0 <= first < 60.0
+    assert [] == ward.store.asked
+    short = await steps.step()
+    assert 60.0 <= short <= 60.0 * (1.0 + PAUSE_JITTER)
+    real = ward.store.violations
+
+    async def slowly(check: Check, **more: Any) -> Examined:
+        await ward.rig.clock.sleep(1.0)
+        return await real(check, **more)
+
+    ward.store.violations = slowly  # type: ignore[method-assign]  # for the test
+    pauses: list[float] = []
+
+    async def step() -> None:
+        pauses.append(await steps.step())
+
+    await drive(ward.rig.clock, step())
+    took = float(len(Check))
+    assert 100.0 * took <= pauses[0] <= 100.0 * took * (1.0 + PAUSE_JITTER)
+
+
+# ------------------------------------------------------------------------------------------ jobs without a timer
+
+
+async def without_timer(ward: Ward, job: NewJob) -> None:
+    """What should never happen."""
+    state = ward.rig.store._state
+    state.drop_timer(state.jobs[job.job_id])
+
+
+async def test_a_job_that_lost_its_timer_goes_on_where_its_record_ends() -> None:
+    """Nothing twice, nothing left out: what was lost meanwhile goes the way of what was missed."""
+    ward = Ward()
+    rig, first = ward.rig, ward.rig.clock.now() + HOUR
+    job = await rig.cron("0 * * * *", first, misfire={"mode": "all", "max_catchup": 10, "grace_seconds": 60})
+    scheduler = rig.scheduler()
+    for _ in range(3):
+        await rig.clock.advance(HOUR)
+        await drive(rig.clock, scheduler.tick())
+    await without_timer(ward, job)
+    await rig.clock.advance(3 * HOUR)
+    await ward.healing(rig.store).look()
+    assert 1 == ward.told.cured["planned"]
+    await drive(rig.clock, scheduler.tick())
+    await rig.clock.advance(60.0)
+    assert [first + number * HOUR for number in range(6)] == [row.nominal_at for row in await rig.rows()]
+
+
+async def test_a_job_that_never_ran_begins_where_it_was_planned() -> None:
+    """There is no record yet."""
+    ward = Ward()
+    first = ward.rig.clock.now() + HOUR
+    job = await ward.rig.cron("0 * * * *", first)
+    await without_timer(ward, job)
+    await ward.healing(ward.rig.store).look()
+    row = await ward.rig.store.job_get("default", job.job_id)
+    assert row is not None
+    assert row.timer is not None
+    assert first == row.timer.due
+
+
+@pytest.mark.parametrize("action", [JobAction.PAUSE, JobAction.CANCEL])
+async def test_a_job_that_is_not_to_run_gets_no_timer(action: JobAction) -> None:
+    """And it is no violation."""
+    ward = Ward()
+    job = await ward.rig.cron("0 * * * *", ward.rig.clock.now() + HOUR)
+    await ward.rig.store.job_move(ward.rig.make.move(job.job_id, action))
+    await without_timer(ward, job)
+    await ward.healing(ward.rig.store).look()
+    assert 0 == ward.told.left["planned"]
+    row = await ward.rig.store.job_get("default", job.job_id)
+    assert row is not None
+    assert row.timer is None
+
+
+async def test_a_schedule_that_is_over_is_no_violation_and_is_not_looked_into_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There may be very many of them."""
+    ward = Ward()
+    rig = ward.rig
+    job = await rig.cron("0 * * * *", rig.clock.now() + HOUR, end_at=rig.clock.now() + HOUR)
+    await rig.clock.advance(HOUR)
+    await drive(rig.clock, rig.scheduler().tick())
+    assert [RunState.QUEUED] == [row.state for row in await rig.rows()]
+    looked: list[UUID] = []
+    real = rig.store.job_get
+
+    async def job_get(namespace: str, job_id: UUID) -> Any:
+        looked.append(job_id)
+        return await real(namespace, job_id)
+
+    monkeypatch.setattr(rig.store, "job_get", job_get)
+    steps = ward.healing(rig.store)
+    for _ in range(3):
+        await steps.look()
+    assert (0, [job.job_id]) == (ward.told.left["planned"], looked)
+
+
+async def test_a_job_whose_plan_cannot_be_read_holds_up_no_other() -> None:
+    """It stays in the metric."""
+    ward = Ward()
+    rig = ward.rig
+    broken = rig.make.recurring(rig.clock.now() + HOUR, definition='{"schedule_type":"CRON"}')
+    await rig.store.jobs_add([broken])
+    fine = await rig.cron("0 * * * *", rig.clock.now() + HOUR)
+    for job in (broken, fine):
+        await without_timer(ward, job)
+    await ward.healing(rig.store).look()
+    assert (1, 1) == (ward.told.left["planned"], ward.told.cured["planned"])
+
+
+HOURLY = Schedule(type=ScheduleType.CRON, cron_expression="0 * * * *")
+START = 1_800_000_000.0  # a whole hour
+
+
+@pytest.mark.parametrize(
+    ("schedule", "last", "since", "due"),
+    [
+        (HOURLY, START, START - HOUR, START + HOUR),
+        (HOURLY, START, START + 10 * HOUR + 1, START + 11 * HOUR),
+        (HOURLY, None, START + 1, START + HOUR),
+        (Schedule(type=ScheduleType.CRON, cron_expression="0 * * * *", end_at=START + 1), START, START, None),
+        (Schedule(type=ScheduleType.CRON, cron_expression="0 * * * *", max_runs=5), START, START, None),
+        (Schedule(type=ScheduleType.ON_DEMAND), None, START, None),
+    ],
+)
+def test_a_schedule_goes_on_after_its_record_and_not_before_it_counts(
+    schedule: Schedule, last: float | None, since: float, due: float | None
+) -> None:
+    """One that counts its runs does not: its count is gone, and one too many would be worse than none."""
+    timer = timer_after(schedule, last, since)
+    assert due == (None if timer is None else timer.due)
