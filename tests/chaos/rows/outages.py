@@ -1,11 +1,13 @@
-"""R5, R6 and R15: the database is killed, cut off, out of reach one way or both, frozen, full, read-only, full up."""
+"""R5, R6 and R15: the database is killed, cut off, out of reach one way or both, frozen, read-only, full."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -13,13 +15,24 @@ import asyncpg
 
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
-from tests.chaos.rows.jobs import function
-from tests.chaos.scene import CLOCK, DEFAULT, Scene
+from tests.chaos.rows.jobs import function, mixed, shell
+from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
+from tests.chaos.server import Server, small_disk
+from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
 
 CLIENTS: Final = 8
 BETWEEN_SECONDS: Final = 2.0
 AWAY_SECONDS: Final = 1.0
+WAYS: Final = [
+    ("partition both ways", True, True),
+    ("partition to it", False, True),
+    ("partition from it", True, False),
+]
+LATE_SECONDS: Final = 0.3
+"""A task that is killed at the end of the lease takes a moment to be gone."""
+HEALTHY_SECONDS: Final = 30.0
+DISK_MEGABYTES: Final = 400
 
 Harm = Callable[[Scene], Awaitable[None]]
 
@@ -32,14 +45,9 @@ async def failing_store(scene: Scene, size: Size) -> Knowledge:
     async with asyncio.TaskGroup() as all_at_once:
         for number in range(CLIENTS):
             all_at_once.create_task(_client(scene, number, over, submitted))
-        for number in range(size.rounds):
+        for _ in range(size.rounds):
             for name, harm in HARMS.items():
-                before = len(submitted)
-                await eventually(
-                    lambda before=before: len(submitted) >= before + size.jobs,  # type: ignore[misc]  # of this turn
-                    within_seconds=100,
-                    what=f"{size.jobs} more jobs are acknowledged before {name} {number}",
-                )
+                await _acknowledged(submitted, size.jobs)
                 scene.harmed(name, "the database")
                 await harm(scene)
                 scene.last_fault = time.monotonic()
@@ -53,6 +61,12 @@ async def failing_store(scene: Scene, size: Size) -> Knowledge:
             scene.complain(f"{player.role.log.name} took an absent database for a defect")
     await scene.slots_are_free()
     return Knowledge()
+
+
+async def _acknowledged(submitted: list[UUID], more: int) -> None:
+    """Wait for so many further jobs."""
+    goal = len(submitted) + more
+    await eventually(lambda: len(submitted) >= goal, within_seconds=100, what=f"{more} more jobs are acknowledged")
 
 
 async def _client(scene: Scene, number: int, over: asyncio.Event, submitted: list[UUID]) -> None:
@@ -123,6 +137,125 @@ async def _no_connections(scene: Scene) -> None:
             connection.terminate()
 
 
+async def partitioned(scene: Scene, size: Size) -> Knowledge:
+    """R5: an executor's link to the database is cut both ways, then one way, then the other; its tasks go on at first.
+
+    It begins nothing after its lease's end, and all that it runs is dead by then.
+    """
+    await scene.cast(executors=1)
+    cut = await scene.proxied("executor", TICKWISE_SLOTS="8")
+    await scene.ready(cut)
+    scene.players.append(cut)
+    assert cut.proxy is not None
+    survived: list[float] = []
+    for number, (name, up, down) in enumerate(WAYS * size.rounds):
+        gate = scene.folder / f"open {number}"
+        waits = shell(scene, f'until [ -e "{gate}" ]; do sleep 0.05; done')
+        jobs = await scene.clients.submit_many(f"long {number}", [waits] * 10)
+        pids = await _runs_on(scene, cut, jobs)
+        scene.harmed(name, cut)
+        cut.proxy.swallow(up=up, down=down)
+        await scene.clients.submit_many(f"load {number}", mixed(scene, size.jobs // (3 * size.rounds)))
+        number_then = cut.role.events("executor_joined")[-1]["executor"]
+        await gone(pids, within_seconds=120)
+        survived.append(time.time() - await _lease_end(scene, number_then))
+        await eventually(partial(_is_gone, scene, number_then), within_seconds=120, what="it is buried")
+        await CLOCK.sleep(size.seconds)
+        cut.proxy.heal()
+        scene.last_fault = time.monotonic()
+        gate.touch()
+        await cut.role.event("executor_buried", count=number + 1, within_seconds=60)
+        scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
+    scene.figures |= {"swallowed_bytes": cut.proxy.swallowed, "tasks_outlived_lease_seconds": round(max(survived), 2)}
+    if max(survived) > LATE_SECONDS:
+        scene.complain(f"tasks went on for {max(survived):.2f} s after the lease of their executor")
+    if not cut.proxy.swallowed:
+        scene.complain("nothing was lost on the way")
+    return Knowledge(must_hit=True, watch_leases=True)
+
+
+async def _runs_on(scene: Scene, player: Player, jobs: Sequence[UUID]) -> list[int]:
+    """The processes of those of these jobs that this executor runs, once it runs some and all have begun."""
+
+    async def look() -> list[int]:
+        async with scene.session() as connection:
+            rows = await connection.fetch(scene.sql["running"], jobs)
+        number = player.role.events("executor_joined")[-1]["executor"]
+        mine = {(row["run_id"], row["token"]) for row in rows if row["executor"] == number}
+        pids = [line.pid for line in scene.witness.begun() if (line.run_id, line.token) in mine]
+        return pids if len(rows) == len(jobs) else []
+
+    return await eventually(look, within_seconds=60, what="all run, some of them there")
+
+
+async def _lease_end(scene: Scene, number: int) -> float:
+    async with scene.session() as connection:
+        return float(await connection.fetchval(scene.sql["lease"], number))
+
+
+async def _is_gone(scene: Scene, number: int) -> bool:
+    async with scene.session() as connection:
+        return bool(await connection.fetchval(scene.sql["is_gone"], number))
+
+
+async def filling(scene: Scene, size: Size) -> Knowledge:
+    """R15: the disk of the database is full; its log cannot grow, so it panics; then there is space again."""
+    await scene.cast()
+    over = asyncio.Event()
+    submitted: list[UUID] = []
+    async with asyncio.TaskGroup() as all_at_once:
+        for number in range(CLIENTS):
+            all_at_once.create_task(_client(scene, number, over, submitted))
+        for _ in range(size.rounds):
+            await _fill_once(scene, size, submitted)
+        over.set()
+    await scene.calm()
+    scene.figures["acknowledged"] = len(submitted)
+    if scene.figures["healthy_seconds"] > HEALTHY_SECONDS:
+        scene.complain(f"healthy only {scene.figures['healthy_seconds']} s after there was space")
+    return Knowledge()
+
+
+async def _fill_once(scene: Scene, size: Size, submitted: list[UUID]) -> None:
+    await _acknowledged(submitted, size.jobs)
+    ballast = scene.server.data_dir / "ballast"
+    put_off = scene.clients.statuses[503] + CLIENTS
+    scene.harmed("disk full", "the database")
+    _fill(ballast)
+    await eventually(lambda: scene.clients.statuses[503] > put_off, within_seconds=100, what="clients hear of it")
+    ballast.unlink()
+    freed = time.monotonic()
+    if not scene.server.runs:
+        await scene.server.start()
+    await _acknowledged(submitted, CLIENTS + 1)
+    scene.last_fault = time.monotonic()
+    scene.figures["healthy_seconds"] = round(scene.last_fault - freed, 2)
+
+
+def _fill(ballast: Path) -> None:
+    """Leave nothing of the disk."""
+    with ballast.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"\0" * (1 << 20))
+            file.flush()
+
+
+class FullServer(Server):
+    """On a small disk of its own."""
+
+    def __init__(self) -> None:
+        self._disk = contextlib.ExitStack()
+        folder = self._disk.enter_context(small_disk(DISK_MEGABYTES))
+        super().__init__(folder=folder / "data", settings={"max_wal_size": "64MB", "min_wal_size": "32MB"})
+
+    async def stop(self) -> None:
+        """And take the disk away."""
+        try:
+            await super().stop()
+        finally:
+            self._disk.close()
+
+
 HARMS: Final[dict[str, Harm]] = {
     "store stopped immediately": _stop_immediately,
     "backend killed": _kill_backend,
@@ -142,6 +275,25 @@ ROWS: Final = (
         play=failing_store,
         short=Size(jobs=30, rounds=1),
         long=Size(jobs=800, rounds=8),
+        pace=DEFAULT,
+        own_recovery=True,
+    ),
+    Row(
+        name="R5",
+        fault="an executor's link to the database swallows what is sent: both ways, to it, from it",
+        invariant="nothing begins there after its lease, what it ran is dead by then and goes on elsewhere",
+        play=partitioned,
+        short=Size(jobs=90, rounds=1),
+        long=Size(jobs=20_000, seconds=20, rounds=2),
+    ),
+    Row(
+        name="R15",
+        fault="the disk of the database is full, and has space again",
+        invariant="no acknowledged job is lost; meanwhile clients are told to come again",
+        play=filling,
+        short=Size(jobs=200, rounds=1),
+        long=Size(jobs=3_000, rounds=3),
+        server=FullServer,
         pace=DEFAULT,
         own_recovery=True,
     ),

@@ -94,9 +94,13 @@ async def _executors_die(scene: Scene, name: str) -> None:
     ]
     for player in leaving:
         await player.role.ready()
-        await eventually(partial(scene.holds, player), within_seconds=DEATH_SECONDS, what="it holds its run")
+        await eventually(partial(_begun, scene, player), within_seconds=DEATH_SECONDS, what="it runs its run")
         player.role.signal(signal.SIGTERM)
     await _dead([*victims, *leaving])
+
+
+async def _begun(scene: Scene, player: Player) -> bool:
+    return bool(await scene.ask("begun", player.name))
 
 
 async def _schedulers_die(scene: Scene, name: str) -> None:
