@@ -24,7 +24,7 @@ DOCUMENTS = (
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
-    r"scheduler|executor)\b[^`\n]*)"
+    r"scheduler|executor|dead-letters|operations|queues|doctor)\b[^`\n]*)"
 )
 _ENDS = re.compile(r" {3,}| \|\|? | >|,? …")
 """Where a command line ends: at what is said of it, or at another one."""
@@ -51,7 +51,7 @@ def _parse(line: str) -> None:
     command: click.Command = root
     context = click.Context(root, info_name="tickwise", obj=Session(environ={}))
     words = shlex.split(line)
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and (words or not command.invoke_without_command):
         name = words.pop(0)
         found = command.get_command(context, name)
         assert found is not None, name
