@@ -15,6 +15,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.decision import NEVER
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.history import Status, judge
+from tickwise.testing.world.clients import pause
 from tickwise.testing.world.link import at_once
 from tickwise.testing.world.loop import PROCESS, Stalled, WorldLoop
 from tickwise.testing.world.nodes import Ground, Node
@@ -24,7 +25,7 @@ from tickwise.testing.world.swarm import Swarm, draw
 from tickwise.testing.world.verdict import books_out_of_balance, direct, history_of
 from tickwise.testing.world.watch import Tally, Watch
 from tickwise.testing.world.weather import Storm, Weather
-from tickwise.testing.world.workload import Clients, pause
+from tickwise.testing.world.workload import Clients
 
 CALM_SECONDS_MOST: Final = 900.0
 """In so long, everything must have ended. Tasks take at most 22 s, four attempts, and a queue of them waits."""

@@ -1,0 +1,173 @@
+"""How a client asks, and what it may conclude from what it is told.
+
+    ask ──► one of the API's processes ──► its control ──► told: OK · FAIL (nothing was done) · INFO (who knows?)
+
+Invariant: what a client concludes is what it was told, and not what was done. The latter is for others to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from tickwise.domain.errors import InDoubt, Refused, Unavailable
+from tickwise.domain.history import Answer, Operation
+from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
+from tickwise.ports.store import Receipt
+from tickwise.roles.control.control import Control
+from tickwise.testing.world.loop import NETWORK, WorldLoop
+from tickwise.testing.world.nodes import Node
+from tickwise.testing.world.process import Process
+from tickwise.testing.world.swarm import Swarm
+from tickwise.testing.world.watch import Tally, Watch
+
+T = TypeVar("T")
+Request = Callable[[], Coroutine[Any, Any, None]]
+"""Something that a client sets out to do."""
+
+WHO: Final = Principal("client", DEFAULT_NAMESPACE, frozenset({"*"}))
+PATIENCE_SECONDS: Final = 15.0
+REPEATS_MOST: Final = 4
+"""So often a client that was told nothing asks again."""
+
+
+class NoAnswer(Exception):
+    """The client heard nothing, or the line broke."""
+
+
+@dataclass(slots=True)
+class Known:
+    """A job as its client knows it."""
+
+    job_id: UUID | None
+    recurring: bool
+    touched: bool = False
+    """Something was asked that changes which occurrences it has."""
+
+
+class Asking:
+    """What all clients share: the way to an API process, and a book of what was asked."""
+
+    def __init__(
+        self, loop: WorldLoop, swarm: Swarm, apis: list[Node], dice: Random, *, watch: Watch, tell: Tally
+    ) -> None:
+        self.operations: list[Operation] = []
+        self.jobs: list[Known] = []
+        self.touched: set[UUID] = set()
+        """Jobs whose occurrences are not those of their schedule alone."""
+        self.broken: list[str] = []
+        """Errors that no client should ever see."""
+        self._loop = loop
+        self._swarm = swarm
+        self._apis = apis
+        self._dice = dice
+        self._watch = watch
+        self._tell = tell
+        self._numbers = 0
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._served: list[tuple[Process, asyncio.Task[None]]] = []
+        self._ends_at = 0.0
+
+    def now(self) -> float:
+        """The clients' clock, which no fault moves."""
+        return self._swarm.start + self._loop.time()
+
+    # ------------------------------------------------------------------ asking
+
+    async def settled(self) -> None:
+        """All that was asked has come to an end."""
+        while self._under_way:
+            await pause(self._loop, 0.1)
+
+    def is_served(self) -> bool:
+        """No API process is still at work for a client, who may have given up long ago."""
+        self._served = [(process, task) for process, task in self._served if process.alive and not task.done()]
+        return not self._served
+
+    def _go(self, do: Request) -> None:
+        task = self._loop.create_task(do())
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.broken.append(f"a client failed: {type(failure).__name__}: {failure}")
+
+    async def _call(self, do: Callable[[Control], Awaitable[T]]) -> T:
+        """One request to one of the API's processes. Raises `NoAnswer`, and whatever control raises."""
+        loop, dice = self._loop, self._dice
+        node = dice.choice(self._apis)
+        process = node.process
+        if process is None or not process.alive or node.leaving:
+            raise Unavailable("nobody listens there")
+        control: Control = node.role
+        answer: asyncio.Future[T] = loop.create_future()
+
+        async def served() -> None:
+            try:
+                result = await do(control)
+            except Exception as failure:  # noqa: BLE001  # whatever it is, it is the client's answer
+                loop.call_later(dice.random() * 0.002, settle, None, failure, context=NETWORK)
+            else:
+                loop.call_later(dice.random() * 0.002, settle, result, None, context=NETWORK)
+
+        def settle(result: Any, failure: Exception | None) -> None:
+            if answer.done() or not process.alive:
+                return
+            if failure is not None:
+                answer.set_exception(failure)
+            else:
+                answer.set_result(result)
+
+        def broken() -> None:
+            if not answer.done():
+                answer.set_exception(NoAnswer("the line broke"))
+
+        process.at_death.append(broken)
+        self._served.append((process, process.spawn(served())))
+        timer = loop.call_later(PATIENCE_SECONDS, broken, context=NETWORK)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+            process.at_death.remove(broken)
+
+    async def _told(self, do: Callable[[Control], Awaitable[T]], what: str) -> tuple[Answer, T | None]:
+        """What a client may conclude, and the answer if it was positive."""
+        self._watch.note("a client asks:", what)
+        try:
+            answer = await self._call(do)
+        except (NoAnswer, InDoubt) as unknown:
+            self._watch.note("a client heard nothing of:", what, "--", unknown)
+            return Answer.INFO, None
+        except (Refused, Unavailable) as refusal:
+            self._watch.note("a client was refused:", what, "--", refusal)
+            return Answer.FAIL, None
+        except Exception as wrong:  # noqa: BLE001  # it is a defect of control, and is judged as one
+            self.broken.append(f"{what}: {type(wrong).__name__}: {wrong}")
+            return Answer.INFO, None
+        self._watch.note("a client was told:", what)
+        return Answer.OK, answer
+
+
+def receipt(route: str, key: str, digest: bytes, made: UUID) -> Receipt:
+    """An answer to keep: the id."""
+    return Receipt(principal=WHO.name, route=route, key=key, body_digest=digest, status=201, body=str(made).encode())
+
+
+def written(instant: float) -> str:
+    """RFC 3339."""
+    return datetime.fromtimestamp(instant, UTC).isoformat()
+
+
+async def pause(loop: WorldLoop, seconds: float) -> None:
+    """Outside of all processes."""
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None, context=NETWORK)
+    await passed

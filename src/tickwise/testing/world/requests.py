@@ -1,0 +1,126 @@
+"""What clients ask of jobs and runs that are there: run now, retry, cancel, pause, edit, redrive, decide, hold, in bulk."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from hashlib import sha256
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.history import Answer, Asked, Operation
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import Replay, RunQuery
+from tickwise.roles.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody, RunRetryBody
+from tickwise.roles.control.control import Control
+from tickwise.testing.world.clients import REPEATS_MOST, WHO, Known, pause, receipt, written
+from tickwise.testing.world.submits import Submits
+
+
+class Requests(Submits):
+    """What clients ask of what they submitted."""
+
+    def _some_job(self, *, recurring: bool = False) -> Known | None:
+        jobs = [job for job in self.jobs if job.recurring or not recurring]
+        return self._dice.choice(jobs) if jobs else None
+
+    async def _some_run(self, *states: RunState) -> tuple[UUID, UUID] | None:
+        query = RunQuery(namespace=WHO.namespace, states=states, limit=30)
+        _, rows = await self._told(lambda c: c.runs_list(WHO, query), "list runs")
+        if not rows:
+            return None
+        row = self._dice.choice(rows)
+        return row.run_id, row.job_id
+
+    async def _run_now(self) -> None:
+        job = self._some_job()
+        if job is None or job.job_id is None:
+            return
+        job_id, key = job.job_id, self._name("run now")
+        for _ in range(REPEATS_MOST):
+            begun = self.now()
+            answer, run_id = await self._told(lambda c: self._demand(c, job_id, key), key)
+            self.operations.append(
+                Operation(Asked.RUN_NOW, answer, begun, self.now(), key=key, job_id=job_id, run_id=run_id)
+            )
+            if answer is not Answer.INFO:
+                break
+            await pause(self._loop, self._dice.random() * 2.0)
+
+    async def _demand(self, control: Control, job_id: UUID, key: str) -> UUID:
+        """As the API's route does it."""
+        route, digest = f"POST /jobs/{job_id}/run-now", sha256(key.encode()).digest()
+        found = await control.receipt_find(WHO.name, route, key)
+        if found is not None:
+            return UUID(found.body.decode())
+        body = RunNowBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
+        made = await control.run_now(WHO, job_id, body, lambda run_id: receipt(route, key, digest, run_id))
+        return UUID(made.body.decode()) if isinstance(made, Replay) else made
+
+    async def _retry(self) -> None:
+        found = await self._some_run(RunState.FAILED, RunState.CANCELLED, RunState.SUCCESS)
+        if found is None:
+            return
+        run_id, job_id = found
+        key = self._name("retry")
+        body = RunRetryBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
+        begun = self.now()
+        answer, new = await self._told(lambda c: c.run_retry(WHO, run_id, body), key)
+        made = new if isinstance(new, UUID) else None
+        self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
+
+    async def _cancel_run(self) -> None:
+        found = await self._some_run(RunState.RUNNING, RunState.DISPATCHED, RunState.QUEUED, RunState.RETRYING)
+        if found is None:
+            return
+        run_id, job_id = found
+        begun = self.now()
+        answer, state = await self._told(lambda c: c.run_cancel(WHO, run_id), f"cancel run {run_id}")
+        self.operations.append(
+            Operation(Asked.CANCEL, answer, begun, self.now(), job_id=job_id, run_id=run_id, state=state)
+        )
+
+    def _touch(self, job: Known) -> UUID:
+        assert job.job_id is not None
+        job.touched = True
+        self.touched.add(job.job_id)
+        return job.job_id
+
+    async def _cancel_job(self) -> None:
+        job = self._some_job(recurring=True)
+        if job is not None and job.job_id is not None:
+            job_id = self._touch(job)
+            await self._told(lambda c: c.cancel(WHO, job_id), f"cancel job {job_id}")
+
+    async def _pause(self) -> None:
+        job = self._some_job(recurring=True)
+        if job is None or job.job_id is None:
+            return
+        job_id = self._touch(job)
+        until = None if self._dice.random() < 0.7 else datetime.fromtimestamp(self.now() + 5.0, UTC)
+        await self._told(lambda c: c.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
+        await pause(self._loop, self._dice.random() * 10.0)
+        missed = self._dice.choice(("skip", "run_latest", "run_all"))
+        for _ in range(REPEATS_MOST):
+            body = msgspec.convert({"missed": missed}, ResumeBody)
+            answer, _row = await self._told(lambda c, body=body: c.resume(WHO, job_id, body), f"resume {job_id}")  # type: ignore[misc]  # mypy knows no lambda with a default
+            if answer is Answer.OK:
+                break
+            await pause(self._loop, 1.0)
+
+    async def _edit(self) -> None:
+        job = self._some_job(recurring=True)
+        if job is None or job.job_id is None:
+            return
+        job_id = self._touch(job)
+        change = self._dice.choice(
+            (
+                {"interval_seconds": 3.0, "end_at": written(self._ends_at)},
+                {"priority": 9},
+                {"task": self._task()},
+                {"cron_expression": "*/5 * * * * *", "end_at": written(self._ends_at)},
+            )
+        )
+        body = msgspec.json.decode(json.dumps(change), type=JobBody)
+        await self._told(lambda c: c.change(WHO, job_id, body), f"change {job_id}")

@@ -1,0 +1,198 @@
+"""Jobs that clients submit: one-time, recurring, with every policy that there is, one by one and in a burst.
+
+Half of them are named by their client, the others by an Idempotency-Key; either way a repeat is the same job. What comes
+often does not take long: a queue of it would outlast every calm.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.errors import Refused
+from tickwise.domain.history import Answer, Asked, Operation
+from tickwise.domain.model import time_id
+from tickwise.ports.store import Replay
+from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.submits import Submitted
+from tickwise.testing.world.clients import REPEATS_MOST, WHO, Asking, Known, Request, pause, receipt, written
+from tickwise.testing.world.tasks import QUICK, SLOW
+
+BURST: Final = 130
+"""More than a claim that is sent ahead asks for."""
+RARE_SECONDS: Final = 11.0
+"""An interval in which also a long task ends, …"""
+OFTEN_SECONDS: Final = 0.4
+"""… and the longest task of what comes more often."""
+SIDE: Final = "side"
+"""A queue beside the default one, which is held now and then."""
+
+
+class Submits(Asking):
+    """What clients submit."""
+
+    def _submit_of(self, feature: str) -> Request:
+        async def submit() -> None:
+            await self._submit(self._body(feature), recurring=feature in ("cron", "interval"))
+
+        return submit
+
+    def _name(self, what: str) -> str:
+        self._numbers += 1
+        return f"{what} {self._numbers}"
+
+    def _body(self, feature: str) -> dict[str, Any]:
+        dice, swarm, now = self._dice, self._swarm, self.now()
+        body: dict[str, Any] = {"name": self._name(feature), "task": self._task(), **self._policies()}
+        interval = dice.choice((1.0, 2.5, 5.0, RARE_SECONDS))
+        if feature == "cron" or (feature == "interval" and interval < RARE_SECONDS):
+            # What comes often must not take long: a queue of it would outlast every calm.
+            task = body["task"]
+            task["seconds"] = min(task["seconds"], OFTEN_SECONDS)
+            task["fails"] = min(task.get("fails", 0), 1)
+            task.pop("deadly", None)
+        if feature == "once":
+            body["schedule_type"] = "IMMEDIATE"
+        elif feature == "future":
+            body["schedule_time"] = written(now + dice.choice((0.5, 3.0, 10.0, 20.0)) + dice.random())
+        elif feature == "interval":
+            body["interval_seconds"] = interval
+            body["end_at"] = written(min(self._ends_at, now + dice.uniform(5.0, 60.0)))
+        elif feature == "cron":
+            body["cron_expression"] = dice.choice(
+                ("*/2 * * * * *", "*/7 * * * * *", "* * * * *", "30 * * * * *", "0 2 * * *", "30 1-3 * * *", "@hourly")
+            )
+            body["timezone"] = swarm.zone
+            body["end_at"] = written(self._ends_at)
+        if feature in ("interval", "cron"):
+            if swarm.wants("overlap"):
+                body["overlap"] = dice.choice(("skip", "queue_one", "queue_all", "cancel_running", "allow"))
+            if swarm.wants("catch up"):
+                mode = dice.choice(("skip", "latest", "all"))
+                body["misfire"] = {"grace_seconds": dice.choice((0.5, 3.0, 60.0)), "mode": mode, "max_catchup": 5}
+        return body
+
+    def _task(self) -> dict[str, Any]:
+        dice, swarm = self._dice, self._swarm
+        seconds = dice.choice((0.001, 0.05, 0.4, 2.0))
+        if swarm.wants("long") and dice.random() < 0.2:
+            seconds = swarm.lease_seconds * dice.uniform(0.8, 2.2)
+        task: dict[str, Any] = {"kind": SLOW, "seconds": round(seconds, 3)}
+        if swarm.wants("quick") and dice.random() < 0.5:
+            task["kind"] = QUICK
+        if swarm.wants("failing") and dice.random() < 0.3:
+            task["fails"] = dice.choice((1, 1, 2, 9))
+        if swarm.wants("failing") and dice.random() < 0.05:
+            task["invalid"] = True
+        if swarm.wants("stubborn") and dice.random() < 0.3:
+            task["stubborn"] = True
+        if swarm.wants("deadly") and dice.random() < 0.06:
+            task["deadly"] = dice.choice((1, 2, 9))
+        return task
+
+    def _policies(self) -> dict[str, Any]:
+        dice, swarm = self._dice, self._swarm
+        retries = dice.choice((0, 1, 2, 3))
+        backoff = dice.choice(("fixed", "exponential"))
+        body: dict[str, Any] = {
+            "max_retries": retries,
+            "retry": {"backoff": backoff, "base_seconds": dice.choice((0.1, 1.0)), "cap_seconds": 5.0},
+        }
+        if swarm.wants("priority"):
+            body["priority"] = dice.randrange(10)
+        if swarm.wants("timeout") and dice.random() < 0.2:
+            body["timeout_seconds"] = dice.choice((0.2, 1.0, 5.0))
+        return body
+
+    async def _submit(self, body: dict[str, Any], *, recurring: bool) -> None:
+        """One submit, repeated under its name until the client knows; and now and then although it does."""
+        dice = self._dice
+        named = dice.random() < 0.5
+        if named:
+            # The client draws the id: the store knows a repeat by it.
+            body["job_id"] = str(time_id(int(self.now() * 1000), dice.randbytes(10)))
+        key = None if named else body["name"]
+        known = Known(UUID(body["job_id"]) if named else None, recurring)
+        text = json.dumps(body)
+        for number in range(REPEATS_MOST):
+            begun = self.now()
+            answer, job_id = await self._told(lambda c: self._send(c, text, key), f"submit {body['name']}")
+            known.job_id = job_id or known.job_id
+            operation = Operation(
+                Asked.SUBMIT,
+                answer,
+                begun,
+                self.now(),
+                key=body["name"],
+                job_id=known.job_id,
+                once=not recurring,
+            )
+            self.operations.append(operation)
+            self._watch.note("    ", operation.asked, operation.answer, operation.job_id)
+            again = answer is not Answer.OK or (self._swarm.wants("repeat") and dice.random() < 0.2)
+            if not again or self.now() > self._ends_at:
+                break
+            if number:
+                self._tell("submit repeated")
+            await pause(self._loop, dice.random() * 2.0)
+        if known.job_id is not None:
+            self.jobs.append(known)
+
+    async def _send(self, control: Control, text: str, key: str | None) -> UUID:
+        """As the API's route does it."""
+        body = msgspec.json.decode(text, type=JobBody)
+        if key is None:
+            done = await control.submit(WHO, body)
+            return job_of(done)
+        digest = sha256(text.encode()).digest()
+        found = await control.receipt_find(WHO.name, "POST /jobs", key)
+        if found is None:
+            result = await control.submit(WHO, body, lambda made: receipt("POST /jobs", key, digest, made.job_id))
+            return job_of(result)
+        return UUID(found.body.decode())
+
+    async def _burst(self) -> None:
+        """Many at once, in one batch."""
+        bodies: list[dict[str, Any]] = [
+            {
+                "name": self._name("burst"),
+                "schedule_type": "IMMEDIATE",
+                "task": {"kind": QUICK, "seconds": 0.01},
+                "max_retries": 3,
+            }
+            for _ in range(BURST)
+        ]
+        for body in bodies:
+            body["job_id"] = str(time_id(int(self.now() * 1000), self._dice.randbytes(10)))
+        texts = [json.dumps(body) for body in bodies]
+        begun = self.now()
+
+        async def send(control: Control) -> None:
+            bodies = [msgspec.json.decode(text, type=JobBody) for text in texts]
+            verdicts = await control.submit_many(WHO, bodies)
+            if not isinstance(verdicts, Replay):
+                for verdict in verdicts:
+                    if isinstance(verdict, Refused):
+                        raise verdict
+
+        answer = Answer.INFO
+        for _ in range(REPEATS_MOST):
+            answer, _nothing = await self._told(send, "a burst")
+            if answer is Answer.OK:
+                break
+            # What was in doubt once stays so, whatever is said of the repeats.
+            answer = Answer.INFO
+            await pause(self._loop, 1.0)
+        for body in bodies:
+            job_id = UUID(str(body["job_id"]))
+            self.operations.append(Operation(Asked.SUBMIT, answer, begun, self.now(), job_id=job_id))
+
+
+def job_of(done: Submitted | Replay) -> UUID:
+    """Whose submit was answered."""
+    return UUID(done.body.decode()) if isinstance(done, Replay) else done.job_id
