@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tickwise.domain.errors import Bug, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -45,6 +46,8 @@ from tickwise.roles.control.jobs import with_payload
 from tickwise.roles.control.letters import new_run, refusal
 from tickwise.roles.control.runs import Runs
 
+REPEATED_PAGES: Final = 4
+"""What so many pages did that were not put on record is found again, and counted as done."""
 PROBLEMS_MOST: Final = 20
 """So many refusals of an operation are told of; the others are only counted."""
 
@@ -65,7 +68,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     """What an operation stores of what was asked for."""
 
     filter: msgspec.Raw
-    payload: msgspec.Raw | None = None
+    payload: msgspec.Raw | UnsetType = UNSET
     reason: str | None = None
     """Of a pause; of dead letters their note."""
     until: datetime | None = None
@@ -128,6 +131,7 @@ class Tally:
     def __init__(self, operation: OperationRow, size: int) -> None:
         self.operation = operation
         self.size = size
+        self.recalled = size * REPEATED_PAGES
         self.request = _requests.decode(operation.request)
         self.who = Principal(operation.created_by, operation.namespace, frozenset())
         self.before = None if operation.cursor is None else UUID(operation.cursor)
@@ -164,7 +168,7 @@ async def _runs_cancel(core: Runs, tally: Tally) -> None:
     rows = await core.runs_list(tally.who, replace(query, before=tally.before))
     last = tally.turn([row.run_id for row in rows])
     # What this very page ended before it was cut off is not found again, and was done all the same.
-    ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last)
+    ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
     since = tally.operation.created_at
     tally.done += sum((row.ended_at or 0.0) >= since for row in await core.runs_list(tally.who, ended))
     for row in rows:
@@ -200,7 +204,7 @@ async def _anew(core: Runs, tally: Tally, rows: Sequence[RunRow]) -> list[NewRun
     jobs: dict[UUID, str] = {}
     for row in rows:
         definition = row.definition
-        if payload is not None:
+        if payload is not UNSET:
             if definition is None and row.job_id not in jobs:
                 jobs[row.job_id] = (await core.job_get(tally.who, row.job_id)).definition
             definition = with_payload(definition or jobs[row.job_id], payload)
@@ -251,7 +255,9 @@ async def _letters_meant(core: Runs, tally: Tally, settled: LetterStatus) -> Seq
     )
     rows = await core.letters_find(replace(query, before=tally.was_there))
     last = tally.turn([row.run.run_id for row in rows])
-    for row in await core.letters_find(replace(query, statuses=(settled,), before=tally.was_there)):
+    for row in await core.letters_find(
+        replace(query, statuses=(settled,), before=tally.was_there, limit=tally.recalled)
+    ):
         own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
         if settled is LetterStatus.REDRIVEN:
             made = new_run(row.run, operation.created_at, None, operation.operation_id.bytes)
@@ -304,9 +310,12 @@ async def _jobs_meant(
     rows = await core.jobs_list(replace(query, before=tally.before))
     last = tally.turn([row.job_id for row in rows])
     if moved is not None and moved not in statuses:
-        for row in await core.jobs_list(replace(query, status=moved, before=tally.before)):
-            own = (since(row) or 0.0) >= created
-            tally.done += own and row.created_at <= created and (last is None or row.job_id > last)
+        before = rows
+        if query.status is not None:
+            before = await core.jobs_list(replace(query, status=moved, before=tally.before, limit=tally.recalled))
+            before = [row for row in before if last is None or row.job_id > last]
+        own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
+        tally.done += sum(row.created_at <= created for row in own)
     return [row for row in rows if row.status in statuses and row.created_at <= created]
 
 

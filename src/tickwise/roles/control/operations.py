@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
@@ -96,7 +97,8 @@ class Operations(Runs):
         matches = await self._runs_matched(who, said, kind)
         if body.dry_run:
             return matches
-        return await self._asked(who, kind, matches, Request(filter=_raw(said), payload=payload), receipt_for)
+        request = Request(filter=_raw(said), payload=UNSET if payload is None else payload)
+        return await self._asked(who, kind, matches, request, receipt_for)
 
     async def jobs_bulk(
         self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None
@@ -128,7 +130,7 @@ class Operations(Runs):
         payload = None
         if isinstance(body, LettersRedriveBody):
             kind, payload = Kind.LETTERS_REDRIVE, payload_of(body.payload, body.params)
-        request = Request(filter=_raw(said), reason=note, payload=payload)
+        request = Request(filter=_raw(said), reason=note, payload=UNSET if payload is None else payload)
         matches = await self._letters_matched(who, said)
         return matches if body.dry_run else await self._asked(who, kind, matches, request, receipt_for)
 
