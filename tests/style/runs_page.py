@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.style.tree import ROOT
+from tickwise.adapters.runner.breaker import FAILURES, OPEN_SECONDS
 from tickwise.adapters.runner.context import (
     INHERITED,
     PAYLOAD_VARIABLE_LIMIT_BYTES,
@@ -57,6 +58,8 @@ STATUSES = {
 REASONS = {
     "busy": "It waited too long for a free worker of this executor, and went back unstarted.",
     "cancelled": "A person ended it, or the executor was stopped.",
+    "circuit_open": "The host of the http task keeps failing, so nothing was sent; the run went back for a while.",
+    "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
     "error": "The function raised an exception; or the executor could not carry the task out.",
     "executor_lost": "It was lost with its executor after it had begun, and its job says `on_unknown: fail`.",
@@ -66,10 +69,12 @@ REASONS = {
     "invalid": "It cannot succeed as it is, so there is no retry.",
     "lease_lost": "Of an attempt: its executor died or went silent. The run goes on elsewhere.",
     "lease_over": "Of an attempt: its executor could not reach the store, and stopped it in time. It runs again.",
+    "memory_limit": "It needed more memory than its `limits.memory_bytes`.",
     "not_started": "The program could not be started.",
     "output_limit": "It wrote more than the job allows (`limits`).",
     "output_lost": "It ended well, but its output could not be stored.",
     "poison": f"It was lost with its executor {CRASHES_MAX} times, so it is not tried again.",
+    "process_limit": "It wanted more processes and threads at once than its `limits.processes`.",
     "result": "Its result is no JSON, or larger than allowed.",
     "retry_deadline": "It waited for its next attempt until after its `retry.deadline_seconds`.",
     "revoked": "Its executor was asked to let go of it before it began. It leaves no record.",
@@ -209,8 +214,20 @@ def _endings() -> Iterator[str]:
         "pause. A run that loses its executor is not a failure of the task and costs no retry; if its task had begun,",
         f"it counts a crash, and the {CRASHES_MAX}rd ends the run with the reason `poison`.",
         "",
-        "A task that has to end (cancel, time limit, too much output) gets SIGTERM, after a grace SIGKILL, and with it",
-        "everything that it started.",
+        "A task that has to end (cancel, a limit) gets SIGTERM, after a grace SIGKILL, and with it everything that it",
+        "started, also what left its session, its parent and its environment. What a killed executor leaves running is",
+        "ended at once by a helper process, or else by the next start of an executor on that host.",
+        "",
+        "Limits (`limits`, `timeout_seconds`) hold for an attempt with everything that it starts. Processor time,",
+        "memory and processes can be limited for `python` and `shell`; a function shares its process with others, and",
+        "an http task has none, so there such a limit is refused. Where the executor may make control groups, memory",
+        "and processes are limited by the kernel; elsewhere they are watched, up to ten times a second, so that a task",
+        "may be over them for a moment. For control groups of version 2 under systemd: `Delegate=yes` and",
+        "`DelegateSubgroup=executor`.",
+        "",
+        f"A host that failed {FAILURES} times in a row (no answer, none in time, 5xx) is left alone for "
+        f"{OPEN_SECONDS:.0f} s by that executor:",
+        "its http tasks go back without having counted an attempt, then one of them tries. 429 does not count.",
     )
 
 

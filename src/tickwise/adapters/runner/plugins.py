@@ -13,6 +13,7 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Runner, TaskKind
 
 GROUP = "tickwise.task_kinds"
+KIND_MEMBERS = ("name", "schema", "limits", "check")
 RUNNER_METHODS = ("kinds", "start", "launch", "stop", "offers", "labels", "release_waiting", "close")
 
 
@@ -48,6 +49,9 @@ def _load(point: EntryPoint, settings: RunnerSettings) -> Runner:
     missing = [name for name in RUNNER_METHODS if not hasattr(runner, name)]
     if missing:
         raise Misconfigured(f"the plugin {_name(point)} gives no runner: it has no {', '.join(missing)}")
+    lacking = {name for kind in runner.kinds for name in KIND_MEMBERS if not hasattr(kind, name)}
+    if lacking:
+        raise Misconfigured(f"a task kind of the plugin {_name(point)} has no {', '.join(sorted(lacking))}")
     return runner
 
 
