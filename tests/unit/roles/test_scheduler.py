@@ -198,6 +198,52 @@ async def test_after_the_store_was_away_executors_first_get_one_lease_to_be_hear
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
 
+async def test_a_scheduler_that_found_the_store_away_when_it_began_gives_executors_their_time_too(rig: Rig) -> None:
+    """It does not know how long they could not be heard."""
+    number = await rig.store.executor_join(executor())
+    rig.flaky.gone = True
+    scheduler = rig.scheduler()
+    for _ in range(15):
+        with pytest.raises(StoreUnavailable):
+            await drive(rig.clock, scheduler._heal())
+        await rig.clock.advance(1)
+    rig.flaky.gone = False
+    await drive(rig.clock, scheduler._heal())
+    await rig.clock.advance(5)
+    await drive(rig.clock, scheduler._heal())
+    assert (await rig.store.executor_beat(number, 10.0)).alive
+
+
+async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once(rig: Rig) -> None:
+    """Nobody else was answered either."""
+    number = await rig.store.executor_join(executor())
+    scheduler = rig.scheduler()
+    await drive(rig.clock, scheduler._heal())
+    real = rig.store.now
+
+    async def now() -> float:
+        await rig.clock.sleep(30.0)
+        return await real()
+
+    rig.store.now = now  # type: ignore[method-assign]  # for one call
+    await drive(rig.clock, scheduler._heal())
+    rig.store.now = real  # type: ignore[method-assign]  # as it was
+    assert (await rig.store.executor_beat(number, 10.0)).alive
+
+
+async def test_the_dead_are_buried_though_what_waits_cannot_be_freed(rig: Rig) -> None:
+    """One defect does not bring another."""
+    number = await rig.store.executor_join(executor())
+    scheduler = rig.scheduler()
+    await drive(rig.clock, scheduler._heal())
+    rig.flaky.broken = {"runs_unblock": ValueError("a defect")}
+    for _ in range(11):
+        await rig.clock.advance(1)
+        with pytest.raises(ValueError, match="a defect"):
+            await drive(rig.clock, scheduler._heal())
+    assert not (await rig.store.executor_beat(number, 10.0)).alive
+
+
 async def test_outputs_go_when_their_day_is_over_its_retention(rig: Rig) -> None:
     """Seven days by default; younger ones stay."""
     names = {days: time_id(int((rig.clock.now() - days * 86_400) * 1000), bytes(10)) for days in (1, 6, 9)}

@@ -1,0 +1,78 @@
+"""The frame that every role shares: no error ends a loop, and what missed the store comes back to it one by one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import structlog
+
+from tickwise.adapters.clock import VirtualClock
+from tickwise.domain.errors import StoreUnavailable
+from tickwise.roles.service import BACKOFF_FIRST_SECONDS, BACKOFF_LEAST_SHARE, BACKOFF_MAX_SECONDS, Loop
+
+
+class Recorder:
+    """A step that fails while the test says so, and when it was made."""
+
+    def __init__(self, clock: VirtualClock, trouble: type[Exception] | None = None) -> None:
+        self._clock = clock
+        self.trouble = trouble
+        self.at: list[float] = []
+
+    async def step(self) -> float:
+        self.at.append(self._clock.monotonic())
+        if self.trouble is not None:
+            raise self.trouble("the test says so")
+        return 10.0
+
+    def pauses(self) -> list[float]:
+        """Between one step and the next."""
+        return [after - before for before, after in zip(self.at, self.at[1:], strict=False)]
+
+
+async def passed(clock: VirtualClock, loop: Loop, seconds: float) -> None:
+    """Let it run for so long."""
+    task = asyncio.ensure_future(loop.run())
+    await clock.advance(seconds)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("trouble", [StoreUnavailable, ValueError])
+async def test_pauses_grow_while_nothing_works_up_to_a_bound(trouble: type[Exception]) -> None:
+    """An absent store is not flooded, and its return is felt within seconds."""
+    clock = VirtualClock()
+    recorder = Recorder(clock, trouble)
+    with structlog.testing.capture_logs():
+        await passed(clock, Loop("test", recorder.step, clock), 60.0)
+    pauses = recorder.pauses()
+    longest = [min(BACKOFF_FIRST_SECONDS * 2.0**number, BACKOFF_MAX_SECONDS) for number in range(len(pauses))]
+    shares = [pause / most for pause, most in zip(pauses, longest, strict=True)]
+    assert [] == [share for share in shares if not BACKOFF_LEAST_SHARE - 1e-6 <= share <= 1.0 + 1e-6]
+    assert 60.0 / BACKOFF_MAX_SECONDS <= len(pauses)
+
+
+async def test_those_who_missed_the_store_together_do_not_come_back_together() -> None:
+    """Each draws its own pauses."""
+    clock = VirtualClock()
+    recorders = [Recorder(clock, StoreUnavailable) for _ in range(20)]
+    tasks = [asyncio.ensure_future(Loop("test", recorder.step, clock).run()) for recorder in recorders]
+    await clock.advance(30.0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert 20 == len({recorder.at[-1] for recorder in recorders})
+
+
+async def test_what_works_again_keeps_its_own_pace() -> None:
+    """As if nothing had been."""
+    clock = VirtualClock()
+    recorder = Recorder(clock, StoreUnavailable)
+    task = asyncio.ensure_future(Loop("test", recorder.step, clock).run())
+    await clock.advance(30.0)
+    recorder.trouble = None
+    await clock.advance(30.0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert 10.0 == pytest.approx(recorder.pauses()[-1])
