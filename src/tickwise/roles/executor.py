@@ -200,10 +200,13 @@ class Executor(Service):
         begun = [Began(held.claimed.run_id, held.claimed.token, now) for held in launched if not held.guarded]
         for held in [*self._books.live.values()]:
             self._books.abandon(held)
-        for intake in self._intakes:
-            await intake.runner.close()
-        self._starter.stop()
-        await super().stop()
+        try:
+            for intake in self._intakes:
+                await intake.runner.close()
+        finally:
+            # Heartbeats go on until here.
+            self._starter.stop()
+            await super().stop()
         if self._lease.number:
             await self._leave(begun)
 

@@ -232,10 +232,12 @@ async def running(role: Service) -> AsyncIterator[Service]:
     try:
         yield role
     finally:
-        with contextlib.suppress(Unavailable):
-            await role.drain()
-        with contextlib.suppress(Unavailable):
-            await role.stop()
+        try:
+            with contextlib.suppress(Unavailable):
+                await role.drain()
+        finally:
+            with contextlib.suppress(Unavailable):
+                await role.stop()
 
 
 def make_scheduler(house: House) -> Service:
