@@ -11,26 +11,29 @@ import os
 import sys
 from pathlib import Path
 
-from tests.chaos.row import Result, record, run_row
+from tests.chaos.row import record, run_row
 from tests.chaos.rows import ROWS
 from tickwise.adapters.clock import SystemClock
 
 ELSEWHERE = {"R11": "`make reference`: clock changes of seven zones beside a slow, obvious implementation"}
 
 
-async def play(name: str, seed: int, *, short: bool, histories: Path | None) -> Result | None:
-    """One row; None if it could not be played to its end."""
+async def play(name: str, seed: int, *, short: bool, histories: Path | None) -> bool:
+    """One row: whether it is good. One that cannot be played here says so."""
     row = ROWS[name]
     size = row.short if short else row.long
     try:
         result = await run_row(row, size, seed=seed, strict=not short, histories=histories)
+    except NotImplementedError as reason:
+        print(f"{name}: not played here: {reason}", flush=True)
+        return True
     except AssertionError as failure:
         print(failure, flush=True)
-        return None
+        return False
     print(result.as_text(), flush=True)
     if not short:
         record(result)
-    return result
+    return result.good
 
 
 def main() -> int:
@@ -47,8 +50,7 @@ def main() -> int:
             continue
         if name not in ROWS:
             parser.error(f"there is no row {name}; there are {', '.join([*ROWS, *ELSEWHERE])}")
-        result = asyncio.run(play(name, seed, short=bool(os.environ.get("SHORT")), histories=histories))
-        if result is None or not result.good:
+        if not asyncio.run(play(name, seed, short=bool(os.environ.get("SHORT")), histories=histories)):
             bad.append(name)
     if bad:
         print(f'failed: {", ".join(bad)}; again with: make chaos ROWS="{" ".join(bad)}" SEED={seed}', file=sys.stderr)

@@ -130,6 +130,10 @@ class Scene:
         """One more, that is not in the cast yet."""
         return Player(kind, self._launch(kind, settings))
 
+    def forget_settings(self) -> None:
+        """What was said to single roles holds for none that is started from now on."""
+        self._settings.clear()
+
     async def ready(self, player: Player) -> str | None:
         """Wait until it works; its address, if it has one."""
         url = await player.role.ready()
@@ -228,6 +232,11 @@ class Scene:
     async def calm(self, within_seconds: float = 100.0) -> float:
         """Wait until nothing is unfinished. How many seconds after the last fault that was."""
         await self._until("living", lambda found: found == 0, within_seconds, "all has ended")
+        return time.monotonic() - self.last_fault
+
+    async def all_fired(self, within_seconds: float = 100.0) -> float:
+        """The same, once no schedule fires any more."""
+        await self._until("unfired", lambda found: found == 0, within_seconds, "all has fired and ended")
         return time.monotonic() - self.last_fault
 
     async def _until(self, name: str, holds: Callable[[int], bool], seconds: float, what: str) -> None:

@@ -164,7 +164,7 @@ ROWS: Final = (
         fault="SIGTERM to one role after the other, again and again",
         invariant="nothing runs again: who is told to stop lets its tasks end and is heard of meanwhile",
         play=rolling,
-        short=Size(jobs=600, seconds=8, rounds=8),
+        short=Size(jobs=300, seconds=6, rounds=6),
         long=Size(jobs=20_000, seconds=120, rounds=120),
         pace=DEFAULT,
     ),

@@ -30,7 +30,7 @@ LEAVING: Final = ("executor_leave:before", "executor_leave:after")
 """When it is told to stop, and its task outlasts the drain."""
 GUARDED: Final = ("attempts_start:before", "attempts_start:after", "attempts_finish:after")
 """Again with a run that was lost once: its start is recorded before its task begins."""
-HEALING: Final = ("leases_expire:before", "sql/leases_free:before", "leases_expire:after")
+HEALING: Final = ("leases_expire:before", "sql/runs_free:before", "leases_expire:after")
 FIRING: Final = (
     "timers_fire:before", "timers_fire:after", "fires:after", "fires_commit:before", "fires_commit:after",
 )  # fmt: skip
