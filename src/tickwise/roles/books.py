@@ -109,14 +109,6 @@ class Books:
         """Whether this very claim is still ours to care for."""
         return self.live.get(held.claimed.run_id) is held
 
-    def add(self, held: Held) -> None:
-        """A claimed run. If we still hold an earlier claim of it, that one is void: the store refused its start and
-        gave the run to us again before we heard of the refusal."""
-        if (earlier := self.live.get(held.claimed.run_id)) is not None:
-            self.abandon(earlier)
-        self.live[held.claimed.run_id] = held
-        held.intake.held += 1
-
     def forget(self, held: Held) -> None:
         """It is out of our hands, and its place is free."""
         if self.live.pop(held.claimed.run_id, None) is None:

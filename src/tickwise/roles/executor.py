@@ -329,7 +329,7 @@ class Executor(Service):
         """Claimed runs come into the books."""
         self._time.saw(rows[0].now)
         self._telemetry.claimed(len(rows))
-        by_kind, taken = self._by_kind, []
+        by_kind, live, ghosts, taken = self._by_kind, self._books.live, self._books.ghosts, []
         for claimed in rows:
             try:
                 work = decode_work(claimed.spec)
@@ -337,11 +337,13 @@ class Executor(Service):
             except (msgspec.MsgspecError, KeyError) as wrong:
                 self._refuse(claimed, f"{type(wrong).__name__}: {wrong}")
                 continue
-            if self._is_haunted(claimed):
+            run_id = claimed.run_id
+            if (run_id in live or run_id in ghosts) and self._is_haunted(claimed):
                 later = self._time.now() + GHOST_SECONDS
                 self._outbox.add(given_back(held, self._time.now())._replace(retry_at=later), held.intake)
                 continue
-            self._books.add(held)
+            live[run_id] = held
+            held.intake.held += 1
             taken.append(held)
         if self._draining:
             # It was under way when the end was asked for.
