@@ -69,6 +69,8 @@ class Asking:
         self._watch = watch
         self._tell = tell
         self._numbers = 0
+        self.gate_limit = dice.choice((1, 2, 4))
+        """How many runs with the shared concurrency key may go on at once."""
         self._under_way: set[asyncio.Task[None]] = set()
         self._served: list[tuple[Process, asyncio.Task[None]]] = []
         self._ends_at = 0.0

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import NotFound, Unavailable
+from tickwise.domain.model import DEFAULT_QUEUE
 from tickwise.ports.blobs import BlobInfo
 from tickwise.ports.store import Retention
+from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
@@ -24,7 +27,7 @@ from tickwise.roles.service import Service
 from tickwise.testing.world.link import Store
 from tickwise.testing.world.loop import WorldLoop
 from tickwise.testing.world.process import Process, ProcessClock
-from tickwise.testing.world.signals import Bell
+from tickwise.testing.world.signals import Bell, ProcessSignals
 from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.tasks import QUICK, SLOW, Host, Kind, Runner
 from tickwise.testing.world.watch import Watch
@@ -34,6 +37,9 @@ DAY: float = 86_400.0
 RETENTION = Retention(runs_seconds=30 * DAY, failed_seconds=30 * DAY)
 KINDS = {name: Kind(name) for name in (SLOW, QUICK)}
 DRAIN_SECONDS = 5.0
+INVARIANTS_SECONDS = 20.0
+SIDE = "side"
+"""A queue beside the default one, which is held now and then."""
 GRACE_SECONDS = 0.5
 
 
@@ -104,6 +110,7 @@ class Node:
                 name=process.name,
                 horizon_seconds=swarm.horizon_seconds,
                 heal_seconds=swarm.heal_seconds,
+                invariants_seconds=INVARIANTS_SECONDS,
                 lease_seconds=swarm.lease_seconds,
                 retention=RETENTION,
             )
@@ -114,18 +121,10 @@ class Node:
                 clock=self.clock,
                 settings=settings,
                 telemetry=Silent(),
+                carry_out=partial(page, self._control(signals)),
             )
         if self.kind == "api":
-            return Control(
-                store=self.link,
-                keys=self.link,
-                blobs=NoBlobs(),
-                signals=signals,
-                clock=self.clock,
-                kinds=KINDS,
-                calendars=CalendarFiles(),
-                near_seconds=swarm.horizon_seconds,
-            )
+            return self._control(signals)
         return Executor(
             runs=self.link,
             seats=self._seats(process),
@@ -133,6 +132,7 @@ class Node:
             clock=self.clock,
             settings=ExecutorSettings(
                 name=process.name,
+                queues=(DEFAULT_QUEUE, SIDE),
                 slots=swarm.places,
                 lease_seconds=swarm.lease_seconds,
                 heartbeat_seconds=swarm.heartbeat_seconds,
@@ -141,6 +141,20 @@ class Node:
                 kill_grace_seconds=GRACE_SECONDS,
             ),
             telemetry=Silent(),
+        )
+
+    def _control(self, signals: ProcessSignals) -> Control:
+        assert self.link is not None
+        assert self.clock is not None
+        return Control(
+            store=self.link,
+            keys=self.link,
+            blobs=NoBlobs(),
+            signals=signals,
+            clock=self.clock,
+            kinds=KINDS,
+            calendars=CalendarFiles(),
+            near_seconds=self._ground.swarm.horizon_seconds,
         )
 
     def _seats(self, process: Process) -> Sequence[Seat]:

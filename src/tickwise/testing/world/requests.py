@@ -1,20 +1,34 @@
-"""What clients ask of jobs and runs that are there: run now, retry, cancel, pause, edit, redrive, decide, hold, in bulk."""
+"""What clients ask of what is there: run now, retry, cancel, pause, edit, redrive, decide, hold, one and many at once."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from tickwise.domain.history import Answer, Asked, Operation
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import Replay, RunQuery
-from tickwise.roles.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody, RunRetryBody
+from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.ports.store import Replay, Ruling, RunQuery
+from tickwise.roles.control.bodies import (
+    DecideBody,
+    DiscardBody,
+    JobBody,
+    PauseBody,
+    QueueHoldBody,
+    RedriveBody,
+    ResumeBody,
+    RunNowBody,
+    RunRetryBody,
+)
 from tickwise.roles.control.control import Control
+from tickwise.roles.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
 from tickwise.testing.world.clients import REPEATS_MOST, WHO, Known, pause, receipt, written
+from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.submits import Submits
 
 
@@ -124,3 +138,62 @@ class Requests(Submits):
         )
         body = msgspec.json.decode(json.dumps(change), type=JobBody)
         await self._told(lambda c: c.change(WHO, job_id, body), f"change {job_id}")
+
+    # ------------------------------------------------------------------ dead letters, queues, in bulk
+
+    async def _redrive(self) -> None:
+        """A failed run becomes another one."""
+        found = await self._some_run(RunState.FAILED)
+        if found is None:
+            return
+        run_id, job_id = found
+        key = self._name("redrive")
+        body = RedriveBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
+        begun = self.now()
+        answer, new = await self._told(lambda c: c.letter_redrive(WHO, run_id, body), key)
+        made = new if isinstance(new, UUID) else None
+        self._tell(f"redrive {answer}")
+        self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
+
+    async def _settle(self) -> None:
+        """A failed run is discarded; one whose outcome is unknown is decided."""
+        query = RunQuery(namespace=WHO.namespace, states=(RunState.FAILED,), limit=30)
+        _, rows = await self._told(lambda c: c.runs_list(WHO, query), "list failed runs")
+        if not rows:
+            return
+        held = [row for row in rows if row.reason == UNKNOWN_OUTCOME]
+        row = self._dice.choice(held or rows)
+        if held:
+            outcome = self._dice.choice((Ruling.SUCCEEDED, Ruling.FAILED))
+            body = DecideBody(outcome=outcome)
+            answer, _ = await self._told(lambda c: c.letter_decide(WHO, row.run_id, body), f"decide {row.run_id}")
+            self._tell(f"decide {answer}")
+        else:
+            await self._told(lambda c: c.letter_discard(WHO, row.run_id, DiscardBody()), f"discard {row.run_id}")
+
+    async def _hold(self) -> None:
+        """A queue stands still for a while, by its own end or by a request."""
+        until = datetime.fromtimestamp(self.now() + self._dice.uniform(1.0, 12.0), UTC)
+        body = QueueHoldBody(until=until)
+        answer, _ = await self._told(lambda c: c.queue_hold(WHO, SIDE, body), "hold the side queue")
+        self._tell(f"hold {answer}")
+        await pause(self._loop, self._dice.random() * 8.0)
+        if self._dice.random() < 0.5:
+            await self._told(lambda c: c.queue_resume(WHO, SIDE), "resume the side queue")
+
+    async def _bulk(self) -> None:
+        """Many at once, by a filter."""
+        dice = self._dice
+        what = dice.choice(("cancel", "retry", "redrive"))
+        recent = {"due_after": written(self.now() - dice.choice((5.0, 30.0)))}
+        body: Any
+        if what == "cancel":
+            body = msgspec.convert({"filter": {"status": ["QUEUED", "RETRYING"], **recent}}, RunsCancelBody)
+            answer, _ = await self._told(lambda c: c.runs_bulk(WHO, body), "cancel in bulk")
+        elif what == "retry":
+            body = msgspec.convert({"filter": {"status": ["FAILED"], **recent}}, RunsRetryBody)
+            answer, _ = await self._told(lambda c: c.runs_bulk(WHO, body), "retry in bulk")
+        else:
+            body = msgspec.convert({"filter": {"reason": "exit_code"}}, LettersRedriveBody)
+            answer, _ = await self._told(lambda c: c.letters_bulk(WHO, body), "redrive in bulk")
+        self._tell(f"bulk {what} {answer}")

@@ -1,7 +1,7 @@
 """Jobs that clients submit: one-time, recurring, with every policy that there is, one by one and in a burst.
 
-Half of them are named by their client, the others by an Idempotency-Key; either way a repeat is the same job. What comes
-often does not take long: a queue of it would outlast every calm.
+Half of them are named by their client, the others by an Idempotency-Key; either way a repeat is the same job. What
+comes often does not take long: a queue of it would outlast every calm.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.submits import Submitted
 from tickwise.testing.world.clients import REPEATS_MOST, WHO, Asking, Known, Request, pause, receipt, written
+from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.tasks import QUICK, SLOW
 
 BURST: Final = 130
@@ -29,8 +30,8 @@ RARE_SECONDS: Final = 11.0
 """An interval in which also a long task ends, …"""
 OFTEN_SECONDS: Final = 0.4
 """… and the longest task of what comes more often."""
-SIDE: Final = "side"
-"""A queue beside the default one, which is held now and then."""
+GATE: Final = "gate"
+"""The concurrency key that jobs of a world share."""
 
 
 class Submits(Asking):
@@ -103,14 +104,44 @@ class Submits(Asking):
             "max_retries": retries,
             "retry": {"backoff": backoff, "base_seconds": dice.choice((0.1, 1.0)), "cap_seconds": 5.0},
         }
+        if swarm.wants("unknown"):
+            body["on_unknown"] = dice.choice(("rerun", "fail", "hold"))
+        if swarm.wants("limit") and dice.random() < 0.4:
+            # One limit for one key in all of a world, so that the history can be held against it.
+            body["concurrency"] = dice.choice(({"limit": 1}, {"limit": self.gate_limit, "key": f"key:{GATE}"}))
+        if swarm.wants("rate") and dice.random() < 0.3:
+            body["rate"] = {"limit": dice.choice((1, 3)), "per_seconds": dice.choice((0.5, 2.0))}
+        if swarm.wants("hold") and dice.random() < 0.5:
+            body["queue"] = SIDE
+        if swarm.wants("failing"):
+            rule = dice.choice(({}, {"exit_code": {"1": "fail"}}, {"exit_code": {"0-9": "retry"}}))
+            body["retry"] = {**body["retry"], "on": rule}
         if swarm.wants("priority"):
             body["priority"] = dice.randrange(10)
         if swarm.wants("timeout") and dice.random() < 0.2:
             body["timeout_seconds"] = dice.choice((0.2, 1.0, 5.0))
         return body
 
-    async def _submit(self, body: dict[str, Any], *, recurring: bool) -> None:
-        """One submit, repeated under its name until the client knows; and now and then although it does."""
+    async def _sequence(self) -> None:
+        """Three jobs of which each starts the next, and one for what fails."""
+        last = await self._link({})
+        second = await self._link({"then": last})
+        fallback = await self._link({})
+        if last and second and fallback:
+            body = self._body(self._dice.choice(("once", "future")))
+            body |= {"then": [str(second)], "on_failure": [str(fallback)]}
+            await self._submit(body, recurring=False)
+
+    async def _link(self, follows: dict[str, UUID | None]) -> UUID | None:
+        """A job that runs when another one ends; None if the client was not told of it."""
+        body = {"name": self._name("link"), "schedule_type": "ON_DEMAND", "task": self._task(), **self._policies()}
+        body |= {name: [str(job_id)] for name, job_id in follows.items() if job_id is not None}
+        return (await self._submit(body, recurring=False, once=False)).job_id
+
+    async def _submit(self, body: dict[str, Any], *, recurring: bool, once: bool | None = None) -> Known:
+        """One submit, repeated under its name until the client knows; and now and then although it does.
+
+        `once`: one run comes of it by itself; if that is not said, of what does not recur."""
         dice = self._dice
         named = dice.random() < 0.5
         if named:
@@ -130,7 +161,7 @@ class Submits(Asking):
                 self.now(),
                 key=body["name"],
                 job_id=known.job_id,
-                once=not recurring,
+                once=not recurring if once is None else once,
             )
             self.operations.append(operation)
             self._watch.note("    ", operation.asked, operation.answer, operation.job_id)
@@ -142,6 +173,7 @@ class Submits(Asking):
             await pause(self._loop, dice.random() * 2.0)
         if known.job_id is not None:
             self.jobs.append(known)
+        return known
 
     async def _send(self, control: Control, text: str, key: str | None) -> UUID:
         """As the API's route does it."""

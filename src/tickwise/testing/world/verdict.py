@@ -12,11 +12,12 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.history import Execution, History, Run
+from tickwise.domain.history import Edge, Execution, History, Run
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
-from tickwise.domain.schedule import fires_between
+from tickwise.domain.schedule import ScheduleType, fires_between
 from tickwise.roles.definition import decode_definition
+from tickwise.testing.world.submits import GATE
 from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.watch import Watch
 
@@ -46,23 +47,34 @@ def history_of(store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequen
         faults=watch.faults,
         lease_ends=() if stands_still else [*watch.lease_ends.values()],
         stale_refused=watch.stale_refused,
+        limits=_limits(state, clients.gate_limit),
+        edges=[*_edges(state)],
         late_starts=not stands_still,
         clock_slack=SLACK_SECONDS,
     )
 
 
 def _runs(state: Any) -> Iterator[Run]:
-    for ended in state.ended.values():
-        yield _run(state, ended.row, ended.token if ended.reported else 0)
-    for run in state.runs.values():
-        yield _run(state, state.run_row(run), run.token)
+    rows = [(ended.row, ended.token if ended.reported else 0) for ended in state.ended.values()]
+    rows += [(state.run_row(run), run.token) for run in state.runs.values()]
+    keys = {row.run_id: _key(row.definition) for row, _ in rows}
+    for row, token in rows:
+        key = keys[row.run_id]
+        # What repeats a run without another payload bears the name of the request that made that one.
+        inherited = row.origin is not None and keys.get(row.origin) == key
+        yield _run(state, row, token, None if inherited else key)
 
 
-def _run(state: Any, row: Any, token: int) -> Run:
+def _key(definition: str | None) -> str | None:
+    """The name of the request that made a run: clients write it into the payload."""
+    payload = None if definition is None else msgspec.json.decode(definition).get("payload")
+    return payload.get("key") if isinstance(payload, dict) else None
+
+
+def _run(state: Any, row: Any, token: int, key: str | None) -> Run:
     job = state.jobs[row.job_id]
     work = decode_definition(row.definition or job.definition)
-    own = msgspec.json.decode(row.definition).get("payload") if row.definition else None
-    key = own.get("key") if isinstance(own, dict) else None
+    once = row.trigger == Trigger.SCHEDULE and not job.recurring
     return Run(
         run_id=row.run_id,
         job_id=row.job_id,
@@ -79,9 +91,32 @@ def _run(state: Any, row: Any, token: int) -> Run:
         crashes=row.crashes,
         reason=row.reason,
         origin=row.origin,
-        key=key if key is not None else job.name if row.trigger == Trigger.SCHEDULE and not job.recurring else None,
+        key=job.name if once else key,
         attempts_most=work.max_retries + 1,
+        limit_key=None if work.concurrency is None else work.limit_key or f"job:{job.job_id}",
     )
+
+
+def _limits(state: Any, gate_limit: int) -> dict[str, int]:
+    """By key. Nobody edits a limit."""
+    limits = {f"key:{GATE}": gate_limit}
+    for job in state.jobs.values():
+        limit = decode_definition(job.definition).concurrency
+        if limit is not None and limit.key == "job":
+            limits[f"job:{job.job_id}"] = limit.limit
+    return limits
+
+
+def _edges(state: Any) -> Iterator[Edge]:
+    """What follows what. Nobody edits a sequence, and nobody cancels a job that only runs in one."""
+    for job in state.jobs.values():
+        definition = decode_definition(job.definition)
+        for after, successors in (
+            (RunState.SUCCESS, definition.then),
+            (RunState.FAILED, definition.on_failure),
+        ):
+            for successor in successors:
+                yield Edge(job.job_id, after, successor)
 
 
 def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients) -> list[str]:
@@ -92,6 +127,7 @@ def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients) -> list[
         *_nobody_holds(state),
         *_no_ghosts(nodes),
         *books_out_of_balance(nodes),
+        *_letters_are_settled_once(state),
         *_every_occurrence(state, clients.touched),
     ]
 
@@ -112,6 +148,17 @@ def _nobody_holds(state: Any) -> Iterator[str]:
             yield f"executor {number} still holds {len(executor.held)} runs"
     if state.taken:
         yield f"{len(state.taken)} timers are still taken by a scheduler"
+
+
+def _letters_are_settled_once(state: Any) -> Iterator[str]:
+    """What a letter became is there, and says so; no two runs say so of one letter."""
+    rows = {run_id: ended.row for run_id, ended in state.ended.items()}
+    for run_id, letter in state.letters.items():
+        if letter.redriven_as is None:
+            continue
+        new = rows.get(letter.redriven_as)
+        if new is None or new.origin != run_id:
+            yield f"the letter of run {run_id} became {letter.redriven_as}, which does not say so"
 
 
 def _no_ghosts(nodes: Sequence[Node]) -> Iterator[str]:
@@ -140,6 +187,8 @@ def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
         if not job.recurring or job.job_id in touched or job.standing is not None:
             continue
         definition = decode_definition(job.definition)
+        if definition.schedule_type is ScheduleType.ON_DEMAND:
+            continue
         schedule = definition.schedule(job.job_id)
         end = definition.end_at
         since = definition.planned_at

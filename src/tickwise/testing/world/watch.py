@@ -21,14 +21,16 @@ from tickwise.domain.decision import Reason
 from tickwise.domain.history import Change, Fault, LeaseEnd
 from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
 from tickwise.domain.model import Outcome
+from tickwise.domain.retry import EXECUTOR_LOST, UNKNOWN_OUTCOME
 from tickwise.testing.world.link import READS, Call
 from tickwise.testing.world.process import Process
 
 JUST_NOW_SECONDS: Final = 5.0
 """A heartbeat that was under way when its executor was hit may still arrive so much later."""
+POISON: Final = "poison"
 LATE_SECONDS: Final = 2.0
 """A run that is made so long after its nominal time was caught up with."""
-POLLS: Final = frozenset({"timers_fire", "attempts_claim", "runs_unblock", "attempts_keep"})
+POLLS: Final = frozenset({"operation_take", "timers_fire", "attempts_claim", "runs_unblock", "attempts_keep"})
 """Calls that are made again and again. An answer that is nothing says that nothing was done; if that is not so, the
 next look finds it."""
 UNMOVING: Final = READS | {"executor_beat", "executor_join", "maintain", "fires_counted", "receipt_keep"}
@@ -118,6 +120,10 @@ class Watch:
             self._tell("start refused")
         elif name == "attempts_keep":
             self._tell("claim in doubt given back")
+        elif name == "follow_commit":
+            self._tell("sequence went on")
+        elif name == "operation_step":
+            self._tell("operation went on")
 
     def answered(self, call: Call, answer: Any) -> None:
         if isinstance(answer, Exception):
@@ -236,8 +242,8 @@ class Watch:
         known = self._runs.get(run_id.int)
         executor, token = (0, 0) if known is None else self._reported.get(run_id, (0, known.token))
         self._moved(run_id, row.state, token, executor)
-        if row.reason == "poison":
-            self._tell("poison quarantined")
+        if row.reason in (POISON, EXECUTOR_LOST, UNKNOWN_OUTCOME):
+            self._tell(f"ended: {row.reason}")
         elif row.reason in tuple(Reason):
             self._tell(f"skipped: {row.reason}")
         elif row.reason == "cancelled":

@@ -40,6 +40,11 @@ class Clients(Requests):
             ("retry", self._retry),
             ("pause", self._pause),
             ("edit", self._edit),
+            ("sequence", self._sequence),
+            ("redrive", self._redrive),
+            ("unknown", self._settle),
+            ("hold", self._hold),
+            ("bulk", self._bulk),
         ):
             if swarm.wants(feature):
                 menu.append(do)

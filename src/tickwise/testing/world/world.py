@@ -15,6 +15,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.decision import NEVER
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.history import Status, judge
+from tickwise.ports.store import OperationStatus
 from tickwise.testing.world.clients import pause
 from tickwise.testing.world.link import at_once
 from tickwise.testing.world.loop import PROCESS, Stalled, WorldLoop
@@ -35,7 +36,9 @@ TAIL: Final = 120
 ERRORS: Final = frozenset({"error", "exception", "critical"})
 OF_LEASES: Final = frozenset({"executor_buried", "lease_over"})
 """Errors that an executor logs of its lease. They need something that befell it."""
-ALARMS: Final = frozenset({"claimed_in_time", "fired_in_time", "followed_in_time", "heard_in_time", "stepped_in_time"})
+ALARMS: Final = frozenset(
+    {"claimed_in_time", "fired_in_time", "followed_in_time", "heard_in_time", "stepped_in_time", "buried_in_time"}
+)
 """Invariants that a fault or a crowd may break for a while. Any other one that is broken is a finding."""
 
 
@@ -55,7 +58,15 @@ SOMETIMES: Final = (
     "submit repeated",
     "give-back",
     "retry",
-    "poison quarantined",
+    "ended: poison",
+    "ended: executor_lost",
+    "ended: unknown_outcome",
+    "sequence went on",
+    "operation went on",
+    "redrive ok",
+    "decide ok",
+    "hold ok",
+    "limit waited for",
     "catch-up",
     "clock change",
     "skipped: misfire",
@@ -163,6 +174,8 @@ class World:
         state = self.store._state
         return (
             not state.runs
+            and not state.follows
+            and all(operation.row.status is not OperationStatus.RUNNING for operation in state.operations.values())
             and self.clients.is_served()
             and all(node.alive for node in self.nodes)
             and not any(node.host.living for node in self.nodes)
@@ -259,6 +272,8 @@ class _Log:
                 cause = f"{type(failure).__name__}: {failure}"
             words = " ".join(f"{name}={value}" for name, value in said.items())
             watch.note(process, "logs", level, event, words, cause)
+            if event == "leave_unheard" and isinstance(process, Process):
+                self._world.weather.hit(process)
             if event in OF_LEASES:
                 if not watch.is_explained(said["executor"]):
                     self._world.findings.append(f"{process} logs {event}, and nothing had befallen it")
