@@ -1,4 +1,4 @@
-"""What clients ask of what is there: run now, retry, cancel, pause, edit, redrive, decide, hold, one and many at once."""
+"""What clients ask of what is there: run now, retry, cancel, pause, edit, redrive, decide, hold, also many at once."""
 
 from __future__ import annotations
 
