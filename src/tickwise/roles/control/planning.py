@@ -304,7 +304,7 @@ def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:
 def _idle(said: Said) -> tuple[str, ...]:
     """What is said of times by schedule, of which there are none."""
     names = [name for name in ABOUT_TIMES if getattr(said, name)]
-    return (f"{' and '.join(names)} only concerns runs by schedule, and this job has none",) if names else ()
+    return (f"{' and '.join(names)} say what becomes of runs by schedule, and this job has none",) if names else ()
 
 
 def _unspread(kind: ScheduleType, policies: dict[str, Any], said: Said) -> tuple[str, ...]:
