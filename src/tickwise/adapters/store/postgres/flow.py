@@ -39,7 +39,7 @@ class Flow(Part):
             jobs = {start.job_id for start in starts}
             standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}
             runs = [
-                (start.job_id, start.run)
+                (start.job_id, _named(start.run))
                 for start in starts
                 if start.run is not None and standing.get(start.job_id) == PLANNED
             ]
@@ -97,6 +97,11 @@ def _skips(start: Successor, standing: int | None) -> list[tuple[NewSkip, UUID |
     if start.run is not None and standing == PAUSED:
         skips.append((_paused(start.run), start.run.origin))
     return skips
+
+
+def _named(run: NewRun) -> NewRun:
+    """With its nominal time, which stays although what is due already is due now."""
+    return run._replace(nominal=run.due if run.nominal is None else run.nominal)
 
 
 def _paused(run: NewRun) -> NewSkip:

@@ -28,21 +28,19 @@ class Candidate(NamedTuple):
     namespace: str
     place: float
     """Since when it was ready, before it waited."""
-    paced: bool
-    """It has a slot under its rate already."""
+    slot: float | None
+    """Its own under its rate, if it was given one."""
     gate: Gate
 
     @property
     def limit(self) -> Key | None:
-        """The key that it needs a slot of."""
+        """The key of which it needs a slot."""
         return None if self.gate.limit_key is None else (self.namespace, self.gate.limit_key)
 
     @property
     def rate(self) -> Key | None:
-        """The rate that it needs a slot under."""
-        if self.gate.rate_key is None or self.paced:
-            return None
-        return (self.namespace, self.gate.rate_key)
+        """The rate under which it needs a slot."""
+        return None if self.gate.rate_key is None else (self.namespace, self.gate.rate_key)
 
 
 class Wait(NamedTuple):
@@ -56,30 +54,37 @@ class Wait(NamedTuple):
     """Its slot under its rate."""
 
 
+class Pace(NamedTuple):
+    """How far a rate has come."""
+
+    given: float | None = None
+    """The last slot."""
+    started: float | None = None
+    """The last start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What becomes of a batch of candidates."""
 
     passed: list[Candidate] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
-    given: dict[Key, float] = field(default_factory=dict)
-    """The last slot of each rate under which one was given."""
+    paces: dict[Key, Pace] = field(default_factory=dict)
+    """Of each rate that somebody asked."""
 
 
 def decide(
-    candidates: Sequence[Candidate], *, running: Mapping[Key, int], slots: Mapping[Key, float], now: float
+    candidates: Sequence[Candidate], *, running: Mapping[Key, int], paces: Mapping[Key, Pace], now: float
 ) -> Passage:
-    """Who passes, the longest ready first. `slots`: the last one given under each rate."""
-    passage = Passage()
+    """Who passes, the longest ready first."""
+    passage = Passage(paces=dict(paces))
     taken = dict(running)
     for one in sorted(candidates, key=lambda one: (one.place, one.run_id)):
         if one.limit is not None and taken.get(one.limit, 0) >= one.gate.limit:
             passage.waits.append(Wait(one.run_id, one.gate.limit_key, one.place, None))
             continue
         if one.rate is not None:
-            last = passage.given.get(one.rate, slots.get(one.rate))
-            slot = now if last is None else max(now, last + one.gate.rate_gap_seconds)
-            passage.given[one.rate] = slot
+            slot, passage.paces[one.rate] = _ask(one, passage.paces.get(one.rate, Pace()), now)
             if slot > now:
                 passage.waits.append(Wait(one.run_id, None, one.place, slot))
                 continue
@@ -87,6 +92,21 @@ def decide(
             taken[one.limit] = taken.get(one.limit, 0) + 1
         passage.passed.append(one)
     return passage
+
+
+def _ask(one: Candidate, pace: Pace, now: float) -> tuple[float, Pace]:
+    """When a candidate may start by its rate, and how far that has come then.
+
+    A slot that is late by more than a gap is void if another start came less than that ago: what waited while nobody
+    was there does not start all at once. Else it holds, or with gaps shorter than a claim takes nobody would start.
+    """
+    gap = one.gate.rate_gap_seconds
+    if one.slot is not None and now - one.slot <= gap:
+        return now, pace._replace(started=now)
+    if one.slot is not None and (pace.started is None or now >= pace.started + gap):
+        return now, Pace(now if pace.given is None else max(pace.given, now), now)
+    slot = now if pace.given is None else max(now, pace.given + gap)
+    return slot, Pace(slot, now if slot == now else pace.started)
 
 
 async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candidate]) -> set[UUID]:
@@ -99,31 +119,30 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
         await lock_limits(connection, limits)
     if rates:
         await connection.execute(statement("rates_lock"), *_halves(rates))
-    running, slots, now = await _read(connection, list(limits), rates)
-    passage = decide(candidates, running=running, slots=slots, now=now)
+    running, paces, now = await _read(connection, list(limits), rates)
+    passage = decide(candidates, running=running, paces=paces, now=now)
     if passage.passed:
         keys = [one.gate.limit_key for one in passage.passed]
         await connection.execute(statement("gates_pass"), [one.run_id for one in passage.passed], keys)
     if passage.waits:
         await connection.execute(statement("gates_refuse"), *map(list, zip(*passage.waits, strict=True)))
-    if passage.given:
-        await connection.execute(statement("rates_give"), *_halves(list(passage.given)), list(passage.given.values()))
+    if passage.paces:
+        slots, starts = zip(*passage.paces.values(), strict=True)
+        await connection.execute(statement("rates_give"), *_halves(list(passage.paces)), slots, starts)
     return {wait.run_id for wait in passage.waits}
 
 
 async def _read(
     connection: asyncpg.Connection, limits: Sequence[Key], rates: Sequence[Key]
-) -> tuple[dict[Key, int], dict[Key, float], float]:
-    """What is RUNNING with each key, the last slot of each rate, and the clock."""
-    running: dict[Key, int] = {}
-    slots: dict[Key, float] = {}
+) -> tuple[dict[Key, int], dict[Key, Pace], float]:
+    """What is RUNNING with each key, how far each rate has come, and the clock."""
     rows = await connection.fetch(statement("gates_read"), *_halves(limits), *_halves(rates))
-    for what, namespace, key, value, _ in rows:
-        if what == "running":
-            running[namespace, key] = int(value)
-        elif value is not None:
-            slots[namespace, key] = value
-    return running, slots, rows[0]["now"] if rows else 0.0
+    keys = [(row["namespace"], row["key"]) for row in rows]
+    running = {key: row["running"] for key, row in zip(keys, rows, strict=True) if row["running"] is not None}
+    paces = {
+        key: Pace(row["slot"], row["started"]) for key, row in zip(keys, rows, strict=True) if row["running"] is None
+    }
+    return running, paces, rows[0]["now"] if rows else 0.0
 
 
 def _halves(keys: Sequence[Key]) -> tuple[list[str], list[str]]:

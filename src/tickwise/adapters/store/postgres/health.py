@@ -40,7 +40,9 @@ class Health(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement(f"check_{check}"), after, limit)
         last: UUID | None = rows[0]["last"] if rows and rows[0]["looked"] >= limit else None
-        found = [Violation(row["subject"], row["detail"]) for row in rows if row["subject"] is not None]
+        found = [
+            Violation(row["subject"], row["detail"], row["namespace"]) for row in rows if row["subject"] is not None
+        ]
         return Examined(last=last, found=found)
 
     async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:

@@ -113,7 +113,7 @@ async def _settle(
 def _candidate(began: Began, row: asyncpg.Record) -> Candidate | None:
     if began.gate is None:
         return None
-    return Candidate(began.run_id, row["namespace"], row["place"], row["paced"], began.gate)
+    return Candidate(began.run_id, row["namespace"], row["place"], row["slot"], began.gate)
 
 
 async def _settle_overlap(

@@ -7,13 +7,14 @@ p AS MATERIALIZED (
 ),
 bad AS MATERIALIZED (
   SELECT id AS subject, CASE WHEN gone IS NULL THEN 'its lease is over for more than a minute'
-                             ELSE 'it is gone for more than a minute, and may hold runs still' END AS detail
+                             ELSE 'it is gone for more than a minute, and may hold runs still' END AS detail,
+         NULL::text AS namespace
   FROM p
   WHERE CASE WHEN gone IS NULL
         THEN lease < (SELECT at FROM clock) - interval '1 minute'
              AND (SELECT tickwise.started()) + lease_seconds * interval '1 second' < (SELECT at FROM clock) - interval '1 minute'
         ELSE NOT settled AND gone < (SELECT at FROM clock) - interval '1 minute' END
 )
-SELECT bad.subject, bad.detail, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
+SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject

@@ -2,13 +2,13 @@
 -- looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
-  SELECT run_id AS id, state FROM tickwise.runs
+  SELECT run_id AS id, namespace, state FROM tickwise.runs
   WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
 ),
 bad AS MATERIALIZED (
-  SELECT id AS subject, 'it is living (state ' || state || ') and on record' AS detail FROM p
+  SELECT id AS subject, 'it is living (state ' || state || ') and on record' AS detail, namespace FROM p
   WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = p.id OFFSET 0)
 )
-SELECT bad.subject, bad.detail, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
+SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject

@@ -9,13 +9,14 @@ p AS MATERIALIZED (
 ),
 bad AS MATERIALIZED (
   SELECT id AS subject, CASE WHEN held THEN 'its holder has not heard for a minute that it should stop'
-                             ELSE 'a request to stop it is there, and nobody holds it' END AS detail
+                             ELSE 'a request to stop it is there, and nobody holds it' END AS detail,
+         (SELECT s.namespace FROM tickwise.runs_shown s WHERE s.run_id = p.id LIMIT 1) AS namespace
   FROM p
   WHERE kind <> 'return' AND asked < (SELECT at FROM clock) - interval '1 minute'
     AND CASE WHEN held THEN heard IS NULL
         ELSE (SELECT h.ended < (SELECT at FROM clock) - interval '1 minute' FROM tickwise.history h WHERE h.run_id = p.id OFFSET 0)
              IS NOT FALSE END
 )
-SELECT bad.subject, bad.detail, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
+SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject

@@ -6,7 +6,7 @@ p AS MATERIALIZED (
   WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
 ),
 bad AS MATERIALIZED (
-  SELECT id AS subject, 'it waits for an earlier run, and there is none' AS detail FROM p
+  SELECT id AS subject, 'it waits for an earlier run, and there is none' AS detail, namespace FROM p
   WHERE blocked AND limit_key IS NULL AND NOT (
     SELECT count(*) > 0 FROM (
       SELECT FROM tickwise.runs e
@@ -15,12 +15,12 @@ bad AS MATERIALIZED (
              OR p.overlap = 4 AND e.overlap = 4 AND e.blocked)
       LIMIT 1) e)
   UNION ALL
-  SELECT id, 'it waits for a slot of ' || limit_key || ', and one is free' FROM p
+  SELECT id, 'it waits for a slot of ' || limit_key || ', and one is free', namespace FROM p
   WHERE blocked AND limit_key IS NOT NULL AND (
     SELECT count(*) FROM tickwise.runs r
     WHERE r.namespace = p.namespace AND r.limit_key = p.limit_key AND NOT r.blocked
   ) < coalesce((SELECT l.most FROM tickwise.limits l WHERE l.namespace = p.namespace AND l.limit_key = p.limit_key), 1)
 )
-SELECT bad.subject, bad.detail, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
+SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject

@@ -18,7 +18,7 @@ u AS (
   SET holder = 0, state = o.target, claimed = '-infinity', started = '-infinity',
       failures = r.failures + CASE o.target WHEN 4 THEN 1 ELSE 0 END,
       attempt = r.attempt - CASE WHEN o.counts THEN 0 ELSE 1 END,
-      ready = greatest((SELECT at FROM clock), coalesce(to_timestamp(o.retry_at), o.due), CASE WHEN r.paced THEN r.ready END),
+      ready = greatest((SELECT at FROM clock), coalesce(to_timestamp(o.retry_at), o.due), r.slot),
       limit_key = NULL, place = NULL, on_unknown = 0
   FROM o
   WHERE r.run_id = ANY($2) AND r.run_id = o.run_id

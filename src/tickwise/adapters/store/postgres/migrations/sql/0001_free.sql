@@ -69,7 +69,7 @@ u AS (
   SET holder = 0, token = 0, state = 1, guarded = r.guarded OR NOT in_order, claimed = '-infinity', started = '-infinity',
       crashes = r.crashes + CASE WHEN r.state = 3 AND NOT in_order THEN 1 ELSE 0 END,
       attempt = r.attempt - CASE WHEN r.state = 2 AND in_order THEN 1 ELSE 0 END, on_unknown = 0, limit_key = NULL, place = NULL,
-      ready = greatest((SELECT at FROM clock), r.due, CASE WHEN r.paced THEN r.ready END)
+      ready = greatest((SELECT at FROM clock), r.due, r.slot)
   WHERE r.run_id = ANY(ARRAY(SELECT v.run_id FROM v WHERE v.verdict = 'free'))
 ),
 requests AS (

@@ -117,7 +117,6 @@ CREATE TABLE tickwise.runs (
   watched   boolean NOT NULL DEFAULT false,  -- a later run waits for its end
   guarded   boolean NOT NULL DEFAULT false,
   own       boolean NOT NULL DEFAULT false,  -- spec is the run's own, not the job's
-  paced     boolean NOT NULL DEFAULT false,  -- it has a slot under its rate, no earlier than `ready`
   -- What becomes of it if its holder is lost, said at its recorded start: 0 it runs again, 1 it fails, 2 it fails and a person decides.
   on_unknown smallint NOT NULL DEFAULT 0,
   namespace text NOT NULL,
@@ -127,7 +126,8 @@ CREATE TABLE tickwise.runs (
   nominal   timestamptz,                -- the time that the schedule named; NULL: due
   -- RUNNING: it has a slot of this key. Blocked: it waits for one. Else it was woken, and has not begun since.
   limit_key text,
-  place     timestamptz,                -- among those that wait for a slot: since when it was ready
+  place     timestamptz,                -- among those that wait for a slot of a key: since when it was ready
+  slot      timestamptz,                -- under its rate; NULL: it has none, or had it and began
   -- Plain comparisons: with IN this check took 2 us of the claim of a run.
   CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200000,
@@ -146,9 +146,10 @@ CREATE TABLE tickwise.limits (
   PRIMARY KEY (namespace, limit_key)
 ) WITH (fillfactor = 50);
 
--- The last slot that was given under each rate.
+-- The last slot that was given under each rate, and when the last run started by it.
 CREATE TABLE tickwise.rates (
   slot      timestamptz NOT NULL,
+  started   timestamptz NOT NULL,
   namespace text NOT NULL,
   rate_key  text NOT NULL,
   PRIMARY KEY (namespace, rate_key)

@@ -20,7 +20,8 @@ BEGIN
 END
 $$;
 
--- Give up a partition of history. What must outlive it (failed runs, runs that ended late) moves to a small one in its
+-- Give up a partition of history. What must outlive it (failed runs, runs that ended late, those from which a
+-- sequence has yet to go on) moves to a small one in its
 -- place. Answers what was done: 'dropped', 'replaced', or 'kept' when there is nothing to gain.
 CREATE FUNCTION tickwise.history_retire(name text, low uuid, high uuid, since timestamptz, failed_since timestamptz)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -28,7 +29,7 @@ DECLARE
   small boolean := name LIKE '%\_kept';
   smaller text := name || '_kept';
   kept bigint;
-  wanted text := format('ended >= %L OR state = 6 AND ended >= %L', since, failed_since);
+  wanted text := format('ended >= %L OR state = 6 AND ended >= %L OR run_id IN (SELECT run_id FROM tickwise.follows)', since, failed_since);
 BEGIN
   PERFORM set_config('lock_timeout', '3s', true);
   -- Late finishers of such old runs wait for a moment; nobody else is touched until the swap.

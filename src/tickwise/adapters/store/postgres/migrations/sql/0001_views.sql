@@ -8,7 +8,7 @@ SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due) AS due
        CASE WHEN NOT blocked THEN date_part('epoch', greatest(ready, due)) END AS ready_at, attempt, failures, crashes,
        nullif(holder, 0) AS executor, NULL::text AS reason, NULL::text AS error, NULL::text AS result, origin,
        CASE WHEN own THEN spec END AS definition, date_part('epoch', coalesce(nominal, due)) AS nominal_at, blocked,
-       CASE WHEN state = 3 OR blocked THEN limit_key END AS limit_key, paced, NULL::float8 AS cancel_asked, NULL::float8 AS cancel_heard,
+       CASE WHEN state = 3 OR blocked THEN limit_key END AS limit_key, slot IS NOT NULL AS paced, NULL::float8 AS cancel_asked, NULL::float8 AS cancel_heard,
        NULL::text AS cancel_error, 1 AS occurrences, NULL::float8 AS until, due, token
 FROM tickwise.runs
 UNION ALL
