@@ -242,7 +242,8 @@ class Runs(Protocol):
     start after it does not ask for another one, unless it is late by more than `rate_gap_seconds` and another
     start under that key came less than that ago (that of a further attempt does). Waiting for a slot is no attempt.
 
-    **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first.
+    **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first
+    (guarded, overlap still open, a gate, an `on_unknown` other than RERUN). Of all others the task is under way.
 
     **Fair.** A lane belongs to a namespace. Among lanes of one priority, each claim begins with another namespace.
     """

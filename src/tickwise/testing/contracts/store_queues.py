@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import CancelKind, CancelRequest, QueueRow
 from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, lane, microseconds
 from tickwise.testing.factories import Factory, outcome
@@ -167,12 +168,20 @@ class QueuesContract(StoreContract):
         executor = await self.born(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
-        assert await self.starts(store, executor, claimed) == [False]
+        assert await self.starts(store, executor, claimed, on_unknown=OnUnknown.FAIL) == [False]
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.executor, row.attempt) == (RunState.QUEUED, None, 0)
         await store.queue_resume("default", "default")
         [again] = await self.claim_freed(store, executor)
         assert await self.starts(store, executor, again) == [True]
+
+    async def test_an_ordinary_start_is_recorded_while_the_queue_holds(self, store: KeyedStore, make: Factory) -> None:
+        """It is told of when the task is under way, and what has begun goes on."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        await store.queue_hold(make.hold())
+        assert await self.starts(store, executor, claimed) == [True]
+        assert await self.run_state(store, claimed.run_id) is RunState.RUNNING
 
     async def test_a_repeated_start_is_accepted_while_the_queue_holds(self, store: KeyedStore, make: Factory) -> None:
         """It is RUNNING already."""

@@ -19,6 +19,7 @@ from tickwise.domain.decision import Reason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Began, CancelKind, ClaimRequest, JobAction, NewRun, Receipt, Replay, StoreStats
 
 PATIENCE_CLAIMS: Final = 10
@@ -203,7 +204,9 @@ class Dispatch(Duty):
 
     def _start(self, run: RunRecord, began: Began) -> bool:
         """A held run begins, unless its queue, an earlier run of its job or its gate is against it."""
-        if self._state.on_hold(run.job.namespace, run.lane.queue):
+        # An ordinary start is told of when the task is under way, and what has begun goes on.
+        first = run.guarded or run.open or began.on_unknown is not OnUnknown.RERUN or began.gate is not None
+        if first and self._state.on_hold(run.job.namespace, run.lane.queue):
             self._state.let_go(run, RunEvent.RELEASED, run.ready)
             return False
         if run.open and not settle(self._state, run):
