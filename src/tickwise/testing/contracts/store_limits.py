@@ -10,12 +10,15 @@ import pytest
 from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Gate, JobAction
 from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, lane
 from tickwise.testing.contracts.store_overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
+ROUNDS_MOST = 200
+"""In each round at least one run has its turn, so that these are more than are ever needed."""
 ENDS = [RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState.RETRYING, RunState.QUEUED]
 """All that an executor may say of what it has begun."""
 
@@ -90,10 +93,13 @@ class LimitsContract(LineContract):
         assert (again.run_id, again.attempt) == (second.run_id, 1)
         assert await self.starts(store, executor, again, gate=limit(1)) == [True]
 
-    async def test_the_next_goes_on_when_an_executor_leaves(self, store: KeyedStore, make: Factory) -> None:
-        """What it ran is free then, and so is its slot."""
+    @pytest.mark.parametrize("on_unknown", list(OnUnknown))
+    async def test_the_next_goes_on_when_an_executor_leaves(
+        self, store: KeyedStore, make: Factory, on_unknown: OnUnknown
+    ) -> None:
+        """What it ran is free then or has failed, and its slot is free in any case."""
         executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1), on_unknown=on_unknown)
         await store.executor_leave(executor)
         assert await self.goes_on(store, second.run_id)
 
@@ -269,3 +275,36 @@ class LimitsContract(LineContract):
             [running] = await self.claim_freed(store, executor)
             await self.begin(store, executor, running, gate=limit(1))
             assert running.run_id == claimed.run_id
+
+    async def test_many_executors_never_pass_the_limit_and_every_run_has_its_turn(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Four, through two clients, at twenty runs of which two may run at once, until all have ended."""
+        jobs = [make.job() for _ in range(20)]
+        await self.add(store, *jobs)
+        executors = [await self.born(store, f"number {number}", lease_seconds=100 * HOUR) for number in range(4)]
+        running: set[UUID] = set()
+        most: list[int] = []
+        ended: list[UUID] = []
+
+        async def work(client: KeyedStore, executor: int) -> None:
+            claims = await self.claim(client, executor, limit=3)
+            for claimed in claims:
+                if await self.starts(client, executor, claimed, gate=limit(2)) == [True]:
+                    running.add(claimed.run_id)
+                    most.append(len(running))
+                    await client.now()  # The others get their chance to begin one too many.
+                    running.remove(claimed.run_id)
+                    assert await self.finish(client, executor, outcome(claimed)) == []
+                    ended.append(claimed.run_id)
+
+        for _ in range(ROUNDS_MOST):
+            if len(ended) == len(jobs):
+                break
+            await asyncio.gather(
+                *(work(client, executor) for client, executor in zip([store, other] * 2, executors, strict=True))
+            )
+            await store.runs_unblock()
+            await self.shift(store, 2.0)
+        assert sorted(ended) == sorted(job.run_id for job in jobs if job.run_id is not None)
+        assert max(most) <= 2

@@ -1,0 +1,121 @@
+"""Slots of the memory store: what is left to it by the port, and that it keeps nothing of what is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.adapters.store.memory.slots import PATIENCE_SECONDS
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed, Lane
+from tickwise.ports.store import Added, Began, ClaimRequest, Gate, QueueHold
+from tickwise.testing.clock import VirtualClock
+from tickwise.testing.factories import Factory, executor, outcome
+
+ONE = Gate(limit_key="namespace", limit=1)
+LONG_SECONDS = 1_000_000.0
+
+
+class Rig:
+    """A memory store, one executor that lives long, and its claims."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(self.clock)
+        self.make = Factory(self.clock.now())
+
+    async def held(self, *lanes: Lane) -> list[Claimed]:
+        """A run in each of these lanes, claimed, the earliest first."""
+        self.executor = await self.store.executor_join(executor(lease_seconds=LONG_SECONDS))
+        jobs = [self.make.job(self.make.now - 100.0 + number, lane=lane) for number, lane in enumerate(lanes)]
+        assert await self.store.jobs_add(jobs) == [Added.CREATED] * len(jobs)
+        return sorted(await self.claim(), key=lambda claimed: claimed.due)
+
+    async def claim(self) -> list[Claimed]:
+        request = ClaimRequest(
+            executor=self.executor, queues=("default", "still"), labels=(), limit=100, ahead_seconds=0.0
+        )
+        return list(await self.store.attempts_claim(request))
+
+    async def start(self, claimed: Claimed, gate: Gate | None = ONE) -> bool:
+        began = Began(claimed.run_id, claimed.token, claimed.now, gate=gate)
+        return await self.store.attempts_start(self.executor, [began]) == []
+
+    async def blocked(self, claimed: Claimed) -> bool:
+        row = await self.store.run_get("default", claimed.run_id)
+        assert row is not None
+        return row.blocked
+
+    async def finish(self, claimed: Claimed, **fields: Any) -> None:
+        assert await self.store.attempts_finish(self.executor, [outcome(claimed, **fields)]) == []
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+async def test_a_woken_run_that_nobody_can_claim_keeps_the_others_waiting_for_seconds_alone(rig: Rig) -> None:
+    """Its queue is on hold: it is woken, cannot take its slot, and another one goes on a little later."""
+    first, still, other = await rig.held(Lane(), Lane("still"), Lane())
+    assert [await rig.start(claimed) for claimed in (first, still, other)] == [True, False, False]
+    hold = QueueHold(namespace="default", queue="still", begin=None, until=None, reason=None, by="ada")
+    await rig.store.queue_hold(hold)
+    await rig.finish(first)
+    assert (await rig.blocked(still), await rig.blocked(other)) == (False, True)
+    assert await rig.store.runs_unblock() == 0
+    await rig.clock.advance(PATIENCE_SECONDS)
+    assert await rig.store.runs_unblock() == 1
+    [claimed] = await rig.claim()
+    assert (claimed.run_id, await rig.start(claimed)) == (other.run_id, True)
+
+
+async def test_a_run_that_waits_is_asked_anew_when_its_job_is_edited(rig: Rig) -> None:
+    """Its new definition may know no limit."""
+    first, second = await rig.held(Lane(), Lane())
+    assert [await rig.start(claimed) for claimed in (first, second)] == [True, False]
+    row = await rig.store.job_get("default", second.job_id)
+    assert row is not None
+    await rig.store.job_change(rig.make.change(row, definition='{"without": "limit"}'))
+    [claimed] = await rig.claim()
+    assert (claimed.run_id, claimed.spec) == (second.run_id, '{"without": "limit"}')
+    assert await rig.start(claimed, gate=None) is True
+
+
+async def test_a_start_without_a_gate_takes_no_slot_even_if_the_run_waited_for_one(rig: Rig) -> None:
+    """Then the slot that it was woken for is the next one's."""
+    first, second, third = await rig.held(Lane(), Lane(), Lane())
+    assert [await rig.start(claimed) for claimed in (first, second, third)] == [True, False, False]
+    await rig.finish(first)
+    [claimed] = await rig.claim()
+    assert (claimed.run_id, await rig.start(claimed, gate=None)) == (second.run_id, True)
+    row = await rig.store.run_get("default", second.run_id)
+    assert row is not None
+    assert (row.state, row.limit_key) == (RunState.RUNNING, None)
+    assert await rig.blocked(third) is False
+
+
+async def test_those_with_a_higher_limit_pass_those_who_wait_for_a_lower_one(rig: Rig) -> None:
+    """Two jobs share a key; the one says one at a time, the other three."""
+    one, two, strict, lax = await rig.held(Lane(), Lane(), Lane(), Lane())
+    three = ONE._replace(limit=3)
+    assert [await rig.start(claimed, gate=three) for claimed in (one, two)] == [True, True]
+    assert await rig.start(strict) is False
+    assert await rig.start(lax, gate=ONE._replace(limit=2)) is False
+    await rig.finish(one)
+    assert (await rig.blocked(strict), await rig.blocked(lax)) == (True, False)
+
+
+async def test_nothing_is_kept_of_keys_that_nobody_uses(rig: Rig) -> None:
+    """A year of keys that are made up anew each time leaves no trace."""
+    claims = await rig.held(*[Lane()] * 20)
+    for number, (first, second) in enumerate(zip(claims[::2], claims[1::2], strict=True)):
+        gate = Gate(limit_key=f"key:{number}", limit=1)
+        assert [await rig.start(first, gate=gate), await rig.start(second, gate=gate)] == [True, False]
+        await rig.finish(first)
+        [again] = await rig.claim()
+        assert await rig.start(again, gate=gate) is True
+        await rig.finish(again)
+    assert list(rig.store._state.slots.names()) == []
