@@ -39,6 +39,19 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self._counts(registry)
+        self._healing(registry)
+        self._times(registry)
+        self._gauges(registry)
+        # `labels()` costs a microsecond and a lock; the few that there are, are kept.
+        self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
+        self._reasons: set[str] = set()
+        self._by_answer: dict[tuple[str, int], Counter] = {}
+        self._by_route: dict[str, Histogram] = {}
+        self._by_method: dict[str, Histogram] = {}
+
+    def _counts(self, registry: CollectorRegistry) -> None:
+        """What became of jobs, runs and attempts."""
         self._submitted = Counter("tickwise_jobs_submitted", "Jobs that were stored.", registry=registry)
         self._fired = Counter("tickwise_runs_fired", "Runs that schedulers made from timers.", registry=registry)
         self._skipped = Counter(
@@ -74,7 +87,9 @@ class Metrics:
         self._refused = Counter(
             "tickwise_outcomes_refused", "Outcomes that the store refused as stale.", registry=registry
         )
-        self._healing(registry)
+
+    def _times(self, registry: CollectorRegistry) -> None:
+        """How long things took, and how many of them went together."""
         self._lateness = BatchHistogram(
             "tickwise_lateness_seconds",
             "Start of the first attempt minus the time it was due.",
@@ -105,13 +120,6 @@ class Metrics:
             buckets=HTTP_SECONDS,
             registry=registry,
         )
-        self._gauges(registry)
-        # `labels()` costs a microsecond and a lock; the few that there are, are kept.
-        self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
-        self._reasons: set[str] = set()
-        self._by_answer: dict[tuple[str, int], Counter] = {}
-        self._by_route: dict[str, Histogram] = {}
-        self._by_method: dict[str, Histogram] = {}
 
     def _healing(self, registry: CollectorRegistry) -> None:
         """What schedulers did about what was lost, stuck or to be gone on with."""

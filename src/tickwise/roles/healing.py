@@ -201,7 +201,7 @@ class Healing:
             if len(self._over) < OVER_MOST:
                 self._over[job.job_id] = self._clock.monotonic() + OVER_SECONDS
             return None
-        return await self._store.timer_restore(job.namespace, job.job_id, job.version, timer)
+        return await self._store.timer_restore(job.namespace, job.job_id, timer, expected_version=job.version)
 
     async def _timer_of(self, job: JobRow) -> Pending | None:
         """Where the schedule of a job stands by what is on record; None: it is over."""

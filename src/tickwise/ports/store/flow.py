@@ -148,6 +148,6 @@ class Flow(Protocol):
         """
         ...
 
-    async def timer_restore(self, namespace: str, job_id: UUID, expected_version: int, timer: Pending) -> bool:
+    async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
         """Give a job that has no timer this one. False: it has one, or was changed, paused or cancelled meanwhile."""
         ...

@@ -44,7 +44,7 @@ class Health(Duty):
                 cure(self._state, run)
         return sum(judge(self._state, subject) is None for subject in subjects)
 
-    async def timer_restore(self, namespace: str, job_id: UUID, expected_version: int, timer: Pending) -> bool:
+    async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace or job.version != expected_version or job.timer is not None:
             return False

@@ -61,7 +61,7 @@ class Health(Part):
                     log.error("%s: %s cannot be put right: %s", check, subject, error)
         return count
 
-    async def timer_restore(self, namespace: str, job_id: UUID, expected_version: int, timer: Pending) -> bool:
+    async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             job = await connection.fetchrow(statement("job_lock"), namespace, job_id)
