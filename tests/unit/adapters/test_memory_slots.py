@@ -10,7 +10,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.slots import PATIENCE_SECONDS
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
-from tickwise.ports.store import Added, Began, ClaimRequest, Gate, QueueHold
+from tickwise.ports.store import Added, Began, ClaimRequest, Gate, QueueHold, Retention
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor, outcome
 
@@ -119,3 +119,16 @@ async def test_nothing_is_kept_of_keys_that_nobody_uses(rig: Rig) -> None:
         assert await rig.start(again, gate=gate) is True
         await rig.finish(again)
     assert list(rig.store._state.slots.names()) == []
+
+
+async def test_nothing_is_kept_of_rates_whose_time_is_over(rig: Rig) -> None:
+    """Upkeep forgets them; what is forgotten would have held up nobody."""
+    claims = await rig.held(*[Lane()] * 6)
+    for number, claimed in enumerate(claims[:4]):
+        assert await rig.start(claimed, gate=Gate(rate_key=f"key:{number}", rate_gap_seconds=60.0)) is True
+    await rig.clock.advance(61.0)
+    slow = Gate(rate_key="key:slow", rate_gap_seconds=60.0)
+    assert await rig.start(claims[4], gate=slow) is True
+    await rig.store.maintain(Retention(runs_seconds=3600.0, failed_seconds=3600.0))
+    assert len(rig.store._state.slots._paces) == 1
+    assert await rig.start(claims[5], gate=slow) is False

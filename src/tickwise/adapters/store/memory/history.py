@@ -84,6 +84,7 @@ class History(Duty):
         expired = [name for name, receipt in self._state.receipts.items() if receipt.expires_at <= now]
         for name in expired:
             del self._state.receipts[name]
+        self._state.slots.trim(now)
         self._drop_past(now - max(retention.runs_seconds, GONE_LISTED_SECONDS))
         return Maintained(dropped=[str(gone) for gone in dropped], receipts=len(expired))
 

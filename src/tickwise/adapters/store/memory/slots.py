@@ -62,15 +62,22 @@ class Line:
         return run.blocked and run.limit_key == self.key and run.ready == ready
 
 
+class Pace(NamedTuple):
+    """What is known of one rate."""
+
+    given: float = -math.inf
+    """The last slot that was given."""
+    started: float = -math.inf
+    """The last start."""
+    gap_seconds: float = 0.0
+
+
 class Slots:
     """Concurrency keys and rates of all namespaces."""
 
     def __init__(self) -> None:
         self._lines: dict[Name, Line] = {}
-        self._given: dict[Name, float] = {}
-        """The last slot given under each rate."""
-        self._started: dict[Name, float] = {}
-        """The last start under each rate."""
+        self._paces: dict[Name, Pace] = {}
 
     def running(self, name: Name) -> int:
         """How many runs are RUNNING under a key."""
@@ -129,16 +136,23 @@ class Slots:
         under a rate whose gap is shorter than a claim takes.
         """
         name, gap_seconds = Name(run.job.namespace, gate.rate_key or ""), gate.rate_gap_seconds
-        if run.slot is not None and run.slot + gap_seconds < now < self._started.get(name, -math.inf) + gap_seconds:
+        pace = self._paces.get(name, Pace())
+        if run.slot is not None and run.slot + gap_seconds < now < pace.started + gap_seconds:
             run.slot = None
+        given = pace.given
         if run.slot is None:
-            run.slot = max(now, self._given.get(name, -math.inf) + gap_seconds)
-            self._given[name] = run.slot
-        if run.slot > now:
-            return False
-        self._given[name] = max(self._given[name], now)
-        run.slot, self._started[name] = None, now
-        return True
+            run.slot = given = max(now, given + gap_seconds)
+        starts = run.slot <= now
+        if starts:
+            run.slot, given = None, max(given, now)
+        self._paces[name] = Pace(given, now if starts else pace.started, gap_seconds)
+        return starts
+
+    def trim(self, now: float) -> None:
+        """Forget the rates whose next slot is now in any case."""
+        for name, pace in list(self._paces.items()):
+            if pace.given + pace.gap_seconds < now:
+                del self._paces[name]
 
     def _line(self, run: RunRecord) -> Line:
         name = name_of(run)
