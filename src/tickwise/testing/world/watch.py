@@ -69,6 +69,8 @@ class Watch:
         self._names: dict[int, str] = {}
         self._runs: dict[int, Seen] = {}
         """By the id as a number: it is looked up a million times, and the hash of a UUID is made in Python."""
+        self._forgotten: dict[int, int] = {}
+        """The last version of runs that were taken back: their occurrence may be made again, under the same name."""
         self._ended = 0
         self._reported: dict[UUID, tuple[int, int]] = {}
 
@@ -229,9 +231,11 @@ class Watch:
 
     def _moved(self, run_id: UUID, after: RunState | None, token: int, executor: int) -> None:
         known = self._runs.get(run_id.int)
-        before, version = (None, 0) if known is None else (known.state, known.version)
+        before, version = (None, self._forgotten.get(run_id.int, 0)) if known is None else (known.state, known.version)
         self.journal.append(Change(run_id, version + 1, before, after, token, executor, self._state.now()))
         self.trace.append(f"    run {run_id} {before or '-'} -> {after or 'forgotten'} token {token} by {executor}")
+        if after is None:
+            self._forgotten[run_id.int] = version + 1
         if after is None or after in FINAL:
             self._runs.pop(run_id.int, None)
         else:

@@ -147,6 +147,8 @@ class Weather:
 
     def calm(self) -> None:
         """From now on nothing goes wrong, and what did goes on."""
+        if self.away or self.cut_out or self.cut_back:
+            self.all_hit()
         self.rough = self.away = False
         self.cut_out.clear()
         self.cut_back.clear()
