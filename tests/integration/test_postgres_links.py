@@ -14,6 +14,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.postgres import PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.link import target, translated
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Added, FireRequest
@@ -24,6 +25,32 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name LIKE 'tickwise%' AND datname = current_database()
 """
 DUE = FireRequest(horizon_seconds=1.0, limit=10)
+
+NOT_DONE = {
+    "53000": "insufficient resources",
+    "53100": "no space left on the device",
+    "53200": "out of memory",
+    "53300": "too many connections",
+    "25006": "a read-only transaction",
+    "25P03": "idle in a transaction for too long",
+    "25P04": "a transaction that took too long",
+    "40001": "a serialization failure",
+    "40P01": "a deadlock",
+    "55000": "a lock that a standby cannot give",
+    "55P03": "a lock that was not to be had in time",
+    "57014": "cancelled by an operator",
+    "57P03": "the server is starting",
+    "57P05": "idle for too long",
+    "58030": "an error of the disk",
+}
+MAYBE_DONE = {
+    "08003": "the connection is gone",
+    "08006": "the connection broke",
+    "08007": "nobody knows how the transaction ended",
+    "40003": "nobody knows whether the statement ended",
+    "57P01": "the server is shutting down",
+    "57P02": "the server crashed",
+}
 
 
 @pytest_asyncio.fixture
@@ -41,6 +68,107 @@ async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url, server_settings={"application_name": "operator"})
     yield connection
     await connection.close()
+
+
+def said(state: str) -> Exception:
+    """What the driver raises when the server answers with this state."""
+    error: Exception = asyncpg.PostgresError.new({"S": "ERROR", "C": state, "M": "as in the test"})
+    return error
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("state", NOT_DONE, ids=lambda state: NOT_DONE[state].replace(" ", "-"))
+def test_a_server_that_refuses_for_now_is_waited_for(state: str, writes: bool) -> None:
+    """It is no bug of ours, and nothing was written."""
+    with pytest.raises(StoreUnavailable), translated(writes=writes):
+        raise said(state)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("state", MAYBE_DONE, ids=lambda state: MAYBE_DONE[state].replace(" ", "-"))
+def test_a_write_that_may_have_been_carried_out_is_in_doubt(state: str, writes: bool) -> None:
+    """A read never is."""
+    with pytest.raises(InDoubt if writes else StoreUnavailable), translated(writes=writes):
+        raise said(state)
+
+
+def test_a_statement_that_a_new_schema_made_invalid_is_prepared_anew() -> None:
+    """The caller repeats it on a fresh connection."""
+    with pytest.raises(StoreUnavailable), translated(writes=True):
+        raise asyncpg.InvalidCachedStatementError("cached statement plan is invalid")
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("postgresql://one:5432,two:5432/db", "read-write"),
+        ("postgresql://one/db?sslmode=require", "read-write"),
+        ("postgresql://one,two/db?target_session_attrs=any", None),
+    ],
+)
+def test_of_several_servers_the_one_that_takes_writes_is_wanted(address: str, expected: str | None) -> None:
+    """Unless the address says otherwise itself."""
+    assert target(address) == expected
+
+
+async def test_a_server_without_a_free_place_is_waited_for(
+    store: PostgresStore, operator: asyncpg.Connection, database_url: str
+) -> None:
+    """And used again as soon as there is one."""
+    name = await operator.fetchval("SELECT current_database()")
+    await operator.execute(f'ALTER DATABASE "{name}" CONNECTION LIMIT 0')
+    late = PostgresStore(database_url, clock=SystemClock())
+    try:
+        with pytest.raises(StoreUnavailable):
+            await late.open()
+    finally:
+        await operator.execute(f'ALTER DATABASE "{name}" CONNECTION LIMIT -1')
+    await late.open()
+    assert await late.now() > 0
+    await late.close()
+
+
+async def test_connections_to_a_server_that_takes_no_writes_any_more_are_given_up(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """The write that meets it was not carried out; the next one goes over a new connection."""
+    make = Factory(await store.now(), seed="standby")
+    pid = "SELECT pg_backend_pid()"
+    async with store._links.pooled(writes=False) as one, store._links.pooled(writes=False) as two:
+        old = {await one.fetchval(pid), await two.fetchval(pid)}
+        for connection in (one, two):
+            await connection.execute("SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailable):
+        await store.jobs_add([make.job(key="first")])
+    assert await store.jobs_add([make.job(key="first")]) == [Added.CREATED]
+    async with store._links.pooled(writes=False) as one, store._links.pooled(writes=False) as two:
+        assert old.isdisjoint({await one.fetchval(pid), await two.fetchval(pid)})
+
+
+async def test_a_hot_line_to_a_server_that_takes_no_writes_any_more_is_given_up(store: PostgresStore) -> None:
+    """So a heartbeat fails once, and then finds the primary."""
+    born = await store.executor_join(executor("one"))
+    async with store._links.line("beat").use(writes=False) as connection:
+        await connection.execute("SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailable):
+        await store.executor_beat(born, 10.0)
+    assert (await store.executor_beat(born, 10.0)).alive
+
+
+async def test_a_server_that_takes_no_writes_is_not_connected_to(
+    store: PostgresStore, operator: asyncpg.Connection, database_url: str
+) -> None:
+    """A standby is not mistaken for the primary."""
+    name = await operator.fetchval("SELECT current_database()")
+    await operator.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    late = PostgresStore(database_url, clock=SystemClock())
+    try:
+        with pytest.raises(StoreUnavailable):
+            await late.open()
+    finally:
+        await operator.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+    await late.open()
+    await late.close()
 
 
 async def test_a_lost_connection_is_replaced(store: PostgresStore, operator: asyncpg.Connection) -> None:

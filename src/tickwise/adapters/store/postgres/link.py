@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import count
 from typing import Final, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -83,10 +84,19 @@ _REFUSED_FOR_NOW = (
     asyncpg.InsufficientResourcesError,  # too many connections, no disk, no memory
     asyncpg.TransactionRollbackError,  # deadlock, serialization: rolled back
     asyncpg.OperatorInterventionError,  # cancelled by an operator or a timeout
-    asyncpg.LockNotAvailableError,
+    asyncpg.ObjectNotInPrerequisiteStateError,  # a lock that is not to be had, now or on a standby
     asyncpg.ReadOnlySQLTransactionError,  # a standby: the address will point to the primary again
     asyncpg.IdleInTransactionSessionTimeoutError,  # we stood still for so long that the server took back what we held
+    asyncpg.TransactionTimeoutError,
+    asyncpg.PostgresSystemError,  # its disk
+    asyncpg.InvalidCachedStatementError,  # the schema was changed meanwhile: prepared anew, it goes
 )
+_ENDED_SOMEHOW = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.StatementCompletionUnknownError,
+)
+"""Refusals after which a write may have been carried out all the same."""
 _SET_UP_WRONGLY = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
@@ -116,7 +126,7 @@ def translated(*, writes: bool) -> Iterator[None]:
     except _UNSTORABLE as error:
         raise Invalid("a text holds a character that PostgreSQL cannot store, such as NUL: leave it out") from error
     except _REFUSED_FOR_NOW as error:
-        if writes and isinstance(error, asyncpg.AdminShutdownError | asyncpg.CrashShutdownError):
+        if writes and isinstance(error, _ENDED_SOMEHOW):
             raise _in_doubt(error) from error
         raise _unavailable("the database refuses for now", error) from error
     except _SET_UP_WRONGLY as error:
@@ -127,6 +137,8 @@ def translated(*, writes: bool) -> Iterator[None]:
         if writes:
             raise _in_doubt(error) from error
         raise _unavailable("the database could not be reached", error) from error
+    except asyncpg.TargetServerAttributeNotMatched as error:
+        raise _unavailable("no server that takes writes could be reached", error) from error
     except asyncpg.InternalClientError as error:
         # The server's farewell lies unread in an idle connection; the driver notices before it sends anything.
         raise _unavailable("the link to the database was cut", error) from error
@@ -152,6 +164,12 @@ def _unavailable(what: str, error: Exception) -> StoreUnavailable:
 def _log_cause(what: str, error: Exception) -> None:
     """The driver's own words name addresses, paths and roles: they are for the log, and not for whoever asked."""
     log.warning("%s: %s", what, str(error) or type(error).__name__)
+
+
+def target(dsn: str) -> str | None:
+    """Which servers of an address will do: one that takes writes, unless the address says it itself. After a failover
+    each new connection finds the new primary so, among several hosts or behind one name."""
+    return None if "target_session_attrs" in parse_qs(urlsplit(dsn).query) else "read-write"
 
 
 class QuietConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no types
@@ -188,6 +206,7 @@ class Links:
             connection = await asyncpg.connect(
                 self.dsn,
                 timeout=terms.connect_seconds,
+                target_session_attrs=target(self.dsn),
                 command_timeout=terms.command_seconds,
                 max_cached_statement_lifetime=0,
                 server_settings={**terms.settings, "application_name": f"tickwise {duty}"},
@@ -207,6 +226,7 @@ class Links:
             min_size=0,
             max_size=POOL_CONNECTIONS,
             timeout=CONNECT_SECONDS,
+            target_session_attrs=target(self.dsn),
             command_timeout=COMMAND_SECONDS,
             max_cached_statement_lifetime=0,
             max_inactive_connection_lifetime=120.0,
@@ -236,17 +256,25 @@ class Links:
 
     @contextlib.asynccontextmanager
     async def pooled(self, *, writes: bool) -> AsyncIterator[asyncpg.Connection]:
-        """A connection for any statement, planned by statistics as usual."""
-        if self._pool is None:
+        """A connection for any statement, planned by statistics as usual. One that failed is not used again; and none
+        of them, if its server takes no writes any more."""
+        pool = self._pool
+        if pool is None:
             raise StoreUnavailable("the store is not open")
         with translated(writes=False):
-            connection = await self._pool.acquire(timeout=CONNECT_SECONDS)
+            connection = await pool.acquire(timeout=CONNECT_SECONDS)
         try:
             with translated(writes=writes):
                 yield connection
+        except (InDoubt, StoreUnavailable) as error:
+            with contextlib.suppress(asyncpg.InterfaceError):  # a lost one has left the pool by itself
+                connection.terminate()
+            if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
+                await pool.expire_connections()
+            raise
         finally:
             with translated(writes=False):
-                await self._pool.release(connection)
+                await pool.release(connection)
 
 
 class Line:
