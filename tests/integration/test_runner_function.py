@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+import uvloop
 
 from tests.support.runners import BrokenBlobs, Listener, assignment, gone, log_of, without_kill
 from tests.support.waiting import eventually
@@ -519,3 +520,22 @@ async def test_a_stop_can_be_repeated_with_less_patience(shop: Opener) -> None:
     for grace_seconds in (3600.0, 0.0, 3600.0):
         opened.runner.stop(stuck.run_id, grace_seconds=grace_seconds)
     assert (await opened.listener.ending_of(stuck)).verdict is Verdict.CANCELLED
+
+
+def test_a_stop_is_obeyed_on_the_quicker_event_loop_too(tmp_path: Path) -> None:
+    """The executor may run on uvloop, whose timers can say less of themselves."""
+
+    async def once() -> list[Verdict]:
+        opened = await Shop(tmp_path).open()
+        verdicts = []
+        for graces in ((0.0,), (3600.0, 0.05, 3600.0), (3600.0, 0.0)):
+            stuck = opened.launch("tests.hold_stubbornly")
+            await opened.listener.until_begun(stuck)
+            for grace_seconds in graces:
+                opened.runner.stop(stuck.run_id, grace_seconds=grace_seconds)
+            verdicts.append((await opened.listener.ending_of(stuck)).verdict)
+        await opened.runner.close()
+        return verdicts
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert [Verdict.CANCELLED] * 3 == runner.run(once())

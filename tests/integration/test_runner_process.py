@@ -383,6 +383,12 @@ def test_it_works_on_the_quicker_event_loop_too(tmp_path: Path) -> None:
         await made.runner.start(made.listener, time.time)
         given = made.shell("echo hello; sleep 600", timeout_seconds=0.2)
         ending, log = await made.ending(given), await log_of(made.blobs, given)
+        for graces in ((0.0,), (3600.0, 0.05, 3600.0), (3600.0, 0.0)):
+            stubborn = made.shell("trap '' TERM; while :; do sleep 1; done")
+            await made.listener.until_begun(stubborn)
+            for grace_seconds in graces:
+                made.runner.stop(stubborn.run_id, grace_seconds=grace_seconds)
+            assert (await made.ending(stubborn)).verdict is Verdict.CANCELLED
         await made.runner.close()
         return ending, log
 

@@ -189,9 +189,11 @@ class FunctionRunner:
 
     def _stop(self, run: Run, reason: str, grace_seconds: float) -> None:
         loop = asyncio.get_running_loop()
+        until = loop.time() + grace_seconds
         if run.stop_reason is not None:
-            if run.deadline is not None and loop.time() + grace_seconds < run.deadline.when():
+            if run.deadline is not None and until < run.patience_until:
                 run.deadline.cancel()
+                run.patience_until = until
                 run.deadline = loop.call_later(grace_seconds, self._out_of_patience, run)
             return
         run.stop_reason = reason
@@ -203,6 +205,7 @@ class FunctionRunner:
         if run.deadline is not None:
             run.deadline.cancel()
         worker.ask_to_stop(run)
+        run.patience_until = until
         run.deadline = loop.call_later(grace_seconds, self._out_of_patience, run)
 
     def _out_of_patience(self, run: Run) -> None:

@@ -67,4 +67,6 @@ class Run(msgspec.Struct, eq=False):
     """Why it was asked to stop: `cancelled` or `timeout`."""
     deadline: asyncio.TimerHandle | None = None
     """The next step of its timeout or of its stop."""
+    patience_until: float = 0.0
+    """Until when it may take to stop, on the loop's clock."""
     sink: OutputSink | None = None

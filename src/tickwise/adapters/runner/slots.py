@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from uuid import UUID
@@ -32,6 +33,8 @@ class Attempt:
         self.hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when its end must not take any longer."""
         self._patience: asyncio.TimerHandle | None = None
+        self._patience_until = math.inf
+        """On the loop's clock. (Not every loop's handles can tell.)"""
         self.task: asyncio.Task[None] | None = None
 
     def end_early(self, reason: str, grace_seconds: float) -> None:
@@ -39,11 +42,13 @@ class Attempt:
         if not self.trouble.done():
             self.trouble.set_result(reason)
         loop = asyncio.get_running_loop()
-        if self._patience is None or loop.time() + grace_seconds < self._patience.when():
-            self.forget_patience()
-            self._patience = loop.call_later(grace_seconds, self._hurry)
+        until = loop.time() + grace_seconds
         if grace_seconds <= 0.0:
             self._hurry()
+        elif until < self._patience_until:
+            self.forget_patience()
+            self._patience_until = until
+            self._patience = loop.call_later(grace_seconds, self._hurry)
 
     def _hurry(self) -> None:
         if not self.hurry.done():
