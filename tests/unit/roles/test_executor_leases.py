@@ -268,6 +268,26 @@ async def test_a_run_does_not_begin_here_while_an_older_attempt_of_it_still_dies
     assert "SUCCESS" == await rig.state(job)
 
 
+async def test_a_newer_claim_of_a_run_takes_the_place_of_the_older_and_of_its_slot() -> None:
+    """A start that the store refused, and a new claim of that run which overtakes the refusal: the older claim is void,
+    and its slot must not be lost with it."""
+    rig = Rig(slots=2)
+    await drive(rig.clock, rig.executor.prepare())
+    job = await rig.submit(on_unknown="fail")
+    assert job.run_id is not None
+    rig.flaky.away = {"attempts_start"}
+    await rig.tick()
+    await rig.store.attempts_keep(rig.executor._lease.number, [])
+    await rig.tick()
+    rig.flaky.away = set()
+    await rig.clock.advance(2.0)
+    assert [job.run_id] == rig.runner.launched
+    rig.runner.end(job.run_id)
+    await rig.tick()
+    assert "SUCCESS" == await rig.state(job)
+    assert [2] == [intake.room() for intake in rig.executor._intakes]
+
+
 # ------------------------------------------------------------------------------------------ outages
 
 
