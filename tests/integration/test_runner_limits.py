@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -118,6 +120,21 @@ async def test_a_task_within_its_limits_notices_nothing_of_them(shop: Shop) -> N
     assert (ending.reason, ending.symptoms) == ("exit_code", ("7",))
     assert await log_of(shop.blobs, given) == "/bin/sh\n"
     assert (await shop.python("import sys; assert sys.argv == [__file__]", limits)).verdict is Verdict.OK
+
+
+async def test_each_process_of_a_limited_task_has_walls_of_its_own(shop: Shop, request: pytest.FixtureRequest) -> None:
+    """Beyond which it cannot get between two looks; where the kernel limits the memory, it needs none for that."""
+    source = (
+        "import json, os, resource\n"
+        "found = [resource.getrlimit(which)[0] for which in (resource.RLIMIT_CPU, resource.RLIMIT_DATA)]\n"
+        "json.dump(found, open(os.environ['TICKWISE_RESULT_FILE'], 'w'))\n"
+    )
+    own = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    limits = limited(cpu_seconds=59.5, memory_bytes=500 * MEGABYTE)
+    ending = await shop.python(source, limits)
+    wall = 2000 * MEGABYTE + process_limits.MEMORY_WALL_BYTES
+    memory = own if "groups" in request.node.name else wall if own == resource.RLIM_INFINITY else min(wall, own)
+    assert json.loads(ending.result or "") == [60 + process_limits.CPU_WALL_SECONDS, memory]
 
 
 async def test_a_program_that_is_not_there_is_not_started_with_limits_either(shop: Shop) -> None:

@@ -83,13 +83,13 @@ class _Mount(NamedTuple):
 def find_places(name: str, *, process: Path = SELF) -> Places:
     """Where groups of this `name` can be made, by trying. Blocking, a few milliseconds."""
     found: dict[Resource, Place] = {}
-    for resource, place in _candidates(process):
+    for resource, place in candidates(process):
         if resource not in found and _can_make(place, resource, f"{PREFIX}{name}-probe"):
             found[resource] = place
     return found
 
 
-def _candidates(process: Path) -> Iterator[tuple[Resource, Place]]:
+def candidates(process: Path) -> Iterator[tuple[Resource, Place]]:
     """Places that may do, version 2 first."""
     try:
         mounts = _mounts((process / "mountinfo").read_text())
@@ -101,7 +101,7 @@ def _candidates(process: Path) -> Iterator[tuple[Resource, Place]]:
             folder = _folder(mount, own[""])
             yield Resource.CPU, Place(2, folder)
             for base in (folder, *([folder.parent] if _is_delegated(folder.parent) else [])):
-                for resource in _passed_on(base):
+                for resource in passed_on(base):
                     yield resource, Place(2, base)
     for mount in mounts:
         for resource, controller in _VERSION_1.items():
@@ -143,7 +143,7 @@ def _is_delegated(folder: Path) -> bool:
     return False
 
 
-def _passed_on(base: Path) -> Sequence[Resource]:
+def passed_on(base: Path) -> Sequence[Resource]:
     """Which of what we need a group of version 2 passes on to groups below it, after asking it to."""
     try:
         wanted = [one for one in (Resource.MEMORY, Resource.PIDS) if one in _words(base / "cgroup.controllers")]
