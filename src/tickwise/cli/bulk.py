@@ -193,7 +193,7 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
         if not found["matches"]:
             session.say(f"No {bulk.noun} match; nothing is done.")
             return Exit.OK
-        if not click.confirm(f"{bulk.verb.capitalize()} {_how_many(found)} {bulk.noun}?", err=True):
+        if not click.confirm(f"{bulk.verb.capitalize()} {_how_many(found, bulk.noun)}?", err=True):
             session.say("Nothing is done.")
             return Exit.OK
     accepted = bulk.send(bulk.body)
@@ -210,15 +210,19 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
     return tell_end(session, bulk.noun, ended)
 
 
-def _how_many(found: Json) -> str:
-    return f"more than {found['matches']}" if found["more"] else str(found["matches"])
+def _how_many(found: Json, noun: str) -> str:
+    return f"more than {_counted(found['matches'], noun)}" if found["more"] else _counted(found["matches"], noun)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun.removesuffix('s') if number == 1 else noun}"
 
 
 def _tell_matches(session: Session, bulk: Bulk, found: Json) -> Exit:
     if session.as_json:
         session.show_json(found)
         return Exit.OK
-    session.say(f"It would {bulk.verb} {_how_many(found)} {bulk.noun}. Nothing is changed.")
+    session.say(f"It would {bulk.verb} {_how_many(found, bulk.noun)}. Nothing is changed.")
     rows = [
         (str(each.get("run_id") or each["job_id"]), str(each.get("job_name") or each.get("name") or ""), each["status"])
         for each in found["sample"]
@@ -253,7 +257,7 @@ def tell_end(session: Session, noun: str, found: Json) -> Exit:
     if session.as_json:
         session.show_json(found)
         return code
-    session.say(f"{'Cancelled' if found['status'] == 'cancelled' else 'Done'}: {found['done']} {noun}.")
+    session.say(f"{'Cancelled' if found['status'] == 'cancelled' else 'Done'}: {_counted(found['done'], noun)}.")
     if found["refused"]:
         session.note(f"{found['refused']} could not be:")
         for problem in found["problems"][:SHOWN_PROBLEMS]:

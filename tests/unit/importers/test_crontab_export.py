@@ -303,3 +303,10 @@ def test_an_export_leaves_out_hardly_anything_that_came_from_a_crontab() -> None
         "SHELL=/bin/bash",
         "*/60 * * * * [[ -f /x ]] && mail -s 'a' $MAILTO%Hello%\\% you",
     ]
+
+
+def test_a_job_without_a_schedule_is_left_out_and_said_to_be() -> None:
+    """It runs when it is asked for, which cron knows nothing of."""
+    text = write_crontab([view(schedule_type="ON_DEMAND", cron_expression=None)])
+    assert [] == live(text)
+    assert "it runs when it is asked for" in comments(text)

@@ -142,3 +142,9 @@ def test_a_field_of_the_wrong_type_is_named() -> None:
     """With the number of the job in its file."""
     with pytest.raises(Invalid, match=r"job 3: .*overlap"):
         subject_of({"name": "x", "cron": "* * * * *", "overlap": "sometimes"}, 3)
+
+
+async def test_a_job_without_a_schedule_does_nothing_by_itself() -> None:
+    """It is asked for, and nobody asks; what else it says is read and left out."""
+    body = {"name": "asked", "schedule_type": "ON_DEMAND", "then": ["next"], "concurrency": {"limit": 1}}
+    assert [] == await happenings(of(body))

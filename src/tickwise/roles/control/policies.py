@@ -31,7 +31,6 @@ MEMORY_BYTES_MAX: Final = 1 << 50
 PROCESSES_MAX: Final = 1 << 22
 """The most that Linux can count."""
 DELAY_SECONDS_MAX: Final = 366 * 86_400.0
-DELAYS_MOST: Final = 100
 FACTOR_MAX: Final = 1_000.0
 SLOTS_MOST: Final = 1_000_000
 ISOLATION: Final = "process"

@@ -25,7 +25,6 @@ CHAIN_MOST: Final = 100
 """Jobs that follow one after the other: a longer chain is most likely a circle that nobody meant."""
 JOBS_MOST: Final = 1_000
 """So many jobs are looked at to find that out, and so many different ones may be named in one request."""
-FIELDS: Final = ("then", "on_failure")
 
 References = str | list[str] | UnsetType | None
 
