@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos bench lock clean
+.PHONY: help setup up down check test sim reference chaos mutants bench lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -15,6 +15,7 @@ WORKERS ?= 2
 CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
 WRITE   ?=
+ONLY    ?=
 PORT    ?=
 DATA_DIR ?=
 TESTS   ?= tests
@@ -64,6 +65,9 @@ reference: setup  ## five years of seven zones: every cron line by every rule be
 
 chaos: setup  ## harm real processes on a real database, judge, write bench/results/ (ROWS="R1 R2 …", SEED=, SHORT=1)
 	SEED=$(SEED) SHORT=$(SHORT) $(BIN)/python -m tests.chaos $(ROWS)
+
+mutants: setup  ## take each guard out, one at a time, and show which test misses it (ONLY="part of a name"); minutes
+	ONLY="$(ONLY)" $(BIN)/python -m tests.mutants
 
 bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1 for long windows)
 	FULL=$(FULL) $(BIN)/python -m bench $(CASES)

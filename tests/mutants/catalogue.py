@@ -1,0 +1,294 @@
+"""The guards of the product, each with a way to take it out and the few tests that must fail without it.
+
+A mutant is a piece of text in one file, and what stands there instead. Pieces are as short as they can be and still
+be the guard alone, so that what is written around them may change.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SQL: Final = "src/tickwise/adapters/store/postgres/sql/"
+SCHEMA: Final = "src/tickwise/adapters/store/postgres/migrations/sql/"
+POSTGRES: Final = "tests/conformance/test_postgres.py::"
+MEMORY: Final = "tests/conformance/test_memory.py::"
+EXECUTOR: Final = "tests/unit/roles/test_executor.py::"
+
+
+class Mutant(NamedTuple):
+    """A guard, and how the product is without it."""
+
+    guard: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    """Node ids for pytest; at least one of them must fail."""
+
+
+MUTANTS: Final = (
+    Mutant(
+        "a result names the token of its attempt",
+        SQL + "finish.sql",
+        "AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)",
+        "",
+        (POSTGRES + "TestLeases::test_a_stale_attempt_is_refused_though_the_same_executor_claimed_again",),
+    ),
+    Mutant(
+        "a result names the executor that holds the run",
+        SQL + "finish.sql",
+        "WHERE run_id = ANY($2) AND holder = $1 AND",
+        "WHERE run_id = ANY($2) AND $1::bigint > 0 AND",
+        (POSTGRES + "TestFinishes::test_a_finish_by_another_executor_is_refused",),
+    ),
+    Mutant(
+        "a start names the token of its attempt",
+        SQL + "start.sql",
+        "AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0",
+        "AND r.run_id = b.run_id AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0",
+        (POSTGRES + "TestFinishes::test_a_start_that_does_not_match_is_refused",),
+    ),
+    Mutant(
+        "the store in memory fences too",
+        "src/tickwise/adapters/store/memory/dispatch.py",
+        "(run.executor, run.token) == (executor, token) else None",
+        "run.executor == executor else None",
+        (MEMORY + "TestLeases::test_a_stale_attempt_is_refused_though_the_same_executor_claimed_again",),
+    ),
+    Mutant(
+        "a fire has a computed name",
+        "src/tickwise/domain/model.py",
+        "named = job_id.bytes +",
+        'named = __import__("os").urandom(8) + job_id.bytes +',
+        ("tests/unit/domain/test_model.py::test_a_run_has_the_same_name_every_time",),
+    ),
+    Mutant(
+        "what ended is not made again",
+        SQL + "runs_make.sql",
+        "WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = n.run_id OFFSET 0) IS NULL",
+        "",
+        (POSTGRES + "TestTimers::test_a_run_that_has_ended_already_is_not_made_again",),
+    ),
+    Mutant(
+        "an executor goes by the store's clock",
+        "src/tickwise/roles/store_clock.py",
+        "self._monotonic = clock.monotonic",
+        "self._monotonic = clock.monotonic\n        self.saw, self.now = lambda *_a, **_k: None, clock.now",
+        ("tests/unit/roles/test_store_clock.py::test_the_stores_word_counts_and_not_this_machines_clock",),
+    ),
+    Mutant(
+        "nothing is claimed before its time by the store's clock",
+        SQL + "claim.sql",
+        "WHERE lane = l.lane AND holder = 0 AND ready <= (SELECT at FROM clock) +",
+        "WHERE lane = l.lane AND holder = 0 AND ready <= (SELECT at FROM clock) + interval '1 day' +",
+        (POSTGRES + "TestClaims::test_a_run_is_not_claimed_before_its_time",),
+    ),
+    Mutant(
+        "leases run out",
+        SQL + "executors_bury.sql",
+        "AND lease < (SELECT tickwise.now())",
+        "AND lease < '-infinity'",
+        (POSTGRES + "TestLeases::test_what_a_dead_executor_merely_held_goes_back_free",),
+    ),
+    Mutant(
+        "a lease that still runs is respected",
+        SQL + "executors_bury.sql",
+        "AND lease < (SELECT tickwise.now())",
+        "",
+        (POSTGRES + "TestLeases::test_a_lease_that_still_runs_is_left_alone",),
+    ),
+    Mutant(
+        "after the store was away leases get one period of grace",
+        SQL + "executors_bury.sql",
+        "AND (SELECT tickwise.started()) + lease_seconds * interval '1 second' < (SELECT tickwise.now())",
+        "",
+        (POSTGRES + "TestLeases::test_after_the_store_was_away_leases_get_one_period_of_grace",),
+    ),
+    Mutant(
+        "only who has a lease may claim",
+        SQL + "claim.sql",
+        "gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE",
+        "gone IS NULL FOR SHARE",
+        (POSTGRES + "TestClaims::test_an_executor_whose_lease_ran_out_gets_nothing",),
+    ),
+    Mutant(
+        "listings are keyset pages",
+        SQL + "runs_list.sql",
+        "run_id < $6)",
+        "run_id <> $6)",
+        (POSTGRES + "TestListings::test_pages_of_runs_are_stable_while_runs_are_added_and_end",),
+    ),
+    Mutant(
+        "a pass of healing goes on after what it cannot heal",
+        "src/tickwise/roles/healing.py",
+        "after=after",
+        "after=None",
+        ("tests/unit/roles/test_healing.py::test_what_cannot_be_healed_starves_nothing_behind_it",),
+    ),
+    Mutant(
+        "the whole tree of a task is killed",
+        "src/tickwise/adapters/runner/process_tree.py",
+        "    members = living_members(tree)\n    signal_each(members, signal.SIGKILL)\n    return members",
+        "    return set()",
+        ("tests/integration/test_runner_process.py::test_nothing_of_a_task_survives_its_end",),
+    ),
+    Mutant(
+        "the program refuses illegal moves",
+        "src/tickwise/domain/lifecycle.py",
+        'raise Bug(f"a run that is {state} cannot be {event.name}") from None',
+        "return state",
+        ("tests/unit/domain/test_lifecycle.py::test_every_pair_of_state_and_event_is_in_the_table_or_refused",),
+    ),
+    Mutant(
+        "the database refuses illegal moves",
+        SCHEMA + "0001_moves.sql",
+        "WHEN (NOT (CASE old.state",
+        "WHEN (old.state < 0 AND NOT (CASE old.state",
+        ("tests/integration/test_postgres_moves.py::test_the_database_allows_the_moves_of_the_table_and_no_others",),
+    ),
+    Mutant(
+        "what has happened cannot be changed",
+        SCHEMA + "0001_moves.sql",
+        "BEFORE UPDATE ON tickwise.history FOR EACH ROW EXECUTE",
+        "BEFORE UPDATE ON tickwise.history FOR EACH ROW WHEN (old.state < 0) EXECUTE",
+        ("tests/integration/test_postgres_moves.py::test_what_has_happened_cannot_be_changed",),
+    ),
+    Mutant(
+        "one request under an Idempotency-Key has one effect",
+        SQL + "receipt_take.sql",
+        "WHERE r.expires <= tickwise.now()",
+        "",
+        (POSTGRES + "TestReceipts::test_a_used_key_answers_again_and_stores_nothing",),
+    ),
+    Mutant(
+        "a claim in doubt is read again",
+        "src/tickwise/roles/claiming.py",
+        "if self._in_doubt:",
+        "if False:",
+        (EXECUTOR + "test_a_claim_whose_answer_was_lost_is_given_back",),
+    ),
+    Mutant(
+        "a commit in doubt is repeated",
+        "src/tickwise/roles/gather.py",
+        "        except InDoubt as failure:\n            doubt = failure",
+        "        except InDoubt:\n            raise",
+        ("tests/unit/roles/test_control_gather.py::test_a_commit_in_doubt_is_repeated_with_the_same_ids",),
+    ),
+    Mutant(
+        "a write whose link broke is in doubt",
+        "src/tickwise/adapters/store/postgres/link.py",
+        "    except _LOST as error:\n        if writes:",
+        "    except _LOST as error:\n        if False:",
+        (
+            "tests/integration/test_postgres_links.py"
+            "::test_a_write_whose_connection_is_cut_is_in_doubt_and_can_be_repeated",
+        ),
+    ),
+    Mutant(
+        "outcomes are sent until the store has answered",
+        "src/tickwise/roles/outbox.py",
+        "outcomes.extendleft(reversed(batch))",
+        "pass",
+        (EXECUTOR + "test_outcomes_outlive_any_failure_of_the_store",),
+    ),
+    Mutant(
+        "nothing begins after the own lease",
+        "src/tickwise/roles/leasing.py",
+        "        if self.left_seconds() <= 0.0:\n            return False",
+        "",
+        (EXECUTOR + "test_what_is_held_is_not_started_once_our_lease_may_have_run_out",),
+    ),
+    Mutant(
+        "a guarded start is on record before its task begins",
+        "src/tickwise/roles/starting.py",
+        "if held.guarded:",
+        "if False:",
+        (EXECUTOR + "test_a_run_that_was_lost_once_is_recorded_before_it_starts_again",),
+    ),
+    Mutant(
+        "a refused start does not begin",
+        "src/tickwise/roles/starting.py",
+        "if held.claimed.run_id in refused:",
+        "if False:",
+        (EXECUTOR + "test_a_start_that_overlaps_an_earlier_run_leaves_nothing_here",),
+    ),
+    Mutant(
+        "who was buried kills what it runs",
+        "src/tickwise/roles/executor.py",
+        "self._lease.ended()\n        for held in [*self._books.live.values()]:\n            self._books.abandon(held)",
+        "self._lease.ended()\n        self._books.live.clear()",
+        (EXECUTOR + "test_a_buried_executor_kills_its_tasks_reports_nothing_and_comes_back_new",),
+    ),
+    Mutant(
+        "a run that takes its executors with it is quarantined",
+        SCHEMA + "0001_free.sql",
+        "WHEN o.state = 3 AND NOT in_order AND o.crashes + 1 >= crashes_max THEN 'poison'",
+        "",
+        (POSTGRES + "TestLeases::test_a_run_that_takes_its_executors_with_it_is_quarantined",),
+    ),
+    Mutant(
+        "what must not run twice is not freed",
+        SCHEMA + "0001_free.sql",
+        "WHEN o.state = 3 AND o.on_unknown > 0 THEN 'unknown'",
+        "",
+        (POSTGRES + "TestUnknown::test_what_must_not_run_twice_fails_when_its_lease_is_lost",),
+    ),
+    Mutant(
+        "a cancel outlives the attempt that it was asked of",
+        SQL + "settle_requests.sql",
+        "WHEN 'cancel' THEN true",
+        "WHEN 'cancel' THEN false",
+        (POSTGRES + "TestCancels::test_a_cancelled_run_is_never_run_again",),
+    ),
+    Mutant(
+        "no more run at once than a limit allows",
+        "src/tickwise/adapters/store/postgres/gates.py",
+        ">= one.gate.limit:",
+        "> one.gate.limit + 1_000:",
+        (POSTGRES + "TestLimits::test_as_many_start_as_the_limit_says",),
+    ),
+    Mutant(
+        "who counts what runs has the key's lock",
+        "src/tickwise/adapters/store/postgres/gates.py",
+        "await lock_limits(connection, limits)",
+        "pass",
+        (POSTGRES + "TestLimits::test_starts_at_the_same_moment_do_not_pass_the_limit",),
+    ),
+    Mutant(
+        "what follows an end is named by it",
+        "src/tickwise/roles/sequences.py",
+        "run_id(job.job_id, nominal, Trigger.SEQUENCE, run.run_id.bytes)",
+        'run_id(job.job_id, nominal, Trigger.SEQUENCE, __import__("os").urandom(8))',
+        ("tests/unit/roles/test_sequences.py::test_three_jobs_in_a_row_run_once_each_wherever_the_scheduler_dies",),
+    ),
+    Mutant(
+        "a page of a bulk operation counts once",
+        SQL + "operation_step.sql",
+        "AND step = $2::int AND status <> 'done'",
+        "AND $2::int >= 0 AND status <> 'done'",
+        (POSTGRES + "TestOperations::test_a_page_that_is_reported_twice_counts_once",),
+    ),
+    Mutant(
+        "a dead letter is settled once",
+        SQL + "letters_settle.sql",
+        "ON CONFLICT DO NOTHING",
+        "ON CONFLICT (run_id) DO UPDATE SET settled = excluded.settled, status = excluded.status",
+        (POSTGRES + "TestSettledLetters::test_what_was_settled_otherwise_is_taken",),
+    ),
+    Mutant(
+        "sequences have no circles",
+        "src/tickwise/roles/control/successors.py",
+        "elif following == own:",
+        "elif False:",
+        ("tests/unit/api/test_job_policies.py::test_a_circle_is_refused_and_shown",),
+    ),
+    Mutant(
+        "a history in which nothing happened is no valid one",
+        "src/tickwise/domain/history.py",
+        "Status.VALID if _something_happened(history) else Status.UNKNOWN",
+        "Status.VALID",
+        ("tests/unit/domain/test_history.py::test_a_history_in_which_nothing_happened_is_unknown",),
+    ),
+)
