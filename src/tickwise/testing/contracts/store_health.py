@@ -182,6 +182,20 @@ class ChecksContract(HealthContract):
         await self.damage(store, Check.PLANNED, paused.job_id)
         assert await self.found(store, Check.PLANNED) == [lost.job_id]
 
+    async def test_what_is_found_says_whose_it_is(self, store: KeyedStore, make: Factory) -> None:
+        """By its namespace, whether the subject is a run, a job, a sequence or an operation."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        await self.add(store, make.job(namespace="elsewhere"))
+        [claimed] = await self.claim(store, executor)
+        assert await self.finish(store, executor, outcome(claimed, follow=True)) == []
+        await self.add(store, make.job(namespace="elsewhere"), make.recurring(make.now, namespace="elsewhere"))
+        await store.operation_add(make.operation(namespace="elsewhere"))
+        await self.late(store, HOUR / 2)
+        checks = (Check.CLAIMED_IN_TIME, Check.FIRED_IN_TIME, Check.FOLLOWED_IN_TIME, Check.STEPPED_IN_TIME)
+        for check in checks:
+            [violation] = (await store.violations(check, after=None, limit=10)).found
+            assert violation.namespace == "elsewhere", check
+
     async def test_pages_join(self, store: KeyedStore, make: Factory) -> None:
         """No subject twice, none left out, in the order of their ids; a page with nothing in it is not the end."""
         jobs = [make.job(make.now - number) for number in range(5)]

@@ -192,6 +192,14 @@ class LimitsContract(LineContract):
         assert await self.finish(store, executor, outcome(first)) == []
         assert await self.goes_on(store, third.run_id)
 
+    async def test_what_waits_can_be_skipped_and_not_postponed(self, store: KeyedStore, make: Factory) -> None:
+        """As what waits for an earlier run."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        await self.starts_in_turn(store, executor, first, second, gate=limit(1))
+        assert await store.run_postpone("default", second.run_id, make.now + HOUR) is False
+        assert await store.run_skip("default", second.run_id, "not now") is RunState.SKIPPED
+        assert await self.reason(store, second.run_id) == (RunState.SKIPPED, "requested")
+
     async def test_a_slot_that_was_not_taken_up_goes_to_the_next(self, store: KeyedStore, make: Factory) -> None:
         """Whoever was to have it was cancelled before it began."""
         executor, [first, second, third] = await self.crowd(store, make, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -132,6 +133,17 @@ class QueuesContract(StoreContract):
         assert await self.cancels(store, executor) == []
         assert await self.claimed_ids(store, executor) == set()
 
+    async def test_what_is_asked_back_is_so_until_it_is_done(self, store: KeyedStore, make: Factory) -> None:
+        """At each heartbeat; not any more when the queue goes on."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        await store.queue_hold(make.hold())
+        for _ in range(3):
+            assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.RETURN)]
+        await store.queue_resume("default", "default")
+        assert await self.cancels(store, executor) == []
+        assert await self.starts(store, executor, claimed) == [True]
+
     async def test_what_is_asked_back_by_a_hold_to_come_is_so_when_it_begins(
         self, store: KeyedStore, make: Factory
     ) -> None:
@@ -257,3 +269,19 @@ class QueuesContract(StoreContract):
         await self.add(store, make.job())
         executor = await self.born(store, lease_seconds=LEASE_SECONDS)
         assert await self.claimed_ids(store, executor) == set()
+
+    async def test_a_hold_and_a_claim_at_the_same_moment_agree(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Twenty times: the claim gets nothing, or what it got is asked back."""
+        executor = await self.born(store, lease_seconds=HOUR)
+        for _ in range(20):
+            job = make.job()
+            await self.add(store, job)
+            _, claims = await asyncio.gather(other.queue_hold(make.hold()), self.claim(store, executor))
+            asked = [CancelRequest(claimed.run_id, CancelKind.RETURN) for claimed in claims]
+            assert await self.cancels(store, executor) == asked
+            assert await self.finish(store, executor, *(outcome(claimed, RunState.QUEUED) for claimed in claims)) == []
+            assert job.run_id is not None
+            assert await store.runs_cancel("default", job.run_id, "ada") is RunState.CANCELLED
+            assert await store.queue_resume("default", "default") is True

@@ -128,6 +128,15 @@ class RatesContract(StoreContract):
         assert await self.finish(store, executor, outcome(ahead, RunState.QUEUED)) == []
         assert await self.slot(store, second) == slot
 
+    async def test_a_run_that_is_postponed_gives_its_slot_up(self, store: KeyedStore, make: Factory) -> None:
+        """It asks for another one when its new time has come."""
+        executor, [first, second] = await self.crowd(store, make, 2)
+        await self.starts_in_turn(store, executor, first, second, gate=rate())
+        slot = await self.slot(store, second)
+        assert await store.run_postpone("default", second.run_id, slot + 10 * GAP_SECONDS) is True
+        row = await self.run_row(store, second.run_id)
+        assert (row.paced, microseconds(row.ready_at)) == (False, microseconds(slot + 10 * GAP_SECONDS))
+
     async def test_what_waited_through_downtime_does_not_start_all_at_once(
         self, store: KeyedStore, make: Factory
     ) -> None:

@@ -258,6 +258,23 @@ class SequencesContract(StoreContract):
         assert sorted(made) == [0] * 7 + [1]
         assert (await store.stats()).queued == 1
 
+    async def test_a_report_and_a_burial_at_the_same_moment_agree(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """Ten times: what follows is on record exactly if the report was accepted."""
+        for _ in range(10):
+            executor = await self.born(store, lease_seconds=1.0)
+            claimed = await self.held(store, executor, make.job())
+            await self.shift(store, 2.0)
+            refused, _ = await asyncio.gather(
+                self.finish(other, executor, outcome(claimed, follow=True)), store.leases_expire(crashes_max=3)
+            )
+            ended = await self.run_state(store, claimed.run_id)
+            assert ended is (RunState.QUEUED if refused else RunState.SUCCESS)
+            assert await self.following(store) == ([] if refused else [(claimed.run_id, True)])
+            await store.follow_commit("default", claimed.run_id, [])
+            await store.runs_cancel("default", claimed.run_id, "ada")
+
     async def test_a_run_stays_on_record_until_it_was_followed(self, store: KeyedStore, make: Factory) -> None:
         """However long that takes: what it said is needed for what follows."""
         claimed = await self.ended(store, make)

@@ -8,6 +8,7 @@ import pytest
 
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import CancelRow, JobAction
 from tickwise.testing.contracts.base import KeyedStore, StoreContract
 from tickwise.testing.factories import Factory, outcome
@@ -162,3 +163,21 @@ class StopsContract(StoreContract):
             [claimed] = claims
             assert [request.run_id for request in await self.cancels(store, executor)] == [claimed.run_id]
             assert await self.finish(store, executor, outcome(claimed, RunState.CANCELLED)) == []
+
+    @pytest.mark.parametrize("on_unknown", list(OnUnknown))
+    async def test_a_cancel_and_a_burial_at_the_same_moment_agree(
+        self, store: KeyedStore, other: KeyedStore, make: Factory, on_unknown: OnUnknown
+    ) -> None:
+        """Ten times: it ends CANCELLED, unless it had failed with its executor before; and the cancel is told so."""
+        for _ in range(10):
+            executor = await self.born(store, lease_seconds=1.0)
+            claimed = await self.held(store, executor, make.job())
+            await self.begin(store, executor, claimed, on_unknown=on_unknown)
+            await self.shift(store, 2.0)
+            told, expired = await asyncio.gather(
+                other.runs_cancel("default", claimed.run_id, "ada"), store.leases_expire(crashes_max=3)
+            )
+            failed = list(expired.unknown) == [claimed.run_id]
+            assert told in ({RunState.FAILED} if failed else {RunState.RUNNING, RunState.CANCELLED})
+            ended = await self.run_state(store, claimed.run_id)
+            assert ended is (RunState.FAILED if failed else RunState.CANCELLED)

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import EXECUTOR_LOST, UNKNOWN_OUTCOME, OnUnknown
 from tickwise.ports.store import Expired
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract
+from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore
+from tickwise.testing.contracts.store_overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
 
 CRASHES_MAX = 3
@@ -18,7 +20,7 @@ ENDS = [(OnUnknown.FAIL, EXECUTOR_LOST), (OnUnknown.HOLD, UNKNOWN_OUTCOME)]
 """What a recorded start says, and the reason that the run ends with if its executor is lost then."""
 
 
-class UnknownContract(StoreContract):
+class UnknownContract(LineContract):
     """`Began.on_unknown`, in `leases_expire` and `executor_leave`."""
 
     async def begun(
@@ -163,3 +165,22 @@ class UnknownContract(StoreContract):
         assert (expired.freed, set(expired.unknown)) == (2, {failed.run_id, held.run_id})
         states = [await self.run_state(store, each.run_id) for each in (rerun, failed, held, merely)]
         assert states == [RunState.QUEUED, RunState.FAILED, RunState.FAILED, RunState.QUEUED]
+
+    @pytest.mark.parametrize("on_unknown", list(OnUnknown))
+    @pytest.mark.parametrize("leaves", [False, True])
+    async def test_what_waits_for_it_goes_on(
+        self, store: KeyedStore, make: Factory, *, on_unknown: OnUnknown, leaves: bool
+    ) -> None:
+        """The next run of the job waits for one that runs again, and no longer for one that failed."""
+        job_id = await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
+        one, two = await self.born(store, "one"), await self.born(store, "two")
+        first, second = await self.claims(store, one, two)
+        await self.begin(store, one, first, on_unknown=on_unknown)
+        assert await self.starts(store, two, second) == [False]
+        await (store.executor_leave(one) if leaves else self.lose(store))
+        if on_unknown is OnUnknown.RERUN:
+            assert await store.runs_unblock() == 0
+            assert await self.waits(store, second.run_id)
+        else:
+            assert await self.goes_on(store, second.run_id)
+        assert (await self.job_row(store, job_id)).status == "SCHEDULED"
