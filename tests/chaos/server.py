@@ -139,6 +139,13 @@ class Server:
                 process.resume()
 
 
+def fill(ballast: Path) -> None:
+    """Leave nothing of the disk that this file is on."""
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+
+
 @contextlib.contextmanager
 def small_disk(megabytes: int) -> Iterator[Path]:
     """A file system of that size in memory; only root may make one. Raises PermissionError."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.chaos.row import Row
-from tests.chaos.rows import figures, kills, outages, pauses, points, races, times
+from tests.chaos.rows import figures, kills, outages, outputs, pauses, points, races, times
 
 ROWS: Final[Mapping[str, Row]] = {
-    row.name: row for module in (kills, points, pauses, races, outages, times, figures) for row in module.ROWS
+    row.name: row for module in (kills, points, pauses, races, outages, times, outputs, figures) for row in module.ROWS
 }

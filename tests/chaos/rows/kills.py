@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from itertools import cycle
 from typing import Final
+from uuid import UUID
 
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
@@ -16,6 +17,8 @@ from tickwise.domain.retry import CRASHES_MAX
 
 KILL_EVERY_SECONDS: Final = 2.0
 RESTART_SECONDS: Final = 3.0
+LIMITS: Final = (1, 2, 4)
+LIMITED_SECONDS: Final = 0.1
 
 
 async def nothing(scene: Scene, size: Size) -> Knowledge:
@@ -126,6 +129,31 @@ async def _bring_back(scene: Scene, over: asyncio.Event) -> None:
         await CLOCK.sleep(0.1)
 
 
+async def limited(scene: Scene, size: Size) -> Knowledge:
+    """R20: what R2 does, under jobs of which only one, two or four may run at once."""
+    await scene.cast()
+    over = asyncio.Event()
+    keys: dict[UUID, str] = {}
+    async with asyncio.TaskGroup() as both:
+        both.create_task(kill_in_turn(scene, over, size.seconds))
+        both.create_task(_submit_limited(scene, size, keys, over))
+    scene.figures["recovered_seconds"] = round(await scene.calm(within_seconds=600), 2)
+    await scene.slots_are_free()
+    return Knowledge(must_hit=True, limits={f"at most {limit}": limit for limit in LIMITS}, limit_keys=keys)
+
+
+async def _submit_limited(scene: Scene, size: Size, keys: dict[UUID, str], over: asyncio.Event) -> None:
+    begun, each = CLOCK.monotonic(), size.jobs // size.rounds
+    for number in range(size.rounds):
+        for limit in LIMITS:
+            rule = {"concurrency": {"limit": limit, "key": f"key:most-{limit}"}}
+            body = function(scene, "lasting", seconds=LIMITED_SECONDS) | rule
+            made = await scene.clients.submit_many(f"round {number} most {limit}", [body] * (each * limit))
+            keys |= dict.fromkeys(made, f"at most {limit}")
+        await CLOCK.sleep(max(0.0, begun + (number + 1) / size.rounds * size.seconds - CLOCK.monotonic()))
+    over.set()
+
+
 ROWS: Final = (
     Row(
         name="R1",
@@ -151,5 +179,13 @@ ROWS: Final = (
         play=poisoning,
         short=Size(jobs=500, rounds=2),
         long=Size(jobs=20_000, rounds=20),
+    ),
+    Row(
+        name="R20",
+        fault="kill -9 as in R2, under concurrency limits of 1, 2 and 4",
+        invariant="no more run at once than the limit allows, and no slot is lost",
+        play=limited,
+        short=Size(jobs=30, seconds=8, rounds=3),
+        long=Size(jobs=600, seconds=100, rounds=60),
     ),
 )

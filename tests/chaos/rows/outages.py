@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed, shell
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
-from tests.chaos.server import Server, small_disk
+from tests.chaos.server import Server, fill, small_disk
 from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
 
@@ -221,7 +220,7 @@ async def _fill_once(scene: Scene, size: Size, submitted: list[UUID]) -> None:
     ballast = scene.server.data_dir / "ballast"
     put_off = scene.clients.statuses[503] + CLIENTS
     scene.harmed("disk full", "the database")
-    _fill(ballast)
+    fill(ballast)
     await eventually(lambda: scene.clients.statuses[503] > put_off, within_seconds=100, what="clients hear of it")
     ballast.unlink()
     freed = time.monotonic()
@@ -230,14 +229,6 @@ async def _fill_once(scene: Scene, size: Size, submitted: list[UUID]) -> None:
     await _acknowledged(submitted, CLIENTS + 1)
     scene.last_fault = time.monotonic()
     scene.figures["healthy_seconds"] = round(scene.last_fault - freed, 2)
-
-
-def _fill(ballast: Path) -> None:
-    """Leave nothing of the disk."""
-    with ballast.open("wb") as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"\0" * (1 << 20))
-            file.flush()
 
 
 class FullServer(Server):
