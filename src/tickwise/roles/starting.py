@@ -69,7 +69,8 @@ class Starter:
         self._ended = ended
         self._heap: list[tuple[float, int, Held]] = []
         self._order = itertools.count()
-        self._starting: set[asyncio.Task[None]] = set()
+        # A dict, because sets of tasks have another order in each process, and a simulation none of its own.
+        self._starting: dict[asyncio.Task[None], None] = {}
 
     def forget(self) -> None:
         """We were buried: nothing of what is held counts any more."""
@@ -152,8 +153,8 @@ class Starter:
             intake.runner.launch(assignments)
         if guarded:
             task = asyncio.create_task(self._launch_guarded(guarded))
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            self._starting[task] = None
+            task.add_done_callback(self._starting.pop)
 
     async def _launch_guarded(self, batch: Sequence[Held]) -> None:
         """Record the start, fenced, and begin only what the store accepted."""

@@ -71,7 +71,7 @@ class Asking:
         self._numbers = 0
         self.gate_limit = dice.choice((1, 2, 4))
         """How many runs with the shared concurrency key may go on at once."""
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], None] = {}
         self._served: list[tuple[Process, asyncio.Task[None]]] = []
         self._ends_at = 0.0
 
@@ -93,11 +93,11 @@ class Asking:
 
     def _go(self, do: Request) -> None:
         task = self._loop.create_task(do())
-        self._under_way.add(task)
+        self._under_way[task] = None
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        del self._under_way[task]
         if not task.cancelled() and (failure := task.exception()) is not None:
             self.broken.append(f"a client failed: {type(failure).__name__}: {failure}")
 

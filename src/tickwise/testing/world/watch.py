@@ -64,8 +64,8 @@ class Watch:
         self.findings: list[str] = []
         self._hit: dict[str, float] = {}
         """When a process was last hit by something that may cost it its lease."""
-        self._beaten: dict[int, float] = {}
-        """When the store last heard of an executor."""
+        self._heard: dict[int, float] = {}
+        """When an executor last heard of the store that its lease goes on."""
         self._names: dict[int, str] = {}
         self._runs: dict[int, Seen] = {}
         """By the id as a number: it is looked up a million times, and the hash of a UUID is made in Python."""
@@ -107,10 +107,8 @@ class Watch:
             self.note(call.process.name, name, "done, changes", changed)
         if name == "executor_join":
             self._names[answer] = call.process.name
-            self._beaten[answer] = self._seconds()
-        elif name == "executor_beat" and answer.alive:
-            self._beaten[call.arguments[0]] = self._seconds()
-        elif answer:
+            self._heard[answer] = self._seconds()
+        elif answer and name != "executor_beat":
             self._tell_of(name, answer)
         self._reported = {}
 
@@ -120,6 +118,11 @@ class Watch:
             self._tell("stale outcome refused")
         elif name == "attempts_start":
             self._tell("start refused")
+            refused = [run for run_id in answer if (run := self._state.runs.get(run_id)) is not None]
+            if any(run.blocked and run.limit_key is not None for run in refused):
+                self._tell("limit waited for")
+            if any(run.slot is not None for run in refused):
+                self._tell("rate waited for")
         elif name == "attempts_keep":
             self._tell("claim in doubt given back")
         elif name == "follow_commit":
@@ -133,6 +136,7 @@ class Watch:
         if call.name == "executor_join":
             self._extend(answer, call.sent, call.arguments[0].lease_seconds)
         elif call.name == "executor_beat" and answer.alive:
+            self._heard[call.arguments[0]] = self._seconds()
             self._extend(call.arguments[0], call.sent, call.arguments[1])
         elif call.name == "executor_beat":
             self._tell("executor buried and born again")
@@ -149,9 +153,9 @@ class Watch:
         self._hit[process.name] = self._seconds()
 
     def is_explained(self, number: int) -> bool:
-        """Whether something befell this executor since the store last heard of it, or just before."""
+        """Whether something befell this executor since it last heard of its lease, or just before."""
         hit = self._hit.get(self._names[number], -math.inf)
-        return hit >= self._beaten[number] - JUST_NOW_SECONDS
+        return hit >= self._heard[number] - JUST_NOW_SECONDS
 
     def _before_burials(self) -> None:
         now = self._state.now()

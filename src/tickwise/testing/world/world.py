@@ -67,6 +67,7 @@ SOMETIMES: Final = (
     "decide ok",
     "hold ok",
     "limit waited for",
+    "rate waited for",
     "catch-up",
     "clock change",
     "skipped: misfire",
