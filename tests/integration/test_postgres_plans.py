@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.link import POOL_SETTINGS
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Retention
 
@@ -21,7 +22,8 @@ ROWS = 1_000_000
 FILL = """
 ALTER TABLE tickwise.runs SET UNLOGGED;
 ALTER TABLE tickwise.timers SET UNLOGGED;
-INSERT INTO tickwise.lanes (namespace, queue, priority, requires) SELECT 'default', 'q' || n, 5, '{{}}' FROM generate_series(1, 20) n;
+INSERT INTO tickwise.lanes (namespace, queue, priority, requires)
+SELECT 'default', 'q' || n, 5, '{{}}' FROM generate_series(1, 20) n;
 INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace)
 SELECT at, at, at, id, id, 1 + n % 20, 'default'
 FROM generate_series(1, {rows}) n,
@@ -53,6 +55,13 @@ EXPECTED = {
     "fires_commit": {"timers_pkey", "jobs_lasting_pkey", "history_rest_pkey", "runs_job", "runs_pkey"},
     "fires_park": {"timers_pkey", "jobs_lasting_pkey"},
     "starts_settle": {"runs_pkey", "runs_job", "runs_blocked", "attempts_pkey", "cancel_requests_pkey"},
+    "starts_look": {"runs_pkey"},
+    "starts_return": {"runs_pkey"},
+    "gates_read": {"runs_limited", "rates_pkey"},
+    "gates_pass": {"runs_pkey"},
+    "gates_refuse": {"runs_pkey"},
+    "limits_wake": {"runs_limited", "runs_pkey"},
+    "follows_report": {"runs_pkey"},
     "unblock": {"runs_blocked", "runs_job", "runs_pkey"},
     "run_skip": {"runs_pkey"},
     "run_postpone": {"runs_pkey"},
@@ -97,11 +106,11 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
-async def explained(session: asyncpg.Connection, name: str) -> list[dict[str, Any]]:
-    """The nodes of the one plan that a hot session uses for a statement."""
+async def explained(session: asyncpg.Connection, name: str, asked: str | None = None) -> list[dict[str, Any]]:
+    """The nodes of the one plan that a hot session uses for a statement; of another session, for these parameters."""
     text = statement(name)
     parameters = max((int(number) for number in re.findall(r"\$(\d+)", text)), default=0)
-    nothing = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
+    nothing = f"({asked or ', '.join(['NULL'] * parameters)})" if parameters else ""
     await session.execute(f"PREPARE explained AS {text}")
     try:
         [row] = await session.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE explained{nothing}")
@@ -119,6 +128,61 @@ async def test_a_hot_statement_uses_its_index(session: asyncpg.Connection, stati
     large = re.compile(r"runs|timers|jobs.*|history.*|attempts")
     scanned = {node["Relation Name"] for node in plan if node["Node Type"] == "Seq Scan"}
     assert not {table for table in scanned if large.fullmatch(table)}, f"{name}, {statistics}"
+
+
+SEARCHES = {
+    "letters_list": {"history_rest_state_run_id_idx"},
+    "letters_count": {"history_rest_state_run_id_idx"},
+    "letter_get": {"history_rest_state_run_id_idx"},
+    "follows": {"follows_since", "history_rest_pkey", "runs_pkey"},
+    "limits_waiting": {"runs_limited"},
+    "operation_take": {"operations_running"},
+    "check_ended_once": {"runs_pkey", "history_rest_pkey"},
+    "check_held_by_the_living": {"runs_pkey"},
+    "check_claimed_in_time": {"runs_pkey"},
+    "check_fired_in_time": {"timers_pkey"},
+    "check_waits_for_something": {"runs_pkey", "runs_job", "runs_limited"},
+    "check_has_a_job": {"runs_pkey", "timers_pkey"},
+}
+NEWEST = "'default', 2592000.0, '{open,held}', NULL, NULL, NULL, NULL, NULL, NULL, 50"
+ASKED = {
+    "letters_list": NEWEST,
+    "letters_count": NEWEST,
+    "letter_get": "'default', 2592000.0, '00000000-0000-0000-0000-000001000064'",
+    "follows": "50",
+    "limits_waiting": "NULL, NULL, 100",
+    "operation_take": "30.0",
+}
+"""With what they are asked: their plans go by it."""
+PAGE = "'00000000-0000-0000-0000-000000001000', 1000"
+
+PAST = """
+INSERT INTO tickwise.history (due, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
+                              crashes, trigger, namespace)
+SELECT now(), now(), now(), 1, 1, id, id, CASE WHEN n % 100 = 0 THEN 6 ELSE 5 END, 3, 1, 0, 0, 1, 'default'
+FROM generate_series(1, 20000) n, LATERAL (SELECT lpad(to_hex(n + 16777216), 32, '0')::uuid AS id) t;
+"""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def searcher(session: asyncpg.Connection, database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session of the pool's, beside a past that was analysed."""
+    connection = await asyncpg.connect(database_url, server_settings=POOL_SETTINGS)
+    await connection.execute(PAST, timeout=60)
+    await connection.execute("ANALYZE tickwise.history, tickwise.runs, tickwise.timers", timeout=60)
+    yield connection
+    await connection.close()
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+async def test_a_search_or_a_page_of_a_check_uses_its_index(searcher: asyncpg.Connection, name: str) -> None:
+    """And neither reads nor sorts a large table from end to end, however much waits or has happened."""
+    plan = await explained(searcher, name, ASKED.get(name, PAGE))
+    used = {node["Index Name"] for node in plan if "Index Name" in node}
+    assert SEARCHES[name] <= used, f"{name} uses {sorted(used)}"
+    large = re.compile(r"runs|timers|history_rest")
+    scanned = {node["Relation Name"] for node in plan if node["Node Type"] == "Seq Scan"}
+    assert not {table for table in scanned if large.fullmatch(table)}, name
 
 
 async def test_a_claim_reads_the_queue_in_order_without_sorting_runs(session: asyncpg.Connection) -> None:

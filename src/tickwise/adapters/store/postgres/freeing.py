@@ -75,34 +75,36 @@ class Stuck:
 
 
 async def free_runs(connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms) -> list[Freed]:
-    """Free these, each page in a transaction of its own. Those that somebody else has in hand are left out, unless
-    their holder left in order."""
-    freed: list[Freed] = []
-    ended = Ended()
+    """Free these, each page in a transaction of its own; pages with bad ones in them after all others. Those that
+    somebody else has in hand are left out, unless their holder left in order."""
+    rows: list[asyncpg.Record] = []
+    refused: list[Sequence[UUID]] = []
     for first in range(0, len(runs), PAGE):
-        for row in await _free_page(connection, runs[first : first + PAGE], terms):
-            freed.append(Freed(row["run_id"], row["verdict"]))
-            if row["job_id"] is not None:
-                ended.jobs.append(row["job_id"])
-            if row["limit_key"] is not None:
-                ended.keys.add((row["namespace"], row["limit_key"]))
+        page = runs[first : first + PAGE]
+        try:
+            rows += await _free_page(connection, page, terms)
+        except (Bug, Invalid, UniqueBroken) as error:
+            log.warning("a page of %d runs cannot be freed at once (%s): each is tried for itself", len(page), error)
+            refused.append(page)
+    for page in refused:
+        with translated(writes=True):
+            rows += await connection.fetch(statement("runs_free_each"), page, *terms)
+    ended = Ended()
+    for row in rows:
+        ended.add([row["job_id"]] if row["job_id"] is not None else None)
+        if row["limit_key"] is not None:
+            ended.keys.add((row["namespace"], row["limit_key"]))
     if ended:
         with contextlib.suppress(Unavailable), translated(writes=True):
             await wake(connection, ended)  # else the sweep does it
-    return freed
+    return [Freed(row["run_id"], row["verdict"]) for row in rows]
 
 
 async def _free_page(connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms) -> list[asyncpg.Record]:
-    try:
-        with translated(writes=True):
-            async with connection.transaction():
-                if terms.in_order:
-                    # It is said to be free at once: whoever has one of them in hand is waited for.
-                    await connection.execute(statement("runs_lock"), runs)
-                rows: list[asyncpg.Record] = await connection.fetch(statement("runs_free"), runs, *terms)
-                return rows
-    except (Bug, Invalid, UniqueBroken) as error:
-        log.warning("a page of %d runs cannot be freed at once (%s): each is tried for itself", len(runs), error)
     with translated(writes=True):
-        singly: list[asyncpg.Record] = await connection.fetch(statement("runs_free_each"), runs, *terms)
-    return singly
+        async with connection.transaction():
+            if terms.in_order:
+                # It is said to be free at once: whoever has one of them in hand is waited for.
+                await connection.execute(statement("runs_lock"), runs)
+            rows: list[asyncpg.Record] = await connection.fetch(statement("runs_free"), runs, *terms)
+            return rows

@@ -52,8 +52,9 @@ CREATE VIEW tickwise.letters_shown AS
 SELECT r.*, j.name AS job_name, j.task_kind, l.status AS settled_as, date_part('epoch', l.settled) AS settled_at, l.settled_by, l.note,
        l.redriven_as, l.ruling
 FROM tickwise.runs_shown r
-JOIN tickwise.jobs j ON j.job_id = r.job_id
-LEFT JOIN tickwise.letters l ON l.run_id = r.run_id
+-- Looked up for each: a search begins with what failed, and reads it in order.
+CROSS JOIN LATERAL (SELECT name, task_kind FROM tickwise.jobs j WHERE j.job_id = r.job_id OFFSET 0) j
+LEFT JOIN LATERAL (SELECT * FROM tickwise.letters l WHERE l.run_id = r.run_id OFFSET 0) l ON true
 WHERE r.state = 6;
 
 -- What stands still now.

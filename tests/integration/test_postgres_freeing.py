@@ -1,0 +1,115 @@
+"""What a lost executor held is set free although something is wrong with a part of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import Began, ClaimRequest
+from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.factories import Factory, executor
+
+BAD = 10_000
+
+BREAK = """
+CREATE FUNCTION tickwise.refuse_bad() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'nothing is to be done with this row';
+END
+$$;
+CREATE TRIGGER runs_bad BEFORE UPDATE OR DELETE ON tickwise.runs FOR EACH ROW
+  WHEN (old.job_id = '00000000-0000-0000-0000-000000000001') EXECUTE FUNCTION tickwise.refuse_bad();
+"""
+MEND = "DROP TRIGGER runs_bad ON tickwise.runs; DROP FUNCTION tickwise.refuse_bad()"
+PLANT = """
+INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, state, holder, token, attempt)
+SELECT now(), now(), now(), lpad(to_hex(n), 32, '0')::uuid, '00000000-0000-0000-0000-000000000001', 1, 'default', 3,
+       $1, n, 1
+FROM generate_series(1, $2::int) n
+"""
+DIES = "UPDATE tickwise.executors SET lease = now() - interval '1 second', lease_seconds = 0 WHERE executor = ANY($1)"
+HELD = "SELECT count(*) FROM tickwise.runs WHERE holder <> 0"
+
+
+@pytest_asyncio.fixture
+async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody else at the same database."""
+    await upgrade(database_url)
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.execute("DELETE FROM tickwise.runs")
+    await connection.close()
+
+
+@pytest.fixture
+def clock() -> ShiftedClock:
+    return ShiftedClock()
+
+
+@pytest_asyncio.fixture
+async def store(database_url: str, operator: asyncpg.Connection, clock: ShiftedClock) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(database_url, clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_rows_that_cannot_be_freed_hold_up_no_other(
+    store: PostgresStore,
+    operator: asyncpg.Connection,
+    clock: ShiftedClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Ten thousand bad ones before one good one: it is free after the first call, they are once they can be."""
+    make = Factory(await store.now(), seed="freeing")
+    await store.jobs_add([make.job()])
+    lost, also_lost = [await store.executor_join(executor(name, lease_seconds=600.0)) for name in ("one", "two")]
+    request = ClaimRequest(executor=also_lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    [good] = await store.attempts_claim(request)
+    assert await store.attempts_start(also_lost, [Began(good.run_id, good.token, good.now)]) == []
+    await operator.execute(PLANT, lost, BAD)
+    await operator.execute(BREAK)
+    await operator.execute(DIES, [lost, also_lost])
+    with caplog.at_level(logging.ERROR):
+        expired = await store.leases_expire(crashes_max=3)
+    assert (sorted(expired.executors), expired.freed) == ([lost, also_lost], 1)
+    row = await store.run_get("default", good.run_id)
+    assert row is not None
+    assert (row.state, row.crashes, row.executor) == (RunState.QUEUED, 1, None)
+    [told] = [record.getMessage() for record in caplog.records if "cannot be freed" in record.getMessage()]
+    assert told.startswith(f"{BAD} runs whose executor is gone")
+    assert "nothing is to be done with this row" in told
+    # They are left alone for a while, and then tried again.
+    await operator.execute(MEND)
+    assert (await store.leases_expire(crashes_max=3)).freed == 0
+    assert await operator.fetchval(HELD) == BAD
+    clock.shift(61.0)
+    assert (await store.leases_expire(crashes_max=3)).freed == BAD
+    assert await operator.fetchval(HELD) == 0
+    assert await operator.fetchval("SELECT bool_and(settled) FROM tickwise.executors")
+
+
+async def test_a_run_that_somebody_has_in_hand_is_freed_by_the_next_call(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """Nobody waits for it; its executor stays unsettled until then."""
+    make = Factory(await store.now(), seed="in hand")
+    await store.jobs_add([make.job(), make.job()])
+    lost = await store.executor_join(executor(lease_seconds=600.0))
+    request = ClaimRequest(executor=lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    first, second = await store.attempts_claim(request)
+    await operator.execute(DIES, [lost])
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute("SELECT FROM tickwise.runs WHERE run_id = $1 FOR UPDATE", first.run_id)
+    assert (await store.leases_expire(crashes_max=3)).freed == 1
+    await transaction.rollback()
+    assert (await store.leases_expire(crashes_max=3)).freed == 1
+    rows = [await store.run_get("default", claimed.run_id) for claimed in (first, second)]
+    assert [RunState.QUEUED] * 2 == [row.state for row in rows if row is not None]

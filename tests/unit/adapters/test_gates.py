@@ -1,0 +1,87 @@
+"""Who passes a limit and a rate: decided from what is running, the slots given, and the clock alone."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tickwise.adapters.store.postgres.gates import Candidate, Pace, Wait, decide
+from tickwise.ports.store import Gate
+
+NOW = 1_000.0
+GAP = 10.0
+KEY = ("default", "job:x")
+RATE = ("default", "label:customer=7")
+LIMITED = Gate("job:x", 2)
+PACED = Gate(rate_key=RATE[1], rate_gap_seconds=GAP)
+BOTH = Gate("job:x", 1, RATE[1], GAP)
+
+
+def one(number: int, gate: Gate, *, place: float = NOW, slot: float | None = None) -> Candidate:
+    return Candidate(UUID(int=number), "default", place, slot, gate)
+
+
+def passed(*candidates: Candidate, running: int = 0, pace: Pace | None = None, now: float = NOW) -> list[int]:
+    """The numbers of those that pass."""
+    paces = {} if pace is None else {RATE: pace}
+    return [found.run_id.int for found in decide(candidates, running={KEY: running}, paces=paces, now=now).passed]
+
+
+@pytest.mark.parametrize(("running", "expected"), [(0, [1, 2]), (1, [1]), (2, []), (3, [])])
+def test_as_many_pass_a_limit_as_there_are_free_slots(running: int, expected: list[int]) -> None:
+    """Also of one batch; and more may run than the limit says now, for it may have been lowered."""
+    assert passed(one(1, LIMITED), one(2, LIMITED), one(3, LIMITED), running=running) == expected
+
+
+def test_the_longest_ready_goes_first() -> None:
+    """In whatever order they ask."""
+    assert passed(one(1, LIMITED, place=NOW), one(2, LIMITED, place=NOW - 2), one(3, LIMITED, place=NOW - 1)) == [2, 3]
+
+
+def test_who_finds_no_slot_waits_for_one_of_its_key() -> None:
+    """At the place that it had."""
+    passage = decide([one(1, LIMITED, place=NOW - 5)], running={KEY: 2}, paces={}, now=NOW)
+    assert passage.waits == [Wait(UUID(int=1), "job:x", NOW - 5, None)]
+
+
+def test_starts_under_a_rate_are_given_slots_a_gap_apart() -> None:
+    """The first begins; the others wait, each for its own."""
+    passage = decide([one(number, PACED) for number in (1, 2, 3)], running={}, paces={}, now=NOW)
+    assert [found.run_id.int for found in passage.passed] == [1]
+    assert [wait.slot for wait in passage.waits] == [NOW + GAP, NOW + 2 * GAP]
+    assert passage.paces[RATE] == Pace(NOW + 2 * GAP, NOW)
+
+
+def test_a_slot_is_its_holders_own() -> None:
+    """It asks for no other one, though others were given since."""
+    pace = Pace(NOW + 50 * GAP, NOW - GAP)
+    passage = decide([one(1, PACED, slot=NOW)], running={}, paces={RATE: pace}, now=NOW)
+    assert [found.run_id.int for found in passage.passed] == [1]
+    assert passage.paces[RATE] == Pace(NOW + 50 * GAP, NOW)
+
+
+def test_what_waited_while_nobody_was_there_does_not_start_all_at_once() -> None:
+    """The first of the late ones starts; the others are given new slots, and that of the first counts as given now."""
+    late = [one(number, PACED, slot=NOW - 100 * GAP + number * GAP) for number in (1, 2, 3)]
+    passage = decide(late, running={}, paces={RATE: Pace(NOW - 97 * GAP, NOW - 100 * GAP)}, now=NOW)
+    assert [found.run_id.int for found in passage.passed] == [1]
+    assert [wait.slot for wait in passage.waits] == [NOW + GAP, NOW + 2 * GAP]
+
+
+def test_a_late_slot_holds_if_nobody_else_has_just_started() -> None:
+    """Else, with a gap shorter than a claim takes, nobody would ever start."""
+    assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=Pace(NOW + 9 * GAP, NOW - GAP)) == [1]
+    assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=Pace(NOW + 9 * GAP, NOW - GAP / 2)) == []
+
+
+def test_who_waits_for_a_slot_of_its_key_asks_for_none_under_its_rate() -> None:
+    """A slot under a rate is not spent on what could not start."""
+    passage = decide([one(1, BOTH)], running={KEY: 1}, paces={}, now=NOW)
+    assert ([wait.limit_key for wait in passage.waits], dict(passage.paces)) == (["job:x"], {})
+
+
+def test_who_comes_too_early_for_its_rate_takes_no_slot_of_its_key() -> None:
+    """Another one has it."""
+    early, plain = one(1, BOTH), one(2, Gate("job:x", 1))
+    assert passed(early, plain, pace=Pace(NOW, NOW)) == [2]
