@@ -1,7 +1,7 @@
 """The jobs of the scenes. Each writes down when it begins and when it ends, in a file outside of the system.
 
-A line of the witness: what (`b`egan, `e`nded, `s`topped from outside), run, token, attempt, CLOCK_MONOTONIC in seconds,
-the process. One `write` to a file that was opened with O_APPEND is whole, whoever else writes.
+A line of the witness: what (`b`egan, `t`icks, `e`nded, `s`topped from outside), run, token, attempt, CLOCK_MONOTONIC in
+seconds, the process. One `write` to a file that was opened with O_APPEND is whole, whoever else writes.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +63,22 @@ class Witness:
     def begun(self) -> list[Line]:
         """The beginnings."""
         return [line for line in self.lines() if line.what == "b"]
+
+    def overlaps(self) -> list[float]:
+        """Of each execution that still showed a sign of life after a later one of its run had begun: for how long."""
+        begins: dict[UUID, list[tuple[int, float]]] = defaultdict(list)
+        last: dict[tuple[UUID, int], float] = {}
+        for line in self.lines():
+            if line.what == "b":
+                begins[line.run_id].append((line.token, line.at))
+            last[line.run_id, line.token] = max(line.at, last.get((line.run_id, line.token), 0.0))
+        found = []
+        for run_id, begun in begins.items():
+            for token, _ in begun:
+                later = [at for other, at in begun if other > token]
+                if later and last[run_id, token] > min(later):
+                    found.append(last[run_id, token] - min(later))
+        return found
 
     def executions(self) -> list[Execution]:
         """Each time that a task really ran."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.chaos.scene import Scene
@@ -16,6 +17,11 @@ def function(scene: Scene, name: str, **payload: Any) -> dict[str, Any]:
 def shell(scene: Scene, between: str = "") -> dict[str, Any]:
     """One that runs in a shell at once."""
     return {"schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": scene.witness.shell(between)}}
+
+
+def ticking(scene: Scene, gate: Path) -> dict[str, Any]:
+    """One that shows every 50 ms that it lives, until that file is there."""
+    return shell(scene, f'until [ -e "{gate}" ]; do say T; sleep 0.05; done')
 
 
 def mixed(scene: Scene, count: int, *, longest: float = 1.0) -> list[dict[str, Any]]:

@@ -14,11 +14,12 @@ import asyncpg
 
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
-from tests.chaos.rows.jobs import function, mixed, shell
+from tests.chaos.rows.jobs import function, mixed, ticking
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
 from tests.chaos.server import Server, fill, small_disk
 from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
+from tickwise.domain.history import Fault
 
 CLIENTS: Final = 8
 BETWEEN_SECONDS: Final = 2.0
@@ -28,6 +29,7 @@ WAYS: Final = [
     ("partition to it", False, True),
     ("partition from it", True, False),
 ]
+AWAY_LEASES: Final = 3
 LATE_SECONDS: Final = 0.3
 """A task that is killed at the end of the lease takes a moment to be gone."""
 HEALTHY_SECONDS: Final = 30.0
@@ -149,8 +151,7 @@ async def partitioned(scene: Scene, size: Size) -> Knowledge:
     survived: list[float] = []
     for number, (name, up, down) in enumerate(WAYS * size.rounds):
         gate = scene.folder / f"open {number}"
-        waits = shell(scene, f'until [ -e "{gate}" ]; do sleep 0.05; done')
-        jobs = await scene.clients.submit_many(f"long {number}", [waits] * 10)
+        jobs = await scene.clients.submit_many(f"long {number}", [ticking(scene, gate)] * 10)
         pids = await _runs_on(scene, cut, jobs)
         scene.harmed(name, cut)
         cut.proxy.swallow(up=up, down=down)
@@ -185,6 +186,39 @@ async def _runs_on(scene: Scene, player: Player, jobs: Sequence[UUID]) -> list[i
         return pids if len(rows) == len(jobs) else []
 
     return await eventually(look, within_seconds=60, what="all run, some of them there")
+
+
+async def away(scene: Scene, size: Size) -> Knowledge:
+    """D9: the database is away for three leases. Executors go on until their lease's end, and stop all by then."""
+    await scene.cast(executors=2)
+    for number in range(size.rounds):
+        gate = scene.folder / f"open {number}"
+        before = len(scene.witness.begun())
+        await scene.clients.submit_many(f"long {number}", [ticking(scene, gate)] * size.jobs)
+        await scene.ended(number * size.jobs)
+        await eventually(partial(_begun_more, scene, before + size.jobs), within_seconds=60, what="all run")
+        held = int(await scene.ask("held_at_all"))
+        stopped = time.monotonic()
+        await scene.server.stop_immediately()
+        scene.faults.append(Fault("store away", scene.witness.wall(stopped), "the database", held))
+        await CLOCK.sleep(AWAY_LEASES * scene.pace.lease)
+        alive = [line.at for line in scene.witness.lines() if line.what == "t"]
+        scene.figures["stopped_before_lease_end_seconds"] = round(stopped + scene.pace.lease - max(alive), 2)
+        if max(alive) > stopped + scene.pace.lease + LATE_SECONDS:
+            scene.complain(f"tasks went on {max(alive) - stopped:.2f} s after the last beat that can have been heard")
+        await scene.server.start()
+        scene.last_fault = time.monotonic()
+        await eventually(partial(_begun_more, scene, before + 2 * size.jobs), within_seconds=90, what="all run again")
+        scene.figures["goes_on_seconds"] = round(time.monotonic() - scene.last_fault, 2)
+        gate.touch()
+        await scene.calm()
+    if overlaps := scene.witness.overlaps():
+        scene.complain(f"{len(overlaps)} tasks lived beside their own repetition, for {max(overlaps):.2f} s at most")
+    return Knowledge()
+
+
+async def _begun_more(scene: Scene, count: int) -> bool:
+    return len(scene.witness.begun()) >= count
 
 
 async def _lease_end(scene: Scene, number: int) -> float:
@@ -276,6 +310,14 @@ ROWS: Final = (
         play=partitioned,
         short=Size(jobs=90, rounds=1),
         long=Size(jobs=20_000, seconds=20, rounds=2),
+    ),
+    Row(
+        name="AWAY",
+        fault="the database is away for three leases while tasks run",
+        invariant="all tasks are stopped by their lease's end; none lives beside its own repetition",
+        play=away,
+        short=Size(jobs=8, rounds=1),
+        long=Size(jobs=16, rounds=5),
     ),
     Row(
         name="R15",

@@ -58,8 +58,8 @@ CREATE TRIGGER chaos_gone AFTER DELETE ON tickwise.runs REFERENCING OLD TABLE AS
 CREATE FUNCTION chaos.ended() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO chaos.journal (due, ended, token, holder, freed, run_id, job_id, before, after, attempt, reason, nominal)
-  SELECT due, ended, token, executor, coalesce(reason IN ('poison', 'executor_lost', 'unknown_outcome'), false), run_id, job_id, before, state, attempt, reason,
-         coalesce(nominal, due)
+  SELECT due, ended, token, executor, coalesce(reason IN ('poison', 'executor_lost', 'unknown_outcome'), false), run_id, job_id,
+         before, state, attempt, reason, coalesce(nominal, due)
   FROM new_rows;
   RETURN NULL;
 END

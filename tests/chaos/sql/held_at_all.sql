@@ -1,0 +1,2 @@
+-- How many runs are held by anybody.
+SELECT count(*) FROM tickwise.runs WHERE holder <> 0;
