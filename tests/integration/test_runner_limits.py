@@ -21,6 +21,7 @@ from tickwise.adapters.runner import process_limits, work_folder
 from tickwise.adapters.runner.cgroups import PREFIX, Places, Resource, find_places
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.work_folder import Marks
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 
 MEGABYTE = 1 << 20
@@ -44,8 +45,9 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.blobs = open_blobs("memory://")
+        self.root = folder / "work"
         self.runner = ProcessRunner(
-            RunnerSettings(blobs=self.blobs, clock=SystemClock(), work_root=folder / "work", kill_grace_seconds=0.2)
+            RunnerSettings(blobs=self.blobs, clock=SystemClock(), work_root=self.root, kill_grace_seconds=0.2)
         )
         self.listener = Listener()
 
@@ -67,9 +69,11 @@ def limited(
     return TaskLimits(1 << 20, cpu_seconds, memory_bytes, processes)
 
 
-def _groups(places: Places) -> set[Path]:
-    """Control groups of ours that are there now, on the whole machine."""
-    return {group for place in places.values() for group in place.folder.glob(f"{PREFIX}*")}
+def _groups(shop: Shop) -> set[Path]:
+    """The control groups of this runner that are there now; other tests may run beside this one."""
+    (folder,) = shop.root.iterdir()
+    name = f"{PREFIX}{Marks(folder).name}-*"
+    return {group for place in find_places("test").values() for group in place.folder.glob(name)}
 
 
 @pytest_asyncio.fixture(params=["groups", "watch"])
@@ -145,14 +149,17 @@ async def test_a_program_that_is_not_there_is_not_started_with_limits_either(sho
         assert (ending.reason, program in (ending.error or "")) == ("not_started", True)
 
 
-async def test_nothing_of_the_limits_is_left_behind(shop: Shop) -> None:
+async def test_nothing_of_the_limits_is_left_behind(shop: Shop, request: pytest.FixtureRequest) -> None:
     """No control group, whether the task ended by itself or was ended."""
-    places = find_places("test")
-    before = _groups(places)
     limits = limited(cpu_seconds=60, memory_bytes=1000 * MEGABYTE, processes=50)
     assert (await shop.shell("sleep 600 & echo started", limits)).verdict is Verdict.OK
     assert (await shop.shell("sleep 600 & kill -9 $$", limits)).reason == "signal"
-    assert _groups(places) - before == set()
+    given = shop.launch({"kind": "shell", "command": "sleep 600"}, limits)
+    await shop.listener.until_begun(given)
+    assert bool(_groups(shop)) == ("groups" in request.node.name)
+    shop.runner.stop(given.run_id, grace_seconds=60)
+    await shop.listener.ending_of(given)
+    assert _groups(shop) == set()
 
 
 async def test_what_clears_everything_by_which_it_is_known_is_ended_with_its_group(shop: Shop, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.cgroups import PREFIX, find_places
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.adapters.runner.work_folder import WorkFolder
+from tickwise.adapters.runner.work_folder import Marks, WorkFolder
 from tickwise.domain.errors import Misconfigured
 
 PATIENCE_SECONDS = 15.0
@@ -85,9 +85,11 @@ def _runner(folder: Path) -> ProcessRunner:
     return ProcessRunner(RunnerSettings(blobs=open_blobs("memory://"), clock=SystemClock(), work_root=folder / "work"))
 
 
-def _groups() -> set[Path]:
-    """Control groups of ours that are there now."""
-    return {group for place in find_places("test").values() for group in place.folder.glob(f"{PREFIX}*")}
+def _groups(folders: Sequence[Path]) -> set[Path]:
+    """The control groups, there now, of executors with these folders; other tests may run beside this one."""
+    names = [f"{PREFIX}{Marks(folder).name}-*" for folder in folders]
+    places = find_places("test").values()
+    return {group for place in places for name in names for group in place.folder.glob(name)}
 
 
 async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) -> None:
@@ -100,7 +102,7 @@ async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) 
 
 async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) -> None:
     """If those who should have done it were killed as well: before anything new begins."""
-    groups = _groups()
+    theirs = abandoned.folders
     await abandoned.kill(with_undertakers=True)
     runner = _runner(abandoned.folder)
     await runner.start(Listener(), time.time)
@@ -109,7 +111,7 @@ async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) ->
     await runner.close()
     assert left == []
     assert len(folders) == 1
-    assert _groups() & groups == set()
+    assert _groups(theirs) == set()
 
 
 async def test_a_living_executor_is_left_alone_by_the_next_start(abandoned: Abandoned) -> None:
