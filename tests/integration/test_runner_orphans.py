@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +14,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from tests.support.abandoned import FILES
 from tests.support.runners import Listener, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
@@ -36,6 +35,7 @@ class Abandoned:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.process: asyncio.subprocess.Process
+        self.tasks: list[psutil.Process] = []
 
     async def start(self) -> None:
         program = (sys.executable, "-m", "tests.support.abandoned", str(self.folder))
@@ -43,10 +43,12 @@ class Abandoned:
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert await self.process.stdout.readline() == b"ready\n"
+        self.tasks = [psutil.Process(int(file.read_text())) for file in self.folder.glob("*.pid")]
 
     @property
-    def tasks(self) -> list[int]:
-        return [int(file.read_text()) for file in self.folder.glob("*.pid")]
+    def living(self) -> list[psutil.Process]:
+        """Those of its tasks that have not ended."""
+        return [one for one in self.tasks if one.is_running() and not gone(one.pid)]
 
     @property
     def folders(self) -> list[Path]:
@@ -68,9 +70,9 @@ class Abandoned:
         """After a test that failed: leave nothing behind."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
-        for pid in self.tasks:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for one in self.tasks:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
 
 
 @pytest_asyncio.fixture
@@ -94,9 +96,9 @@ def _groups(folders: Sequence[Path]) -> set[Path]:
 
 async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) -> None:
     """Its undertakers see to it, also to what left its session and its environment; and they tidy up."""
-    assert [pid for pid in abandoned.tasks if gone(pid)] == []
+    assert len(abandoned.living) == FILES
     await abandoned.kill(with_undertakers=False)
-    await eventually(lambda: all(map(gone, abandoned.tasks)), within_seconds=PATIENCE_SECONDS)
+    await eventually(lambda: not abandoned.living, within_seconds=PATIENCE_SECONDS)
     await eventually(lambda: not abandoned.folders, within_seconds=PATIENCE_SECONDS)
 
 
@@ -106,7 +108,7 @@ async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) ->
     await abandoned.kill(with_undertakers=True)
     runner = _runner(abandoned.folder)
     await runner.start(Listener(), time.time)
-    left = [pid for pid in abandoned.tasks if not gone(pid)]
+    left = abandoned.living
     folders = abandoned.folders
     await runner.close()
     assert left == []
@@ -120,7 +122,7 @@ async def test_a_living_executor_is_left_alone_by_the_next_start(abandoned: Aban
     runner = _runner(abandoned.folder)
     await runner.start(Listener(), time.time)
     await runner.close()
-    assert [pid for pid in abandoned.tasks if gone(pid)] == []
+    assert len(abandoned.living) == FILES
     assert abandoned.folders == before
 
 
