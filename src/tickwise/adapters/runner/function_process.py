@@ -39,6 +39,7 @@ from tickwise.adapters.runner.process_tree import (
     exited,
     give_number,
     kill_tree,
+    offer_first,
     reap,
     signal_group,
 )
@@ -255,6 +256,7 @@ class WorkerProcess(asyncio.Protocol):
                 start_new_session=True,
             )
             give_number(process.pid, self._settings.marks.attempt(self._number))
+            offer_first(process.pid)
             return process
 
     def _read_errors(self, descriptor: int) -> None:

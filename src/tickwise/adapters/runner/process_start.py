@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from tickwise.adapters.runner import python_launcher
 from tickwise.adapters.runner.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process_limits import set_walls
-from tickwise.adapters.runner.process_tree import Tree, give_number, present
+from tickwise.adapters.runner.process_tree import Tree, give_number, offer_first, present
 from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
@@ -80,6 +80,7 @@ def spawn(start: Start) -> Spawned:
         if start.limits.is_free:
             process = _popen(start, start.arguments, subprocess.DEVNULL, theirs)
             give_number(process.pid, start.number)
+            offer_first(process.pid)
             tree = Tree(process=process, mark=start.mark, number=start.number, older=older)
         else:
             tree = _spawn_behind_gate(start, theirs, older)
@@ -114,6 +115,7 @@ def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree
             group.remove()
         raise
     give_number(process.pid, start.number)
+    offer_first(process.pid)
     tree = Tree(process=process, mark=start.mark, number=start.number, older=older, group=_joined(group, process.pid))
     set_walls(tree, start.limits)
     assert process.stdin is not None

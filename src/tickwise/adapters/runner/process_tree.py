@@ -34,13 +34,16 @@ from tickwise.ports.clock import Clock
 
 _PROC = Path("/proc")
 _SWEEP_SECONDS = 0.005
-_GRACE_LOOK_SECONDS = 0.02
-"""Between two looks at whether all of a task has obeyed."""
+_GRACE_LOOK_SECONDS = (0.02, 0.2)
+"""Between two looks at whether all of a task has obeyed, at first and in the end."""
 KILL_SECONDS_MOST = 10.0
 """A process that is there so long after its KILL hangs inside the kernel, on a dead network disk for instance. (One
 with much memory takes seconds to end, and a look at thousands of processes takes one.)"""
 UNKILLABLE = "unkillable"
 """The reason of an attempt that ended although its process did not."""
+OOM_SCORE = "500"
+"""As if it used half of the machine's memory on top of its own: a task that takes all must not take its executor along,
+and with it every other task."""
 RLIMIT_LOCKS = 10
 """The same on all machines that Linux runs on but two (alpha, sparc): there the number marks nothing."""
 _LIMIT_LINE = b"Max file locks"
@@ -102,6 +105,12 @@ def give_number(pid: int, number: int) -> None:
             give_number(int(child), number)
     except (OSError, ValueError):
         return  # it has ended, runs as somebody else, or lives under a lower limit: the other ways remain
+
+
+def offer_first(pid: int) -> None:
+    """Let the kernel end this process, and what it will start, before us when the machine has no memory left."""
+    with contextlib.suppress(OSError):  # it has ended, or runs as somebody else
+        (_PROC / str(pid) / "oom_score_adj").write_text(OOM_SCORE)
 
 
 def number_of(name: str) -> int:
@@ -209,8 +218,10 @@ async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, 
     await loop.run_in_executor(threads, _term_sweep, tree)
     await asyncio.wait({end})
     # A shell ends at once, and what it had started may still be cleaning up.
+    pause, longest = _GRACE_LOOK_SECONDS
     while await loop.run_in_executor(threads, living_members, tree):
-        await clock.sleep(_GRACE_LOOK_SECONDS)
+        await clock.sleep(pause)
+        pause = min(pause * 1.5, longest)
 
 
 async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:

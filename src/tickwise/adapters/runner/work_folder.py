@@ -137,9 +137,10 @@ class WorkFolder:
     def make_again(self) -> None:
         """Whoever tidies temporary folders took ours along."""
         private_folder(self._root)
-        private_folder(self.path)
-        _unlock(self._lock)
-        self._lock = _lock(self.path)
+        with _locked(self._root):
+            private_folder(self.path)
+            _unlock(self._lock)
+            self._lock = _lock(self.path)
 
     def close(self) -> None:
         """Nothing of it lives any more: remove it."""
@@ -174,8 +175,14 @@ def private_folder(folder: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """A lock that the kernel takes back when we die, by its descriptor; None if the disk knows no locks."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """A lock that the kernel takes back when we die, by its descriptor; None if somebody has it, or it cannot be had.
+
+    (Who tidies temporary folders may respect it: systemd does.)
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
