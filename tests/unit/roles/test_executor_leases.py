@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +16,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import StoreUnavailable
+from tickwise.domain.model import Outcome
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Verdict
 from tickwise.ports.signals import Topic
@@ -89,6 +92,20 @@ async def test_a_lease_that_is_renewed_stops_nothing(rig: Rig) -> None:
     assert [] == rig.runner.stopped
 
 
+async def test_a_lease_is_counted_from_when_it_was_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store may have answered at once, and the answer have been long under way."""
+    real = rig.store.executor_beat
+
+    async def executor_beat(*arguments: Any) -> Any:
+        beat = await real(*arguments)
+        await rig.clock.sleep(LEASE)
+        return beat
+
+    monkeypatch.setattr(rig.store, "executor_beat", executor_beat)
+    await drive(rig.clock, rig.executor._beat())
+    assert not rig.executor._lease.stands()
+
+
 async def test_a_cancelled_task_with_a_long_grace_does_not_outlive_the_lease(rig: Rig) -> None:
     """It is asked again, with what is left."""
     job = await running(rig)
@@ -135,6 +152,27 @@ async def test_what_must_not_run_twice_ends_when_it_was_stopped(rig: Rig, on_unk
     row = await rig.row(job)
     assert ("FAILED", reason) == (str(row.state), row.reason)
     assert 1 == len(rig.runner.launched)
+
+
+async def test_from_what_was_stopped_and_is_held_nothing_goes_on_before_it_is_decided(rig: Rig) -> None:
+    """Its outcome is unknown; `on_failure` is for what is known to have failed."""
+    job = await rig.submit(on_unknown="hold", on_failure=[str(UUID(int=7))])
+    await rig.tick()
+    await rig.clock.settle()
+    await until_let_go(rig)
+    rig.flaky.gone = False
+    told: list[Outcome] = []
+    real = rig.store.attempts_finish
+
+    async def attempts_finish(executor: int, outcomes: Sequence[Outcome]) -> Any:
+        told.extend(outcomes)
+        return await real(executor, outcomes)
+
+    rig.store.attempts_finish = attempts_finish  # type: ignore[method-assign]  # to listen
+    await rig.tick()
+    assert "FAILED" == await rig.state(job)
+    assert [False] == [outcome.follow for outcome in told]
+    assert [] == list(await rig.store.follows(10))
 
 
 async def test_what_ended_well_before_it_was_stopped_stays_so(rig: Rig) -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.roles.rig import Flaky, Silent, drive
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.errors import Bug, StoreUnavailable
-from tickwise.ports.store import NewOperation, OperationRow, OperationStatus
+from tickwise.domain.errors import Bug, InDoubt, StoreUnavailable
+from tickwise.ports.store import NewOperation, OperationRow, OperationStatus, OperationStep
 from tickwise.roles.operations import HOLD_SECONDS, LOOK_SECONDS, PAGE, Operations
 from tickwise.testing.factories import Factory
 
@@ -150,6 +150,25 @@ async def test_a_page_whose_scheduler_died_is_gone_on_from_by_another(rig: Rig, 
     await rig.steps(rig.operations(), 4)
     assert EVERYTHING == counts(await rig.row(asked))
     assert EVERYTHING[1] == len(rig.work.done)
+
+
+async def test_a_page_whose_record_is_in_doubt_is_recorded_again_at_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same step twice is one."""
+    asked = await rig.ask()
+    real, calls = rig.store.operation_step, []
+
+    async def operation_step(step: OperationStep) -> bool:
+        calls.append(step)
+        answer = await real(step)
+        if len(calls) == 1:
+            raise InDoubt("the answer is lost")
+        return answer
+
+    monkeypatch.setattr(rig.store, "operation_step", operation_step)
+    assert [0.0] == await rig.steps(rig.operations(), 1)
+    assert (2, PAGE) == (len(calls), sum(counts(await rig.row(asked))[1:]))
 
 
 async def test_nobody_else_has_an_operation_that_is_in_hand(rig: Rig) -> None:

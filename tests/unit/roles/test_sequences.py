@@ -15,7 +15,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import Trigger
+from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.retry import CRASHES_MAX, OnUnknown
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
@@ -132,6 +132,7 @@ async def test_success_starts_the_next_with_the_result_as_its_payload(rig: Rig) 
     (before,) = await rig.runs(first)
     assert (Trigger.SEQUENCE, before.run_id) == (run.trigger, run.origin)
     assert before.ended_at == run.due_at == run.nominal_at
+    assert run_id(second.job_id, run.nominal_at, Trigger.SEQUENCE, before.run_id.bytes) == run.run_id
     assert {"rows": 7} == (await rig.definition(second))["payload"]
 
 
@@ -294,10 +295,10 @@ async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, m
     names = {job.run_id for job in broken}
     real = rig.store.follow_commit
 
-    async def follow_commit(namespace: str, run_id: UUID, starts: Any) -> int:
-        if run_id in names:
+    async def follow_commit(namespace: str, ended: UUID, starts: Any) -> int:
+        if ended in names:
             raise ValueError("a defect")
-        return await real(namespace, run_id, starts)
+        return await real(namespace, ended, starts)
 
     monkeypatch.setattr(rig.store, "follow_commit", follow_commit)
     follower = rig.sequences()
