@@ -10,6 +10,8 @@ from functools import cache
 from typing import TypeVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.support import histories
 from tickwise.domain.history import (
@@ -572,6 +574,30 @@ def test_a_text_of_many_findings_is_bounded_and_says_how_many_there_are() -> Non
     lines = [line for line in verdict.as_text().splitlines() if line.startswith("  lost: ")]
     assert 20 == len(lines)
     assert f"… and {verdict.counts['lost'] - 20} more of lost" in verdict.as_text()
+
+
+@given(st.sampled_from(SEEDS), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_a_history_of_which_any_one_change_is_kept_back_is_invalid(seed: int, drawn: random.Random) -> None:
+    """Each run's walk is whole, from its making to its end as it is on record."""
+    history = good(seed)
+    gone = drawn.choice(list(history.journal or ()))
+    kept_back = replace(history, journal=[each for each in history.journal or () if each is not gone])
+    # Of a run that was taken back nothing else is known: its last change may have been its last.
+    taken_back = gone.after is None
+    assert taken_back or Status.INVALID is judge(kept_back).status, gone
+
+
+@given(st.sampled_from(SEEDS), st.randoms(use_true_random=False), st.sampled_from(list(RunState)))
+@settings(max_examples=60)
+def test_a_history_in_which_any_run_is_told_to_have_ended_otherwise_is_invalid(
+    seed: int, drawn: random.Random, state: RunState
+) -> None:
+    """Whatever it is told to be."""
+    history = good(seed)
+    run = drawn.choice(history.runs)
+    verdict = judge(with_run(history, run, run._replace(state=state)))
+    assert (state is run.state) == verdict.valid, verdict.as_text()
 
 
 def test_the_order_in_which_a_history_is_told_is_no_matter() -> None:
