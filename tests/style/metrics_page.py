@@ -17,13 +17,16 @@ scheduler` and `tickwise executor` on `health_port`, if one is set, without a ke
 
 Counters and histograms tell what this process did since it started; add them up over processes. Gauges are what the
 store says, asked at each scrape: every process says the same, so take one or the greatest, and do not add them up.
-While the store cannot be reached they are `NaN`. All times are in seconds. A counter's sample ends in `_total`; a
+While the store cannot be reached they are `NaN`. (`tickwise_invariant_violations` is what the last pass of this very
+scheduler found.) All times are in seconds. A counter's sample ends in `_total`; a
 histogram has `_bucket`, `_sum` and `_count`.
 
 Worth an alarm: `tickwise_timers_late_seconds` over 60 (no scheduler keeps up), `tickwise_oldest_ready_seconds` over
 what your jobs can bear (too few executors, or something that nobody offers), `tickwise_executors` at 0, a rate of
 `tickwise_runs_quarantined_total` above 0 (a run takes executors down), a growing share of `FAILED` in
-`tickwise_runs_finished_total`.
+`tickwise_runs_finished_total`, `tickwise_invariant_violations` over 0 in two passes (something is stuck that no
+scheduler can put right), a rate of `tickwise_attempts_let_go_total` above 0 (executors lose the store for longer than
+their leases).
 """
 
 
