@@ -191,4 +191,4 @@ async def test_the_watch_rests_when_no_limited_task_is_left(shop: Shop) -> None:
     for _ in range(2):
         assert (await shop.shell(BUSY, limited(cpu_seconds=0.2))).reason == "cpu_limit"
         watch = shop.runner._watch  # what it does between tasks shows nowhere else
-        await eventually(lambda: watch._looking is None)  # noqa: B023  # awaited before the next turn; as above
+        await eventually(lambda: watch._looking is None, within_seconds=30)  # noqa: B023  # awaited before the next turn; as above

@@ -29,6 +29,8 @@ LOOK_SECONDS: Final = 0.1
 """Between two looks."""
 LOOK_SHARE: Final = 20
 """A look that takes long, among thousands of processes, is followed by a pause so many times as long: 5 % of a core."""
+LOOK_SECONDS_MOST: Final = 1.0
+"""But by no longer one: what is looked for may grow."""
 MEMORY_WALL_FACTOR: Final = 4
 MEMORY_WALL_BYTES: Final = 1 << 30
 """The wall for one process, over its share of the tree's limit: what it may reserve is far more than what it uses, and
@@ -137,7 +139,8 @@ class LimitsWatch:
                 return
             began = self._clock.monotonic()
             found = await loop.run_in_executor(self._threads, _look_at, list(self._watched))
-            pause = max(LOOK_SECONDS, LOOK_SHARE * (self._clock.monotonic() - began))
+            took = self._clock.monotonic() - began
+            pause = min(max(LOOK_SECONDS, LOOK_SHARE * took), LOOK_SECONDS_MOST)
             for watched, reason in found:
                 if watched in self._watched:
                     self._watched.discard(watched)
