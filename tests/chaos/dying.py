@@ -1,8 +1,9 @@
-"""A role of the product that kills itself with SIGKILL at a named point: `CHAOS_POINT=attempts_claim:after`.
+"""A role that kills itself with SIGKILL, or stands still, at a named point: `CHAOS_POINT=attempts_claim:after`.
 
 It is the product, wired by the product; only the store that its role is given is wrapped. A point is a method of the
 store port and a side of it: `before` (the store knows nothing of it), `after` (it is done, and whoever asked never
-hears of it). `sql/NAME:before` is the same within a method, at a statement of the PostgreSQL adapter.
+hears of it); with `paused` it does not die, but stands still before its first call, until somebody lets it go on: then
+what it says comes late. `sql/NAME:before` is the same within a method, at a statement of the PostgreSQL adapter.
 
     python -m tests.chaos.dying executor
 """
@@ -30,6 +31,9 @@ WITH_EFFECT: Final = frozenset({"attempts_claim", "timers_fire", "leases_expire"
 """These are called in vain again and again: it dies after one that did something."""
 
 
+_paused: set[Point] = set()
+
+
 class Point(NamedTuple):
     """Where it dies."""
 
@@ -37,7 +41,10 @@ class Point(NamedTuple):
     side: str
 
     def reached(self, method: str, side: str, result: object = True) -> None:
-        """Die if this is it."""
+        """Die or stand still if this is it."""
+        if (method, side, self.side) == (self.method, "before", "paused") and self not in _paused:
+            _paused.add(self)
+            os.kill(os.getpid(), signal.SIGSTOP)
         did = bool(result.executors or result.freed) if isinstance(result, Expired) else bool(result)
         if (method, side) == self and (did or side == "before" or method not in WITH_EFFECT):
             os.kill(os.getpid(), signal.SIGKILL)

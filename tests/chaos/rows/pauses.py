@@ -18,11 +18,16 @@ import psutil
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import mixed, shell
+from tests.chaos.rows.points import start_at
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
 from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
 
 PAUSED_LEASES: Final = 2.0
+LATE_WORDS: Final = ("attempts_finish:paused", "attempts_start:paused")
+REFUSED: Final = ("outcomes_refused", "attempt_stale")
+LASTING_SECONDS: Final = 0.5
+"""Long enough that its start is recorded while it runs."""
 OVERLAP_MARGIN_SECONDS: Final = 1.0
 """After SIGCONT and a heartbeat: what was taken over is dead by then."""
 
@@ -45,11 +50,48 @@ async def pausing(scene: Scene, size: Size) -> Knowledge:
         overlaps.append(time.monotonic() - continued)
         gate.touch()
         scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
-    refused = sum(len(player.role.events("executor_buried")) for player in victims)
-    scene.figures |= {"rejections": refused, "overlap_seconds_most": round(max(overlaps), 2)}
-    scene.figures["overlap_seconds_limit"] = scene.pace.heartbeat + OVERLAP_MARGIN_SECONDS
     await scene.slots_are_free()
+    refused = await _late_words(scene)
+    buried = sum(len(player.role.events("executor_buried")) for player in victims)
+    scene.figures |= {"burials_heard": buried, "late_words_refused": refused}
+    scene.figures["overlap_seconds_most"] = round(max(overlaps), 2)
+    scene.figures["overlap_seconds_limit"] = scene.pace.heartbeat + OVERLAP_MARGIN_SECONDS
     return Knowledge(must_hit=True, stale_refused=refused)
+
+
+async def _late_words(scene: Scene) -> int:
+    """Executors that stand still with their word on the lips until another one has the run: how many words were
+    refused."""
+    gate = scene.folder / "late"
+    waits = f'[ "$TICKWISE_ATTEMPT" = 1 ] || until [ -e "{gate}" ]; do say T; sleep 0.05; done; sleep {LASTING_SECONDS}'
+    queues = [f"late{place}" for place in range(len(LATE_WORDS))]
+    late = [start_at(scene, "executor", point, TICKWISE_QUEUES=q) for q, point in zip(queues, LATE_WORDS, strict=True)]
+    before = len(scene.witness.begun())
+    for queue in queues:
+        await scene.clients.submit(f"for {queue}", shell(scene, waits) | {"queue": queue})
+    for player in late:
+        await eventually(partial(_stands, player), within_seconds=60, what="it stands still")
+    successor = scene.start("executor", TICKWISE_QUEUES=",".join(queues))
+    scene.players += [*late, successor]
+    await scene.ready(successor)
+    await eventually(
+        lambda: len(scene.witness.begun()) >= before + 2 * len(late), within_seconds=60, what="all run elsewhere"
+    )
+    for player in late:
+        player.role.signal(signal.SIGCONT)
+        await player.role.event("executor_buried", within_seconds=60)
+    await late[0].role.event("outcomes_refused", within_seconds=60)
+    refused = sum(len(player.role.events(event)) for player in late for event in REFUSED)
+    gate.touch()
+    await scene.calm()
+    for player in (*late, successor):
+        await scene.retire(player)
+        scene.players.remove(player)
+    return refused
+
+
+def _stands(player: Player) -> bool:
+    return bool(psutil.Process(player.role.pid).status() == psutil.STATUS_STOPPED)
 
 
 async def _victim(scene: Scene, jobs: Sequence[UUID]) -> tuple[Player, list[int]]:

@@ -56,8 +56,8 @@ async def _round(scene: Scene, name: str) -> None:
     scene.clients.urls = [healthy]
     await _executors_die(scene, name)
     for point in HEALING:
-        await _dead([_start(scene, "scheduler", point)])
-    again = [_start(scene, "executor", point, TICKWISE_QUEUES=f"g{place}") for place, point in enumerate(GUARDED)]
+        await _dead([start_at(scene, "scheduler", point)])
+    again = [start_at(scene, "executor", point, TICKWISE_QUEUES=f"g{place}") for place, point in enumerate(GUARDED)]
     async with asyncio.TaskGroup() as together:
         together.create_task(_dead(again))
         together.create_task(_schedulers_die(scene, name))
@@ -84,12 +84,13 @@ async def _executors_die(scene: Scene, name: str) -> None:
     for queue in _queues():
         body = function(scene, "lasting", seconds=LEAVING_SECONDS if queue.startswith("l") else LASTING_SECONDS)
         await scene.clients.submit(f"{name} {queue}", {**body, "queue": queue})
-    victims = [_start(scene, "executor", point, TICKWISE_QUEUES=f"w{place}") for place, point in enumerate(WORKING)]
+    victims = [start_at(scene, "executor", point, TICKWISE_QUEUES=f"w{place}") for place, point in enumerate(WORKING)]
     victims += [
-        _start(scene, "executor", "attempts_claim:after", TICKWISE_QUEUES=f"g{place}") for place in range(len(GUARDED))
+        start_at(scene, "executor", "attempts_claim:after", TICKWISE_QUEUES=f"g{place}")
+        for place, _ in enumerate(GUARDED)
     ]
     leaving = [
-        _start(scene, "executor", point, TICKWISE_QUEUES=f"l{place}", TICKWISE_DRAIN_SECONDS="0")
+        start_at(scene, "executor", point, TICKWISE_QUEUES=f"l{place}", TICKWISE_DRAIN_SECONDS="0")
         for place, point in enumerate(LEAVING)
     ]
     for player in leaving:
@@ -105,7 +106,7 @@ async def _begun(scene: Scene, player: Player) -> bool:
 
 async def _schedulers_die(scene: Scene, name: str) -> None:
     """While one-time jobs and schedules keep coming due, until all have died."""
-    victims = [_start(scene, "scheduler", point) for point in FIRING]
+    victims = [start_at(scene, "scheduler", point) for point in FIRING]
     for number in count():
         if all(player.role.process.poll() is not None for player in victims) or number > DEATH_SECONDS:
             break
@@ -120,7 +121,7 @@ async def _schedulers_die(scene: Scene, name: str) -> None:
 
 async def _apis_die(scene: Scene, name: str, healthy: str) -> None:
     """Under a request of a client, who asks again elsewhere."""
-    victims = [_start(scene, "api", point, "--port", "0") for point in ANSWERING]
+    victims = [start_at(scene, "api", point, "--port", "0") for point in ANSWERING]
     for place, victim in enumerate(victims):
         scene.clients.urls = [str(await victim.role.ready()), healthy]
         for number in range(2):
@@ -128,7 +129,8 @@ async def _apis_die(scene: Scene, name: str, healthy: str) -> None:
     await _dead(victims)
 
 
-def _start(scene: Scene, kind: str, point: str, *words: str, **settings: str) -> Player:
+def start_at(scene: Scene, kind: str, point: str, *words: str, **settings: str) -> Player:
+    """A role that something happens to at that point."""
     player = Player(kind, scene.fleet.start(kind, *words, program=DYING, **{VARIABLE: point}, **settings))
     scene.harmed(point, player)
     return player
