@@ -38,9 +38,13 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     store = PostgresStore(database_url, clock=clock)
     await store.open()
 
+    shifted_seconds = 0.0
+
     async def shift(seconds: float) -> None:
+        nonlocal shifted_seconds
+        shifted_seconds += seconds
         clock.shift(seconds)
-        await store.shift(seconds, start_seconds=0.0)
+        await store.shift(shifted_seconds, start_seconds=0.0)
 
     recorded = await Scene(store, shift).play()
     await store.close()

@@ -12,6 +12,8 @@ from tickwise.ports.store import Began, ClaimRequest, NewJob, Store
 from tickwise.testing.factories import Factory, executor, outcome, outcomes
 
 LEASE_SECONDS = 10.0
+UNSEEN_SECONDS = 2.5
+"""What was freed may stay unseen for two seconds."""
 PLAIN = 6
 
 
@@ -56,6 +58,7 @@ class Scene:
         await self._begin(first, claims, lost, alive)
         await self.shift(LEASE_SECONDS + 1.0)
         await store.leases_expire(3)
+        await self.shift(UNSEEN_SECONDS)
         second = await store.executor_join(executor("second", lease_seconds=LEASE_SECONDS))
         claims = await self.claim(second)
         await self._begin(second, claims, lost, alive)
