@@ -382,3 +382,33 @@ async def test_operations_are_listed_newest_first_in_pages(here: Scene) -> None:
     for method, path in (("GET", ids[0]), ("POST", f"{ids[0]}/cancel")):
         answer = await here.world.client.request(method, f"{API}/operations/{path}", headers=headers)
         assert 404 == answer.status_code
+
+
+async def test_more_than_are_counted_are_said_to_be_more(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a million it is enough to know that they are many; all of them are concerned."""
+    monkeypatch.setattr("tickwise.roles.control.operations.COUNTED_MOST", 12)
+    await waiting(here, 15)
+    tried = await here.ask("POST", "/runs:cancel", 200, {**EVERYTHING, "dry_run": True})
+    assert (12, True) == (tried["matches"], tried["more"])
+    accepted = await here.ask("POST", "/runs:cancel", 202, EVERYTHING)
+    assert None is accepted["matched"]
+    assert 15 == (await carried_out(here, accepted["operation_id"]))["done"]
+
+
+async def test_runs_of_cancelled_jobs_are_refused_one_by_one(here: Scene) -> None:
+    """Of such a job nothing runs any more, however its runs ended; the others are retried."""
+    [gone] = await failed(here, 1, name="gone")
+    await waiting(here, 2)
+    done = [str(claim.run_id) for claim in await here.work(await here.join())]
+    for run_id in (gone, done[0]):
+        job_id = (await here.ask("GET", f"/runs/{run_id}"))["job_id"]
+        await here.ask("DELETE", f"/jobs/{job_id}")
+    await here.pass_time(1)
+    found = await carried_out(here, await asked(here, "/runs:retry", filter={"status": ["FAILED", "SUCCESS"]}))
+    assert (1, 2, {"job_cancelled"}) == (
+        found["done"],
+        found["refused"],
+        {problem["code"] for problem in found["problems"]},
+    )
+    assert {gone, done[0]} == {problem["id"] for problem in found["problems"]}
+    assert "open" == (await here.ask("GET", f"/dead-letters/{gone}"))["status"]

@@ -20,11 +20,11 @@ from tickwise.ports.signals import Topic
 from tickwise.ports.store import NewRun, Replay
 from tickwise.roles.control.bodies import OCCURRENCES_MAX, BackfillBody
 from tickwise.roles.control.core import ReceiptFor
-from tickwise.roles.control.jobs import Jobs, with_payload
+from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.planning import instant_within, written
 from tickwise.roles.control.policies import payload_of
 from tickwise.roles.control.replans import check_recurring
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.definition import decode_definition, with_payload
 
 CLOSED_MAX: Final = 1_000
 """So many closed occurrences of a range are passed over."""

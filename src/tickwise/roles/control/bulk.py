@@ -42,9 +42,9 @@ from tickwise.roles.control.filters import (
     letters_query,
     runs_query,
 )
-from tickwise.roles.control.jobs import with_payload
 from tickwise.roles.control.letters import new_run, refusal
 from tickwise.roles.control.runs import Runs
+from tickwise.roles.definition import with_payload
 
 REPEATED_PAGES: Final = 4
 """What so many pages did that were not put on record is found again, and counted as done."""

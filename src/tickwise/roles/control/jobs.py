@@ -45,7 +45,7 @@ from tickwise.roles.control.policies import check_kept, payload_of, policies, wi
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submits, Submitted
 from tickwise.roles.control.tasks import CheckedTask
-from tickwise.roles.definition import Definition, decode_definition, encode_definition
+from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
 
 COMPARED_FIRES: Final = 20
 AHEAD_MOST: Final = 1_000
@@ -352,11 +352,6 @@ def _cancel(row: JobRow, if_version: int | None) -> JobMove:
         replan=silence(),
         expected_version=if_version,
     )
-
-
-def with_payload(definition: str, payload: msgspec.Raw) -> str:
-    """The definition of a run that has its own payload."""
-    return encode_definition(msgspec.structs.replace(decode_definition(definition), payload=payload))
 
 
 def _function(row: JobRow, definition: Definition) -> str | None:

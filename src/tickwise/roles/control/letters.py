@@ -34,8 +34,9 @@ from tickwise.ports.store import (
 from tickwise.roles.control.bodies import DecideBody, DiscardBody, RedriveBody, RunRetryBody
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.filters import LettersFilter, letters_query
-from tickwise.roles.control.jobs import Jobs, with_payload
+from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.policies import payload_of
+from tickwise.roles.definition import with_payload
 
 CHAIN_MOST: Final = 50
 """So many runs before and after one are told of: who redrives more often than that has another problem."""
