@@ -262,6 +262,15 @@ class QueuesContract(StoreContract):
         assert [row.hold is not None for row in rows] == [False, False, True]
         assert list(await store.queues_list("elsewhere")) == []
 
+    async def test_what_a_held_queue_keeps_is_not_told_as_late(self, store: KeyedStore, make: Factory) -> None:
+        """Nobody is to be woken at night for what somebody wanted."""
+        await self.add(store, make.job())
+        await store.queue_hold(make.hold())
+        await self.shift(store, HOUR)
+        assert (await store.stats()).oldest_ready_seconds == 0.0
+        await store.queue_resume("default", "default")
+        assert (await store.stats()).oldest_ready_seconds >= HOUR - 1.0
+
     async def test_a_hold_outlives_a_restart(self, store: KeyedStore, make: Factory) -> None:
         """It is stored like everything else."""
         await store.queue_hold(make.hold())

@@ -11,8 +11,7 @@ from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import JobAction, NewJob, NewRun, Retention, Ruling, Settlement, Successor
-from tickwise.ports.store.letters import LetterStatus
+from tickwise.ports.store import JobAction, LetterStatus, NewJob, NewRun, Retention, Ruling, Settlement, Successor
 from tickwise.testing.contracts.base import DAY_SECONDS, LEASE_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
