@@ -13,7 +13,7 @@ import psutil
 from tests.integration.processes.fleet import Fleet, Role, api_client
 from tests.support.waiting import eventually
 
-QUICK = {"TICKWISE_LEASE_SECONDS": "2", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
+QUICK = {"TICKWISE_LEASE_SECONDS": "4", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
 """A lease so short that the dead are found while a test looks."""
 
 

@@ -59,7 +59,7 @@ async def test_an_executor_that_was_frozen_beyond_its_lease_harms_nobody(here: H
     successor = await errand.begun(2)
     frozen.signal(signal.SIGCONT)
     buried = await frozen.event("executor_buried")
-    assert (born, 1) == (buried["executor"], buried["still_open"])
+    assert born == buried["executor"]
     await gone(processes)
     again = (await frozen.event("executor_joined", count=2))["executor"]
     assert again > born
@@ -110,10 +110,10 @@ async def test_an_executor_that_is_told_to_stop_lets_its_tasks_end(here: House, 
         executors = (await here.client.get("/executors")).json()
         mine = next(each for each in executors if each["queues"] == ["drained"])
         leases.add(mine["lease_until"])
-        return len(leases) > 10
+        return len(leases) > 16
 
     leases: set[str] = set()
-    await eventually(renewed, within_seconds=20, what="ten heartbeats, 3 s, and the lease is 2 s")
+    await eventually(renewed, within_seconds=60, what="sixteen heartbeats, 4.8 s, and the lease is 4 s")
     assert "QUEUED" == (await here.run(waiting))["status"]
     errand.end()
     assert 0 == await draining.ended()

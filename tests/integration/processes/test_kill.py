@@ -32,7 +32,7 @@ def fleet(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
     made = Fleet(
         database_url,
         tmp_path,
-        TICKWISE_LEASE_SECONDS="3",
+        TICKWISE_LEASE_SECONDS="4",
         TICKWISE_HEARTBEAT_SECONDS="0.5",
         TICKWISE_FUNCTION_MODULES="tests.integration.processes.tasks",
     )

@@ -17,7 +17,7 @@ from tests.support.local_up import Local, local_up
 from tests.support.waiting import eventually
 from tickwise.sdk.client import Client
 
-SETTINGS = {"TICKWISE_LEASE_SECONDS": "2", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
+SETTINGS = {"TICKWISE_LEASE_SECONDS": "4", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
 
 
 @pytest.fixture
