@@ -138,14 +138,14 @@ MUTANTS: Final = (
         "listings are keyset pages",
         SQL + "runs_list.sql",
         "run_id < $6)",
-        "run_id <> $6)",
+        "run_id > $6)",
         (POSTGRES + "TestListings::test_pages_of_runs_are_stable_while_runs_are_added_and_end",),
     ),
     Mutant(
         "a pass of healing goes on after what it cannot heal",
         "src/tickwise/roles/healing.py",
-        "after=after",
-        "after=None",
+        "after = page.last",
+        "after = None",
         ("tests/unit/roles/test_healing.py::test_what_cannot_be_healed_starves_nothing_behind_it",),
     ),
     Mutant(
