@@ -58,7 +58,10 @@ def test_a_dead_letter_is_looked_at_redriven_and_linked(local: Local) -> None:
     assert (0, True) == (listed.code, run_id in listed.out)
     shown = local.tickwise("dead-letters", "show", run_id)
     assert (0, True, True) == (shown.code, "one letter" in shown.out, "ATTEMPT" in shown.out)
-    again = local.tickwise("dead-letters", "redrive", run_id, "--note", "once more", "--param", "a=1", "--json")
+    again = local.tickwise(
+        "dead-letters", "redrive", run_id, "--note", "once more", "--param", "a=1", "--wait", "--json"
+    )
+    assert 1 == again.code, again.err
     new = again.json["run_id"]
     found = local.tickwise("dead-letters", "show", run_id, "--json").json
     assert ("redriven", new, "once more", [run_id, new]) == tuple(
@@ -82,20 +85,28 @@ def test_a_dead_letter_is_discarded(local: Local) -> None:
 
 def test_many_letters_are_tried_first_and_then_redriven(local: Local) -> None:
     """The trial changes nothing, the operation tells how many were done."""
-    runs = {failed(local, "many letters") for _ in range(3)}
-    job = local.tickwise("runs", "show", next(iter(runs)), "--json").json["job_id"]
-    trial = local.tickwise("dead-letters", "redrive", "--job", job, "--dry-run")
-    assert (0, True) == (trial.code, "It would redrive 1 dead letter." in trial.out), trial.out
-    filtered = ("--kind", "shell", "--status", "open", "--reason", "exit_code")
-    before = local.tickwise("dead-letters", "redrive", *filtered, "--dry-run", "--json").json
-    assert before["matches"] >= 3
-    done = local.tickwise("dead-letters", "redrive", *filtered, "--yes", "--json")
-    assert (0, "done", before["matches"], 0) == (
-        done.code,
-        *(done.json[name] for name in ("status", "done", "refused")),
+    job_id = created(
+        local,
+        name="many letters",
+        schedule_type="ON_DEMAND",
+        max_retries=0,
+        task={"kind": "shell", "command": "exit 7"},
     )
-    letters = local.tickwise("dead-letters", "list", "--status", "redriven", "--limit", "500", "--json").json
-    assert runs <= {each["run_id"] for each in letters}
+    runs = {local.tickwise("jobs", "run-now", job_id, "--wait", "--json").json["run_id"] for _ in range(3)}
+    of_job = ("dead-letters", "redrive", "--job", job_id, "--status", "open", "--reason", "exit_code")
+    trial = local.tickwise(*of_job, "--dry-run")
+    assert (0, True) == (trial.code, "It would redrive 3 dead letters. Nothing is changed." in trial.out), trial.out
+    assert all(run in trial.out for run in runs)
+    done = local.tickwise(*of_job, "--yes", "--json")
+    assert (0, "done", 3, 0) == (done.code, *(done.json[name] for name in ("status", "done", "refused")))
+    letters = local.tickwise("dead-letters", "list", "--job", job_id, "--status", "redriven", "--json").json
+    assert runs == {each["run_id"] for each in letters}
+
+    def all_ended() -> bool:
+        found = local.tickwise("runs", "list", "--job", job_id, "--json").json
+        return [each["status"] for each in found] == ["FAILED"] * 6
+
+    soon(all_ended)
 
 
 # ------------------------------------------------------------------------------------------ many at once
@@ -166,7 +177,8 @@ def test_a_queue_is_held_and_resumed(local: Local) -> None:
         assert (True, True) == ("on hold until" in listed.out, "upgrade" in listed.out)
         job_id = created(local, name="held back", schedule_type="IMMEDIATE")
         drained = local.tickwise("queues", "drain", "default", "--reason", "upgrade", "--wait", "--json").json
-        assert (True, 0, 0, 1) == tuple(drained[name] for name in ("held", "dispatched", "running", "queued"))
+        assert (True, 0, 0) == tuple(drained[name] for name in ("held", "dispatched", "running"))
+        assert drained["queued"] >= 1
         why = local.tickwise("jobs", "explain", job_id, "--json").json
         assert "waiting_queue_held" == why["code"]
     finally:

@@ -33,6 +33,7 @@ def runs() -> None:
     help="What asked for it; repeat it for more.",
 )
 @click.option("--backfill", metavar="ID", help="Runs of this backfill.")
+@click.option("--reason", help="Ended for this reason, such as timeout.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
 @click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
@@ -40,7 +41,7 @@ def runs() -> None:
 @click.pass_obj
 def list_runs(
     session: Session, *, job: str | None, statuses: tuple[str, ...], triggers: tuple[str, ...], backfill: str | None,
-    since: str | None, until: str | None, limit: int,
+    reason: str | None, since: str | None, until: str | None, limit: int,
 ) -> None:  # fmt: skip
     """List runs, newest first."""
     query: dict[str, Any] = {
@@ -48,6 +49,7 @@ def list_runs(
         "status": [status.upper() for status in statuses] or None,
         "trigger": list(triggers) or None,
         "origin": backfill,
+        "reason": reason,
         "due_after": past(session, "--since", since),
         "due_before": past(session, "--until", until),
         "limit": min(limit, 500),
