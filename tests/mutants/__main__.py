@@ -83,10 +83,13 @@ class Copy:
     def tests(self, nodes: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run these until one fails."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-rf", *nodes]
-        return subprocess.run(
-            command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=TEST_SECONDS,
-            check=False,
-        )  # fmt: skip
+        try:
+            return subprocess.run(
+                command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=TEST_SECONDS,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Unusable(f"{' '.join(nodes)} did not end within {TEST_SECONDS:.0f} s") from None
 
     def without(self, mutant: Mutant) -> Killed:
         """Take the guard out, see what fails, put it back."""
