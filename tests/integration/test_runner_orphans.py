@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from tests.support.runners import Listener, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner import work_folder
 from tickwise.adapters.runner.cgroups import PREFIX, find_places
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -140,15 +142,38 @@ async def test_what_else_lies_in_the_work_root_is_left_alone(tmp_path: Path) -> 
     assert sorted(root.iterdir()) == sorted([*strange, root / "17-file"])
 
 
-async def test_starts_at_the_same_time_do_not_take_each_other_for_dead(tmp_path: Path) -> None:
-    """A folder that is just being made is not locked yet."""
+async def test_a_folder_that_is_just_being_made_is_not_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not locked yet; so who looks for the dead waits until it is."""
     root = tmp_path / "work"
-    with ThreadPoolExecutor(8) as threads:
-        made = await asyncio.gather(*(WorkFolder.open(root, threads=threads, clock=SystemClock()) for _ in range(16)))
-        there = [one.path.is_dir() for one in made]
-        for one in made:
+    root.mkdir(mode=0o700)
+    made, looked = threading.Event(), threading.Event()
+    lock, siblings = work_folder._lock, work_folder._dead_siblings
+
+    def slow_lock(folder: Path) -> int | None:
+        if not made.is_set():
+            made.set()
+            looked.wait(0.5)  # in vain, if all is well
+        return lock(folder)
+
+    def look(folder: Path, host: str) -> Sequence[tuple[Path, int | None]]:
+        found = siblings(folder, host)
+        if made.is_set():
+            looked.set()
+        return found
+
+    monkeypatch.setattr(work_folder, "_lock", slow_lock)
+    monkeypatch.setattr(work_folder, "_dead_siblings", look)
+    with ThreadPoolExecutor(4) as threads:
+        first = asyncio.create_task(WorkFolder.open(root, threads=threads, clock=SystemClock()))
+        await asyncio.get_running_loop().run_in_executor(threads, made.wait)
+        second = await WorkFolder.open(root, threads=threads, clock=SystemClock())
+        both = [await first, second]
+        there = [one.path.is_dir() for one in both]
+        for one in both:
             one.close()
-    assert there == [True] * 16
+    assert there == [True, True]
     assert list(root.iterdir()) == []
 
 
