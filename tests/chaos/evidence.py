@@ -115,8 +115,8 @@ def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int], *, st
     gone = {row["executor"]: row["gone"] or float("inf") for row in executors}
     for role, kind, at in scene.victims:
         numbers = [event["executor"] for event in role.events("executor_joined")]
-        # The number that it bore then: the first that was not gone yet.
-        number = next((number for number in numbers if gone.get(number, 0.0) > at), None)
+        # The number that it bore then: the first that was not gone yet; who dies of itself is found out only later.
+        number = next((number for number in numbers if gone.get(number, 0.0) > at), numbers[-1] if numbers else None)
         held = 0 if number is None else freed.pop(number, 0)
         faults.append(Fault(kind, at, role.log.stem, held, number))
     if stalls:

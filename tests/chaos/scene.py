@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from uuid import UUID
 
 import asyncpg
 import psutil
@@ -245,11 +244,6 @@ class Scene:
             if time.monotonic() > until:
                 raise AssertionError(f"not within {seconds:g} s: {what}; {name} is {found}")
             await CLOCK.sleep(0.05)
-
-    async def run_of(self, job_id: UUID) -> dict[str, Any] | None:
-        """The one run of the job, if it has one."""
-        runs = await self.clients.get(f"/jobs/{job_id}/runs")
-        return runs[0] if runs else None
 
     async def holds(self, player: Player) -> bool:
         """Whether this executor holds a run just now."""

@@ -121,12 +121,18 @@ async def _poison(scene: Scene, size: Size, over: asyncio.Event) -> None:
 
 
 async def _bring_back(scene: Scene, over: asyncio.Event) -> None:
-    while not over.is_set():
+    async with asyncio.TaskGroup() as supervisors:
         for player in scene.of("executor"):
-            if player.role.process.poll() is not None:
-                scene.harmed("poison", player)
-                await scene.restart(player)
-        await CLOCK.sleep(0.1)
+            supervisors.create_task(_supervise(scene, player, over))
+
+
+async def _supervise(scene: Scene, player: Player, over: asyncio.Event) -> None:
+    while not over.is_set():
+        status = player.role.process.poll()
+        if status is not None:
+            scene.harmed("poison", player)
+            await scene.restart(player)
+        await CLOCK.sleep(0.05)
 
 
 async def limited(scene: Scene, size: Size) -> Knowledge:

@@ -22,7 +22,6 @@ from tests.support.waiting import eventually
 from tickwise.domain.history import Fault
 
 CLIENTS: Final = 8
-BETWEEN_SECONDS: Final = 2.0
 AWAY_SECONDS: Final = 1.0
 WAYS: Final = [
     ("partition both ways", True, True),
