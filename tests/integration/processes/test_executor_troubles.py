@@ -99,7 +99,7 @@ async def test_the_result_of_a_frozen_executor_is_refused(here: House, tmp_path:
 
 async def test_an_executor_that_is_told_to_stop_lets_its_tasks_end(here: House, errand: Errand) -> None:
     """However long that takes beyond its lease: it is heard of until the last has ended. It takes nothing new."""
-    draining = await here.executor("drained")
+    draining = await here.executor("drained", TICKWISE_DRAIN_SECONDS="600")
     job_id = await here.submit(task=errand.task(), queue="drained")
     await errand.begun(1)
     draining.signal(signal.SIGTERM)
