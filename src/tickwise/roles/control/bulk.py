@@ -164,7 +164,7 @@ class Tally:
 
 async def _runs_cancel(core: Runs, tally: Tally) -> None:
     said = _runs.decode(tally.request.filter)
-    query = runs_query(tally.who.namespace, said, STATES[Kind.RUNS_CANCEL], tally.size)
+    query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_CANCEL], limit=tally.size)
     rows = await core.runs_list(tally.who, replace(query, before=tally.before))
     last = tally.turn([row.run_id for row in rows])
     # What this very page ended before it was cut off is not found again, and was done all the same.
@@ -177,7 +177,7 @@ async def _runs_cancel(core: Runs, tally: Tally) -> None:
 
 async def _runs_retry(core: Runs, tally: Tally) -> None:
     said = _runs.decode(tally.request.filter)
-    query = runs_query(tally.who.namespace, said, STATES[Kind.RUNS_RETRY], tally.size)
+    query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_RETRY], limit=tally.size)
     rows = await core.runs_list(tally.who, replace(query, before=tally.was_there))
     tally.turn([row.run_id for row in rows])
     # What goes on, or failed only after the operation was asked for, is not what was meant.
@@ -208,7 +208,7 @@ async def _anew(core: Runs, tally: Tally, rows: Sequence[RunRow]) -> list[NewRun
             if definition is None and row.job_id not in jobs:
                 jobs[row.job_id] = (await core.job_get(tally.who, row.job_id)).definition
             definition = with_payload(definition or jobs[row.job_id], payload)
-        found.append(new_run(row, operation.created_at, definition, operation.operation_id.bytes))
+        found.append(new_run(row, operation.created_at, definition=definition, request=operation.operation_id.bytes))
     return found
 
 
@@ -260,7 +260,7 @@ async def _letters_meant(core: Runs, tally: Tally, settled: LetterStatus) -> Seq
     ):
         own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
         if settled is LetterStatus.REDRIVEN:
-            made = new_run(row.run, operation.created_at, None, operation.operation_id.bytes)
+            made = new_run(row.run, operation.created_at, definition=None, request=operation.operation_id.bytes)
             own = row.redriven_as == made.run_id
         tally.done += own and (last is None or row.run.run_id > last)
     return [row for row in rows if (row.run.ended_at or 0.0) <= operation.created_at]
@@ -306,7 +306,8 @@ async def _jobs_meant(
     """The jobs of this page; those that it moved before it was cut off count as done."""
     said = _jobs.decode(tally.request.filter)
     created = tally.operation.created_at
-    query, statuses = jobs_queries(tally.who.namespace, said, STATUSES[tally.operation.kind], tally.size)
+    usual = STATUSES[tally.operation.kind]
+    query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
     rows = await core.jobs_list(replace(query, before=tally.before))
     last = tally.turn([row.job_id for row in rows])
     if moved is not None and moved not in statuses:

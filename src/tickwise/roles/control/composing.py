@@ -25,7 +25,7 @@ from tickwise.ports.store import ExecutorRow, NewJob, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.core import clean_id, clean_text
 from tickwise.roles.control.planning import Timing, is_decided, plan_fields, timing, zone_data
-from tickwise.roles.control.policies import check_kept, policies, with_keys
+from tickwise.roles.control.policies import Keyed, check_kept, policies, with_keys
 from tickwise.roles.control.successors import NOTHING, Graph, check_sequence, resolved
 from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.roles.definition import CalendarUse, Definition, encode_definition
@@ -194,7 +194,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
     if body.limits:
         check_kept(definition.limits, task.kind, check.limits(task.kind), sent=True)
     if body.concurrency or body.rate:
-        definition = with_keys(definition, job_id, own_lane.queue, body.labels or {}, _LIMITED)
+        definition = with_keys(definition, Keyed(job_id, own_lane.queue, body.labels or {}), _LIMITED)
     if body.then or body.on_failure:
         definition = msgspec.structs.replace(definition, **successors(body, job_id, name, scene))
     recurs = when.recurs
@@ -230,12 +230,12 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
 def successors(body: JobBody, job_id: UUID, name: str, scene: Scene) -> dict[str, tuple[UUID, ...]]:
     """The fields `then` and `on_failure`, as far as they were sent, as ids. Raises `Invalid`."""
     found = {
-        field: resolved(said, field, job_id, scene.successors)
+        field: resolved(said, field, own=job_id, graph=scene.successors)
         for field, said in (("then", body.then), ("on_failure", body.on_failure))
         if said is not UNSET
     }
     if any(found.values()):
-        check_sequence(job_id, name, found, scene.successors)
+        check_sequence(job_id, name, fields=found, graph=scene.successors)
     return found
 
 

@@ -190,7 +190,7 @@ def check_unsettled(said: Sequence[LetterStatus]) -> None:
             )
 
 
-def runs_query(namespace: str, said: RunsFilter, states: Sequence[RunState], limit: int) -> RunQuery:
+def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], limit: int) -> RunQuery:
     """As the store knows it; `states` if the filter names none."""
     return RunQuery(
         namespace=namespace,
@@ -206,7 +206,7 @@ def runs_query(namespace: str, said: RunsFilter, states: Sequence[RunState], lim
 
 
 def jobs_queries(
-    namespace: str, said: JobsFilter, statuses: Sequence[JobStatus], limit: int
+    namespace: str, said: JobsFilter, *, statuses: Sequence[JobStatus], limit: int
 ) -> tuple[JobQuery, Sequence[JobStatus]]:
     """As the store knows it, without a status; and the statuses that count, `statuses` if the filter names none."""
     query = JobQuery(

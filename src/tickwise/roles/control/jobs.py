@@ -41,7 +41,7 @@ from tickwise.roles.control.composing import (
 )
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, replanned, upcoming
-from tickwise.roles.control.policies import check_kept, payload_of, policies, with_keys
+from tickwise.roles.control.policies import Keyed, check_kept, payload_of, policies, with_keys
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submits, Submitted
 from tickwise.roles.control.tasks import CheckedTask
@@ -202,7 +202,8 @@ class Jobs(Submits):
         where = lane(body, task, scene.offered, row.lane)
         fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
-        definition = with_keys(msgspec.structs.replace(old, **fields), row.job_id, where.queue, labels, sent)
+        keyed = Keyed(row.job_id, where.queue, labels)
+        definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
         if body.limits or resolved is not None:
             check_kept(definition.limits, task.kind, self._check_task.limits(task.kind), sent=bool(body.limits))
         change = JobChange(

@@ -132,7 +132,7 @@ class Letters(Jobs):
         if payload is not None:
             definition = with_payload(definition or (await self._job(who, row.job_id)).definition, payload)
         now = await self._time.now()
-        return new_run(row, now, definition, self._clock.noise(16))
+        return new_run(row, now, definition=definition, request=self._clock.noise(16))
 
     async def _settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
         """Settle one letter. Raises `Conflict`, `NotFound` for what cannot be."""
@@ -167,7 +167,7 @@ class Letters(Jobs):
         return [*reversed(before), letter.run.run_id, *after]
 
 
-def new_run(row: RunRow, at: float, definition: str | None, request: bytes) -> NewRun:
+def new_run(row: RunRow, at: float, *, definition: str | None, request: bytes) -> NewRun:
     """A run in place of one that has ended; `request` tells several that ask for it apart."""
     return NewRun(
         run_id=run_id(row.job_id, at, Trigger.RETRY, row.run_id.bytes + request),

@@ -77,6 +77,14 @@ class Accepted(NamedTuple):
     """How many there are; None: more than were counted."""
 
 
+class Asked(NamedTuple):
+    """A request that is to become an operation."""
+
+    matches: Matches
+    request: Request
+    receipt_for: ReceiptFor[Accepted] | None
+
+
 Done = Matches | Accepted | Replay
 """What a bulk request comes to: on trial, in earnest, or as it did before."""
 
@@ -98,7 +106,7 @@ class Operations(Runs):
         if body.dry_run:
             return matches
         request = Request(filter=_raw(said), payload=UNSET if payload is None else payload)
-        return await self._asked(who, kind, matches, request, receipt_for)
+        return await self._asked(who, kind, Asked(matches, request, receipt_for))
 
     async def jobs_bulk(
         self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None
@@ -117,7 +125,7 @@ class Operations(Runs):
             kind = Kind.JOBS_RESUME
             request = Request(filter=_raw(said), missed=body.missed)
         matches = await self._jobs_matched(who, said, kind)
-        return matches if body.dry_run else await self._asked(who, kind, matches, request, receipt_for)
+        return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
 
     async def letters_bulk(
         self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
@@ -132,7 +140,7 @@ class Operations(Runs):
             kind, payload = Kind.LETTERS_REDRIVE, payload_of(body.payload, body.params)
         request = Request(filter=_raw(said), reason=note, payload=UNSET if payload is None else payload)
         matches = await self._letters_matched(who, said)
-        return matches if body.dry_run else await self._asked(who, kind, matches, request, receipt_for)
+        return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
 
     async def operation_get(self, who: Principal, operation: UUID) -> OperationRow:
         """One operation. Raises `NotFound`."""
@@ -152,12 +160,12 @@ class Operations(Runs):
     # ------------------------------------------------------------------------------------------ what it is about
 
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
-        query = runs_query(who.namespace, said, STATES[kind], COUNTED_MOST + 1)
+        query = runs_query(who.namespace, said, states=STATES[kind], limit=COUNTED_MOST + 1)
         sample = await self._store.runs_list(replace(query, limit=SAMPLE))
         return _matches(await self._store.runs_count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
-        query, statuses = jobs_queries(who.namespace, said, STATUSES[kind], COUNTED_MOST + 1)
+        query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=COUNTED_MOST + 1)
         count, sample = 0, list[JobRow]()
         for status in statuses:
             each = replace(query, status=status)
@@ -177,21 +185,21 @@ class Operations(Runs):
         sample = await self._store.letters_list(replace(query, limit=SAMPLE))
         return _matches(await self._store.letters_count(query) if len(sample) == SAMPLE else len(sample), sample)
 
-    async def _asked(
-        self, who: Principal, kind: str, matches: Matches, request: Request, receipt_for: ReceiptFor[Accepted] | None
-    ) -> Done:
+    async def _asked(self, who: Principal, kind: str, asked: Asked) -> Accepted | Replay:
         """A stored operation."""
         now = await self._time.now()
-        accepted = Accepted(time_id(int(now * 1000), self._clock.noise(10)), None if matches.more else matches.number)
+        accepted = Accepted(
+            time_id(int(now * 1000), self._clock.noise(10)), None if asked.matches.more else asked.matches.number
+        )
         operation = NewOperation(
             operation_id=accepted.operation_id,
             namespace=who.namespace,
             kind=kind,
-            request=_encode(request).decode(),
+            request=_encode(asked.request).decode(),
             created_by=who.name,
             matched=accepted.matched,
         )
-        receipt: Receipt | None = None if receipt_for is None else receipt_for(accepted)
+        receipt: Receipt | None = None if asked.receipt_for is None else asked.receipt_for(accepted)
         stored = await self._surely(lambda: self._store.operation_add(operation, receipt=receipt))
         if isinstance(stored, Replay):
             return stored

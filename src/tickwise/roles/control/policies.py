@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -98,7 +98,7 @@ def _checked_retry(said: RetryBody) -> Retry:
         ("factor", said.factor, 1.0, FACTOR_MAX),
         ("jitter", said.jitter, 0.0, 1.0),
     ):
-        _check_between(value, least, most, name, f"/retry/{name}")
+        _check_between(value, (least, most), name=name, pointer=f"/retry/{name}")
     _check_delays(said, backoff)
     deadline = said.deadline_seconds
     if deadline is not None and not 0 < deadline <= DELAY_SECONDS_MAX:
@@ -131,10 +131,11 @@ def _check_delays(said: RetryBody, backoff: Backoff) -> None:
             pointer="/retry/delays_seconds",
         )
     for place, seconds in enumerate(said.delays_seconds):
-        _check_between(seconds, 0.0, DELAY_SECONDS_MAX, "a delay", f"/retry/delays_seconds/{place}")
+        _check_between(seconds, (0.0, DELAY_SECONDS_MAX), name="a delay", pointer=f"/retry/delays_seconds/{place}")
 
 
-def _check_between(value: float, least: float, most: float, name: str, pointer: str) -> None:
+def _check_between(value: float, limits: tuple[float, float], *, name: str, pointer: str) -> None:
+    least, most = limits
     if not least <= value <= most:
         raise Invalid(f"{name} lies between {least:.15g} and {most:.15g}", pointer=pointer)
 
@@ -147,7 +148,7 @@ def _checked_limits(limits: Limits) -> Limits:
         ("processes", limits.processes, 1, PROCESSES_MAX),
     ):
         if value is not None:
-            _check_between(value, least, most, name, f"/limits/{name}")
+            _check_between(value, (least, most), name=name, pointer=f"/limits/{name}")
     return limits
 
 
@@ -198,9 +199,15 @@ def _check_key(key: str, pointer: str) -> None:
     raise Invalid(f"{key[:100]!r} is no key of a limit; write {KEYS}", pointer=pointer)
 
 
-def with_keys(
-    definition: Definition, job_id: UUID, queue: str, labels: Mapping[str, str], sent: Collection[str]
-) -> Definition:
+class Keyed(NamedTuple):
+    """What the key of a limit may go by."""
+
+    job_id: UUID
+    queue: str
+    labels: Mapping[str, str]
+
+
+def with_keys(definition: Definition, keyed: Keyed, sent: Collection[str]) -> Definition:
     """The same with the texts by which stores know its limits. `sent`: the fields of the body, for pointers."""
     if definition.concurrency is None and definition.rate is None:
         if definition.limit_key is None and definition.rate_key is None:
@@ -213,7 +220,7 @@ def with_keys(
     ):
         if said is not None:
             pointer = f"/{field}/key" if field in sent or "labels" not in sent else "/labels"
-            keys[name] = _key(said.key, job_id, queue, labels, pointer)
+            keys[name] = _key(said.key, keyed, pointer)
     return msgspec.structs.replace(definition, **keys)
 
 
@@ -222,14 +229,14 @@ def key_in_words(key: str) -> str:
     return "" if key == "job" else f" of {key}"
 
 
-def _key(key: str, job_id: UUID, queue: str, labels: Mapping[str, str], pointer: str) -> str:
+def _key(key: str, keyed: Keyed, pointer: str) -> str:
     if key == "job":
-        return f"job:{job_id}"
+        return f"job:{keyed.job_id}"
     if key == "queue":
-        return f"queue:{queue}"
+        return f"queue:{keyed.queue}"
     word, _, name = key.partition(":")
     if word != "label":
         return key
-    if name not in labels:
+    if name not in keyed.labels:
         raise Invalid(f"a limit goes by the label {name!r}, which the job does not have; give it one", pointer=pointer)
-    return f"{key}={labels[name]}"
+    return f"{key}={keyed.labels[name]}"

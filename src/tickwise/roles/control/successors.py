@@ -96,7 +96,7 @@ def _node(row: JobRow) -> Node:
     return Node(row.name, row.status is JobStatus.CANCELLED, (*definition.then, *definition.on_failure))
 
 
-def resolved(said: References, field: str, own: UUID, graph: Graph) -> tuple[UUID, ...]:
+def resolved(said: References, field: str, *, own: UUID, graph: Graph) -> tuple[UUID, ...]:
     """The ids of a field's references, each once. Raises `Invalid` with a pointer to the one at fault."""
     names = listed(said)
     if len(names) > SUCCESSORS_MOST:
@@ -133,7 +133,7 @@ def _is_own(name: str, own: UUID) -> bool:
         return False
 
 
-def check_sequence(own: UUID, name: str, fields: Mapping[str, Sequence[UUID]], graph: Graph) -> None:
+def check_sequence(own: UUID, name: str, *, fields: Mapping[str, Sequence[UUID]], graph: Graph) -> None:
     """Refuse what leads back to the job itself, or on and on. `fields` are those that were sent."""
     pointer = next((f"/{field}" for field, ids in fields.items() if ids), "")
     nodes = {**graph.nodes, own: Node(name, False, tuple(job_id for ids in fields.values() for job_id in ids))}
