@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tests.chaos.scene import Scene
 from tests.chaos.server import SQL
-from tickwise.domain.history import Change, Fault, History, LeaseEnd, Run, Target
+from tickwise.domain.history import Change, Edge, Fault, History, LeaseEnd, Run, Target
 from tickwise.domain.lifecycle import STATES, RunState
 
 
@@ -22,6 +22,7 @@ class Knowledge:
     """What a row knows that nobody inside can know. See `tickwise.domain.history_events`."""
 
     targets: Sequence[Target] | None = None
+    edges: Sequence[Edge] = ()
     limits: dict[str, int] = field(default_factory=dict)
     limit_keys: dict[UUID, str] = field(default_factory=dict)
     """Of each job under a limit: whose."""
@@ -51,6 +52,7 @@ async def history_of(scene: Scene, knowledge: Knowledge, *, stalls: bool) -> His
         faults=_faults(scene, executors, freed, stalls=stalls),
         lease_ends=[LeaseEnd(row["executor"], row["lease"]) for row in executors] if knowledge.watch_leases else (),
         limits=knowledge.limits,
+        edges=knowledge.edges,
         stale_refused=knowledge.stale_refused,
         clock_slack=0.02,
     )

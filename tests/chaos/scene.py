@@ -99,6 +99,8 @@ class Scene:
             server.url,
             folder,
             TICKWISE_FUNCTION_MODULES=TASKS,
+            TICKWISE_PASS_ENVIRONMENT="CHAOS_WITNESS",
+            CHAOS_WITNESS=str(self.witness.file),
             TICKWISE_DATA_DIR=str(folder / "data"),
             **pace.environment(),
         )

@@ -56,6 +56,13 @@ async def failing(context: Context, payload: dict[str, Any]) -> None:
     _say(context, payload, "e")
 
 
+@task("chaos.following")
+async def following(context: Context) -> None:
+    """Follows another job: its payload is that one's, so the witness is known by another way."""
+    _say(context, {"witness": os.environ["CHAOS_WITNESS"]}, "b")
+    _say(context, {"witness": os.environ["CHAOS_WITNESS"]}, "e")
+
+
 @task("chaos.poison")
 def poison(context: Context, payload: dict[str, Any]) -> None:
     """Takes its executor along, as a job that uses up the memory of its machine does."""

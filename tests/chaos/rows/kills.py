@@ -13,6 +13,8 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
 from tests.support.waiting import eventually
+from tickwise.domain.history import Edge
+from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
 
 KILL_EVERY_SECONDS: Final = 2.0
@@ -160,6 +162,34 @@ async def _submit_limited(scene: Scene, size: Size, keys: dict[UUID, str], over:
     over.set()
 
 
+async def chains(scene: Scene, size: Size) -> Knowledge:
+    """E1: Job1, then Job2, then Job3, or what stands in for them after a failure, while roles are killed."""
+    await scene.cast()
+    over = asyncio.Event()
+    waits = {"schedule_type": "ON_DEMAND"}
+    third = await scene.clients.submit("third", function(scene, "following") | waits, once=False)
+    second = await scene.clients.submit(
+        "second", function(scene, "following") | waits | {"then": str(third)}, once=False
+    )
+    instead = await scene.clients.submit("instead", function(scene, "following") | waits, once=False)
+    follow = {"then": str(second), "on_failure": str(instead)}
+    edges = [Edge(second, RunState.SUCCESS, third)]
+    async with asyncio.TaskGroup() as both:
+        both.create_task(kill_in_turn(scene, over, size.seconds))
+        for number in range(size.rounds):
+            each = size.jobs // size.rounds
+            # Every fifth fails for good.
+            bodies = [function(scene, "failing", failures=n % 5 // 4) | follow for n in range(each)]
+            made = await scene.clients.submit_many(f"first {number}", bodies)
+            edges += [Edge(job, RunState.SUCCESS, second) for job in made]
+            edges += [Edge(job, RunState.FAILED, instead) for job in made]
+            await CLOCK.sleep(size.seconds / size.rounds)
+        over.set()
+    scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
+    scene.figures["chains"] = size.jobs
+    return Knowledge(edges=edges)
+
+
 ROWS: Final = (
     Row(
         name="R1",
@@ -185,6 +215,14 @@ ROWS: Final = (
         play=poisoning,
         short=Size(jobs=500, rounds=2),
         long=Size(jobs=20_000, rounds=20),
+    ),
+    Row(
+        name="CHAIN",
+        fault="kill -9 as in R2, under sequences of three jobs with a branch for failures",
+        invariant="what follows a run's end is made once, whoever dies between the two",
+        play=chains,
+        short=Size(jobs=200, seconds=8, rounds=10),
+        long=Size(jobs=5_000, seconds=60, rounds=60),
     ),
     Row(
         name="R20",
