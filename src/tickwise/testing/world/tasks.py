@@ -166,7 +166,7 @@ class Runner:
         self.kinds: Sequence[TaskKind] = (kind,)
         self._kind = kind
         self._host = host
-        self._process = process
+        self.process = process
         self._places = places
         self._poisoned = poisoned
         self._waiting: dict[UUID, Assignment] = {}
@@ -207,7 +207,7 @@ class Runner:
             assignment = self._beginning[run_id] = self._waiting.pop(run_id)
             seconds = self._host.begin_seconds
             if seconds > 0:
-                self._process.later(self._host.dice.random() * seconds, self._begin, assignment)
+                self.process.later(self._host.dice.random() * seconds, self._begin, assignment)
             else:
                 self._begin(assignment)
 
@@ -220,11 +220,11 @@ class Runner:
         self._tokens[assignment.run_id] = assignment.token
         self._host.begin(task)
         if act.deadly >= assignment.attempt:
-            self._process.later(act.seconds / 2, self._poisoned)
+            self.process.later(act.seconds / 2, self._poisoned)
         if assignment.timeout_seconds is not None:
-            self._process.later(assignment.timeout_seconds, self._out_of_time, assignment)
+            self.process.later(assignment.timeout_seconds, self._out_of_time, assignment)
         if act.seconds > WORTH_RECORDING_SECONDS:
-            self._process.later(WORTH_RECORDING_SECONDS, self._is_worth_recording, assignment, self._now())
+            self.process.later(WORTH_RECORDING_SECONDS, self._is_worth_recording, assignment, self._now())
 
     def _is_worth_recording(self, assignment: Assignment, started: float) -> None:
         if self._tokens.get(assignment.run_id) == assignment.token:
@@ -238,7 +238,7 @@ class Runner:
 
     def hear(self, task: Living) -> None:
         """It ended by itself; its executor hears of it if it is there and awake."""
-        self._process.soon(self._ended, task)
+        self.process.soon(self._ended, task)
 
     def _ended(self, task: Living) -> None:
         assignment, act = task.assignment, task.act
@@ -253,10 +253,10 @@ class Runner:
         self._report(task, verdict, reason, result=result, symptoms=symptoms, retry_after_seconds=act.asks_seconds)
 
     def _killed(self, task: Living) -> None:
-        self._process.soon(self._report, task, Verdict.CANCELLED, "cancelled")
+        self.process.soon(self._report, task, Verdict.CANCELLED, "cancelled")
 
     def _timed_out(self, task: Living) -> None:
-        self._process.soon(self._report, task, Verdict.FAILED, "timeout")
+        self.process.soon(self._report, task, Verdict.FAILED, "timeout")
 
     def _report(self, task: Living, verdict: Verdict, reason: str | None, **more: Any) -> None:
         run_id = task.assignment.run_id
@@ -275,13 +275,13 @@ class Runner:
         if run_id in self._waiting or run_id in self._beginning:
             self._waiting.pop(run_id, None)
             self._beginning.pop(run_id, None)
-            self._process.soon(self._unbegun, run_id)
+            self.process.soon(self._unbegun, run_id)
             return
         task = self._host.living.get((run_id, self._tokens.get(run_id, 0)))
         if task is None:
             return
         if task.act.stubborn and grace_seconds > 0:
-            self._process.later(grace_seconds, self._host_kill, task.name)
+            self.process.later(grace_seconds, self._host_kill, task.name)
         else:
             self._host_kill(task.name)
 
@@ -296,7 +296,7 @@ class Runner:
         """Give back what has no place yet."""
         waiting, self._waiting = self._waiting, {}
         for run_id in waiting:
-            self._process.soon(self._unbegun, run_id)
+            self.process.soon(self._unbegun, run_id)
 
     async def close(self) -> None:
         """Kill what lives, and wait until it is dead."""

@@ -59,6 +59,8 @@ class Watch:
         self.lease_ends: dict[int, LeaseEnd] = {}
         self.faults: list[Fault] = []
         self.stale_refused = 0
+        self.tasks_of: Callable[[Process], int] = lambda _process: 0
+        """How many tasks that a process has begun live."""
         self.asking = True
         """Things are still asked for."""
         self.findings: list[str] = []
@@ -81,6 +83,9 @@ class Watch:
     # ------------------------------------------------------------------ what links tell
 
     def asked(self, call: Call) -> None:
+        if call.name == "executor_join" and self.tasks_of(call.process):
+            # Others may run them by now, and this executor has heard so.
+            self.findings.append(f"{call.process} is born anew while tasks of its former life go on")
         if call.name not in QUIET:
             self.note(call.process.name, "asks", call.name)
 

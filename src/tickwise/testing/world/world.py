@@ -142,6 +142,9 @@ class World:
         counts = {"scheduler": swarm.schedulers, "executor": swarm.executors, "api": swarm.apis}
         self.nodes = [Node(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
         self.weather.nodes = self.nodes
+        self.watch.tasks_of = lambda process: sum(
+            task.runner.process is process for node in self.nodes for task in node.host.living.values()
+        )
         apis = [node for node in self.nodes if node.kind == "api"]
         self.clients = Clients(loop, swarm, apis, Random(f"{seed}/clients"), watch=self.watch, tell=self.tally)
 

@@ -1,0 +1,205 @@
+"""The worlds find what they are there for: each guard of the product is taken out in turn, and some world notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from tickwise.adapters.store.memory.dispatch import Dispatch
+from tickwise.adapters.store.memory.executors import Executors
+from tickwise.adapters.store.memory.state import State
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Trigger
+from tickwise.ports.store import Expired, NewRun, RunQuery
+from tickwise.roles import healing
+from tickwise.roles.books import Books
+from tickwise.roles.executor import Executor
+from tickwise.roles.leasing import Lease
+from tickwise.roles.outbox import Outbox
+from tickwise.testing.world import Swarm, draw, played
+
+Patch = pytest.MonkeyPatch
+ATTEMPTED = RunState.DISPATCHED, RunState.RUNNING
+
+
+def fence_on_state_alone(patch: Patch) -> None:
+    """Whoever reports of a run that somebody holds is believed."""
+
+    def held(self: Dispatch, _executor: int, run: Any, _token: int) -> Any:
+        found = self._state.runs.get(run)
+        return found if found is not None and found.state in ATTEMPTED else None
+
+    patch.setattr(Dispatch, "_held", held)
+
+
+def lease_is_not_looked_at(patch: Patch) -> None:
+    """An executor begins what it holds, and goes on with it, however long ago it was heard."""
+    patch.setattr(Lease, "stands", lambda _self: True)
+    patch.setattr(Lease, "left_seconds", lambda _self: 3600.0)
+
+
+def leases_never_end(patch: Patch) -> None:
+    """Nobody takes over from the dead."""
+
+    async def expire(_self: Executors, _crashes_max: int) -> Expired:
+        return Expired()
+
+    patch.setattr(Executors, "leases_expire", expire)
+
+
+def names_are_not_unique(patch: Patch) -> None:
+    """A run that is made twice is two runs."""
+    make = State.make
+
+    def made(self: State, job: Any, new: NewRun, **more: Any) -> bool:
+        while new.run_id in self.runs or new.run_id in self.ended:
+            new = new._replace(run_id=type(new.run_id)(int=new.run_id.int + 1))
+        return make(self, job, new, **more)
+
+    patch.setattr(State, "make", made)
+
+
+def receipts_are_forgotten(patch: Patch) -> None:
+    """A request that is repeated under its key is another request."""
+    patch.setattr(State, "replay_of", lambda _self, _name: None)
+
+
+def claims_in_doubt_are_forgotten(patch: Patch) -> None:
+    """What the store gave and nobody heard of stays given."""
+
+    async def keep(_self: Dispatch, _executor: int, _tokens: Any) -> int:
+        return 0
+
+    patch.setattr(Dispatch, "attempts_keep", keep)
+
+
+def limits_are_not_asked(patch: Patch) -> None:
+    """As many begin as want to."""
+    patch.setattr("tickwise.adapters.store.memory.dispatch.admit", lambda _state, _run, _gate: True)
+
+
+def trees_are_not_killed(patch: Patch) -> None:
+    """What an executor gives up is left running."""
+    patch.setattr(Books, "abandon", Books.forget)
+
+
+def starts_of_old_attempts_are_told(patch: Patch) -> None:
+    """The start of an attempt that is no more is sent with the one of the attempt that lives."""
+    told = Outbox.send_starts
+
+    async def send(self: Outbox, executor: int, _lives: Callable[[Any], bool]) -> Any:
+        return await told(self, executor, lambda _began: True)
+
+    patch.setattr(Outbox, "send_starts", send)
+
+
+def what_ended_is_not_told_at_the_end(patch: Patch) -> None:
+    """An executor that leaves says nothing of what began and ended there."""
+
+    async def leave(self: Executor, _begun: Any) -> None:
+        await self._runs.executor_leave(self._lease.number)
+
+    patch.setattr(Executor, "_leave", leave)
+
+
+def healing_plans_what_was_made_up_for(patch: Patch) -> None:
+    """Runs that made up for a pause do not count as record of their occurrences."""
+
+    def query(**said: Any) -> RunQuery:
+        return RunQuery(**{**said, "triggers": (Trigger.SCHEDULE,)})
+
+    patch.setattr(healing, "RunQuery", query)
+
+
+def any_world(seed: int) -> Swarm:
+    """As it is drawn."""
+    return draw(seed)
+
+
+def world_of_zombies(seed: int) -> Swarm:
+    """Executors with short leases stand still and are cut off, with long tasks in hand."""
+    return replace(
+        draw(seed),
+        faults=frozenset({"pause", "partition", "freezes after a call"}),
+        features=frozenset({"once", "long", "quick", "interval"}),
+        executors=3,
+        places=4,
+        lease_seconds=3.0,
+        ask_gap_seconds=0.7,
+        fault_gap_seconds=3.0,
+        call_fault_share=0.01,
+    )
+
+
+def world_of_doubt(seed: int) -> Swarm:
+    """Answers are lost, and people ask for much."""
+    return replace(
+        draw(seed),
+        faults=frozenset({"answer lost", "request lost", "hang"}),
+        features=frozenset({"once", "quick", "run now", "retry", "interval", "overlap", "hold", "leave"}),
+        places=4,
+        ask_gap_seconds=0.7,
+        call_fault_share=0.05,
+    )
+
+
+def world_of_retries(seed: int) -> Swarm:
+    """One executor, to which what failed comes back, and whose calls hang."""
+    return replace(
+        draw(seed),
+        faults=frozenset({"answer lost", "hang", "half open"}),
+        features=frozenset({"once", "failing"}),
+        executors=1,
+        places=8,
+        ask_gap_seconds=0.7,
+        call_fault_share=0.05,
+    )
+
+
+def world_of_pauses(seed: int) -> Swarm:
+    """Schedules are held back until they are over, and made up for."""
+    return replace(draw(seed), faults=frozenset({"latency"}), features=frozenset({"interval", "pause"}))
+
+
+WORLDS = 40
+
+
+class Guard(NamedTuple):
+    """What is taken out, in which kind of world, and from which seed on that is noticed within forty."""
+
+    take_out: Callable[[Patch], None]
+    drawn: Callable[[int], Swarm] = any_world
+    first: int = 0
+
+
+GUARDS = [
+    Guard(fence_on_state_alone, world_of_zombies),
+    Guard(lease_is_not_looked_at),
+    Guard(leases_never_end),
+    Guard(names_are_not_unique, world_of_doubt),
+    Guard(receipts_are_forgotten),
+    Guard(claims_in_doubt_are_forgotten),
+    Guard(limits_are_not_asked),
+    Guard(trees_are_not_killed, world_of_zombies),
+    Guard(starts_of_old_attempts_are_told, world_of_retries),
+    Guard(what_ended_is_not_told_at_the_end, world_of_doubt),
+    Guard(healing_plans_what_was_made_up_for, world_of_pauses, 20),
+]
+
+
+@pytest.mark.takes_up_to(390)
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.take_out.__name__)
+def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patch) -> None:
+    """One of the first worlds has findings. With the guard, none of them has: see the test below."""
+    guard.take_out(monkeypatch)
+    assert any(played(guard.drawn(seed)).findings for seed in range(guard.first, guard.first + WORLDS))
+
+
+@pytest.mark.takes_up_to(390)
+@pytest.mark.parametrize("drawn", [world_of_zombies, world_of_doubt, world_of_retries, world_of_pauses])
+def test_with_every_guard_in_its_place_nothing_is_found(drawn: Callable[[int], Swarm]) -> None:
+    """In the kinds of worlds in which guards are taken out."""
+    assert "" == "\n".join(report.as_text() for seed in range(8) if (report := played(drawn(seed))).findings)
