@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
@@ -34,8 +35,11 @@ from tickwise.ports.store import (
 )
 from tickwise.testing.factories import Factory, executor, outcome
 
-RUNS = 90
+RUNS = 72
+IN_FILE = 18
+"""Besides: runs of one job, of which the next waits for the one before it, and both for a slot."""
 LIMITS = {"key:narrow": 1, "key:wide": 3, "key:free": 30}
+FILE = "one after the other"
 PAUSE_SECONDS = 0.005
 WORK_SECONDS = 0.01
 LONG_LEASE_SECONDS = 600.0
@@ -86,15 +90,16 @@ class Witness:
     """What tasks say of themselves."""
 
     def __init__(self) -> None:
-        self.running: dict[UUID, str] = {}
-        self.most: dict[str, int] = dict.fromkeys(LIMITS, 0)
+        self.running: dict[UUID, tuple[str, ...]] = {}
+        self.most: dict[str, int] = dict.fromkeys([*LIMITS, FILE], 0)
         self.began = 0
 
-    def begins(self, run: UUID, key: str) -> None:
+    def begins(self, run: UUID, *keys: str) -> None:
         self.began += 1
-        self.running[run] = key
-        together = list(self.running.values()).count(key)
-        self.most[key] = max(self.most[key], together)
+        self.running[run] = keys
+        for key in keys:
+            together = len([held for held in self.running.values() if key in held])
+            self.most[key] = max(self.most[key], together)
 
     async def reaches(self, number: int) -> None:
         """So many have begun."""
@@ -107,7 +112,7 @@ class Witness:
 class Hands:
     """An executor: claims, records each start, works, reports."""
 
-    def __init__(self, store: PostgresStore, witness: Witness, keys: dict[UUID, str], number: int) -> None:
+    def __init__(self, store: PostgresStore, witness: Witness, keys: dict[UUID, tuple[str, ...]], number: int) -> None:
         self.store = store
         self.witness = witness
         self.keys = keys
@@ -136,14 +141,13 @@ class Hands:
         begans = [
             Began(each.run_id, each.token, each.now, gate=Gate(key, LIMITS[key]))
             for each in claims
-            for key in [self.keys[each.job_id]]
+            for key in self.keys[each.job_id][:1]
         ]
         refused = set(await surely(lambda: self.store.attempts_start(self.number, begans)))
-        for run in refused:
-            del self.held[run]
+        self._drop(claimed for claimed in claims if claimed.run_id in refused)
         begun = [claimed for claimed in claims if claimed.run_id not in refused]
         for claimed in begun:
-            self.witness.begins(claimed.run_id, self.keys[claimed.job_id])
+            self.witness.begins(claimed.run_id, *self.keys[claimed.job_id])
         try:
             await SystemClock().sleep(WORK_SECONDS)
         finally:
@@ -151,8 +155,13 @@ class Hands:
                 self.witness.ends(claimed.run_id)
         ended = [outcome(claimed) for claimed in begun]
         assert [] == await surely(lambda: self.store.attempts_finish(self.number, ended))
-        for claimed in begun:
-            del self.held[claimed.run_id]
+        self._drop(begun)
+
+    def _drop(self, claims: Iterable[Claimed]) -> None:
+        """These are over; a run of theirs may be held anew by now."""
+        for claimed in claims:
+            if self.held.get(claimed.run_id) is claimed:
+                del self.held[claimed.run_id]
 
 
 async def tidy(store: PostgresStore) -> None:
@@ -167,11 +176,22 @@ async def tidy(store: PostgresStore) -> None:
 async def test_no_more_run_than_the_limit_whatever_is_cut_or_dies(
     stores: list[PostgresStore], operator: asyncpg.Connection
 ) -> None:
-    """Ninety runs of three keys, six executors of three processes, two cuts, one death: all of them end well."""
+    """Ninety runs of three keys, some of them one after the other besides; six executors of three processes, two cuts,
+    one death: all of them end well."""
     make = Factory(await stores[0].now(), seed="limits")
     jobs = [make.job(make.now - RUNS + number, lane=Lane(queue="limits")) for number in range(RUNS)]
     await stores[0].jobs_add(jobs)
-    keys = {job.job_id: list(LIMITS)[number % len(LIMITS)] for number, job in enumerate(jobs)}
+    keys: dict[UUID, tuple[str, ...]] = {
+        job.job_id: (list(LIMITS)[number % len(LIMITS)],) for number, job in enumerate(jobs)
+    }
+    file = make.recurring(make.now, never=True, lane=Lane(queue="limits"))
+    await stores[0].jobs_add([file])
+    keys[file.job_id] = ("key:wide", FILE)
+    in_file = [
+        make.run(file.job_id, make.now + number / 1000, overlap=Overlap.QUEUE_ALL, nominal=make.now + number / 1000)
+        for number in range(IN_FILE)
+    ]
+    await stores[0].runs_add("default", file.job_id, in_file)
     witness = Witness()
     hands = [
         Hands(store, witness, keys, await store.executor_join(executor(lease_seconds=LONG_LEASE_SECONDS)))
@@ -193,14 +213,14 @@ async def test_no_more_run_than_the_limit_whatever_is_cut_or_dies(
         async def all_ended() -> bool:
             failed = [task.exception() for task in [*lives[1:], *tidies] if task.done()]
             assert failed == []
-            return await surely(lambda: stores[0].runs_count(done)) == RUNS
+            return await surely(lambda: stores[0].runs_count(done)) == RUNS + IN_FILE
 
         await eventually(all_ended, within_seconds=180.0, what="every run ends well")
     finally:
         for task in [*lives, *tidies]:
             task.cancel()
         await asyncio.wait([*lives, *tidies])
-    assert {key: most for key, most in witness.most.items() if most > LIMITS[key]} == {}
+    assert {key: most for key, most in witness.most.items() if most > {**LIMITS, FILE: 1}[key]} == {}
     assert witness.most["key:wide"] > 1
 
 

@@ -19,7 +19,7 @@ bad AS MATERIALIZED (
   WHERE blocked AND limit_key IS NOT NULL AND (
     SELECT count(*) FROM tickwise.runs r
     WHERE r.namespace = p.namespace AND r.limit_key = p.limit_key AND NOT r.blocked
-  ) < coalesce((SELECT l.most FROM tickwise.limits l WHERE l.namespace = p.namespace AND l.limit_key = p.limit_key), 1)
+  ) < greatest((SELECT l.most FROM tickwise.limits l WHERE l.namespace = p.namespace AND l.limit_key = p.limit_key), 1)
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true

@@ -17,7 +17,7 @@ heads AS MATERIALIZED (
       AND ready >= coalesce(to_timestamp(($9::float8[])[array_position($8::int[], l.lane)]), to_timestamp($7::float8))
     ORDER BY ready LIMIT 1) h
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
-    AND l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
+    AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
   ORDER BY CASE WHEN NOT $6::boolean THEN -l.priority END,
            CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
            CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready

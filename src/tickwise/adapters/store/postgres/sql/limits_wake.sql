@@ -4,7 +4,7 @@
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 n AS MATERIALIZED (
   SELECT n.namespace, n.limit_key,
-         (SELECT l.most FROM tickwise.limits l WHERE l.namespace = n.namespace AND l.limit_key = n.limit_key)
+         greatest((SELECT l.most FROM tickwise.limits l WHERE l.namespace = n.namespace AND l.limit_key = n.limit_key), 1)
          - (SELECT count(*) FROM tickwise.runs r
             WHERE r.namespace = n.namespace AND r.limit_key = n.limit_key AND NOT r.blocked
               AND (r.state = 3 OR r.state < 3 AND r.ready BETWEEN (SELECT at FROM clock) - interval '5 seconds' AND (SELECT at FROM clock))

@@ -58,6 +58,7 @@ LEFT JOIN LATERAL (SELECT * FROM tickwise.letters l WHERE l.run_id = r.run_id OF
 WHERE r.state = 6;
 
 -- What stands still now.
+CREATE VIEW tickwise.queues_held AS
+SELECT namespace, queue FROM tickwise.holds WHERE begun <= (SELECT tickwise.now()) AND until > (SELECT tickwise.now());
 CREATE VIEW tickwise.lanes_held AS
-SELECT l.lane FROM tickwise.holds h JOIN tickwise.lanes l ON l.namespace = h.namespace AND l.queue = h.queue
-WHERE h.begun <= (SELECT tickwise.now()) AND h.until > (SELECT tickwise.now());
+SELECT l.lane FROM tickwise.queues_held h JOIN tickwise.lanes l ON l.namespace = h.namespace AND l.queue = h.queue;
