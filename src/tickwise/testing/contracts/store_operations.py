@@ -174,12 +174,15 @@ class OperationsContract(StoreContract):
         assert cancelled.ended_at is not None
         assert await store.operation_take(HOLD_SECONDS) is None
 
-    async def test_the_page_that_was_in_hand_is_put_on_record(self, store: KeyedStore, make: Factory) -> None:
-        """What was done before the cancel stays done, and is counted."""
+    @pytest.mark.parametrize("cursor", ["c1", None])
+    async def test_the_page_that_was_in_hand_is_put_on_record(
+        self, store: KeyedStore, make: Factory, cursor: str | None
+    ) -> None:
+        """What was done before the cancel stays done, and is counted; cancelled it stays, even if that was the last."""
         await self.added_operation(store, make)
         first = await self.taken(store)
         await store.operation_cancel("default", first.operation_id)
-        assert await store.operation_step(step(first))
+        assert await store.operation_step(step(first, cursor=cursor))
         row = await self.operation(store, first.operation_id)
         assert (row.status, row.done, row.refused) == (OperationStatus.CANCELLED, 2, 1)
         assert await store.operation_take(HOLD_SECONDS) is None

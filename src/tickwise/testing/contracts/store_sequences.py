@@ -281,6 +281,8 @@ class SequencesContract(StoreContract):
         await store.maintain(Retention(runs_seconds=DAY_SECONDS, failed_seconds=DAY_SECONDS))
         [follow] = await store.follows(10)
         assert follow.run.run_id == claimed.run_id
+        assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
+        assert await store.job_get("default", claimed.job_id) is not None
         assert await store.follow_commit("default", claimed.run_id, []) == 0
         assert await self.following(store) == []
 

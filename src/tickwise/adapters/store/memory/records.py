@@ -155,7 +155,7 @@ class RunRecord(Placed):
     slot: float | None = None
     """Its own slot under a rate, until it begins."""
     on_unknown: OnUnknown = OnUnknown.RERUN
-    """Of the recorded start."""
+    """Of the last recorded start."""
     executor: int | None = None
     token: int = 0
     dispatched: float | None = None

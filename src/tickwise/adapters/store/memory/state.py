@@ -34,7 +34,7 @@ from tickwise.domain.decision import Hold, Overlap, Pending, Reason
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
-from tickwise.domain.retry import UNKNOWN_OUTCOME, OnUnknown
+from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     LANES_MOST,
@@ -381,7 +381,6 @@ class State:
         if run.executor in self.executors:
             self.executors[run.executor].held.pop(run.run_id, None)
         run.executor = run.dispatched = run.started = run.request = None
-        run.on_unknown = OnUnknown.RERUN
         if run.limit_key is not None and (left := self.slots.drop(run)) is not None:
             self.wake(left)
 
