@@ -38,6 +38,7 @@ class Because(StrEnum):
     LATE_PRIORITY = "late_priority"
     """Runs of higher priority went first."""
     LATE_EXECUTORS_BUSY = "late_executors_busy"
+    """They had no free slot, or its queue was on hold, which is forgotten when it is over."""
     LATE_LIMITED = "late_limited"
     """Its job has a concurrency or rate limit, which leaves no record; nothing else kept it waiting."""
     LATE_EXECUTOR_LOST = "late_executor_lost"

@@ -220,7 +220,7 @@ def _nobody_took_it(facts: Facts, began: float) -> Cause:
     if taken is not None and taken - due > ON_TIME_SECONDS:
         return Cause(
             Because.LATE_EXECUTORS_BUSY,
-            f"the executors that could take it had no free slot until {facts.said(taken)}",
+            f"until {facts.said(taken)} the executors that could take it had no free slot, or its queue was on hold",
             {"taken_time": written(taken), "slots": sum(each.slots for each in able)},
         )
     if taken is not None:
