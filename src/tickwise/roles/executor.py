@@ -99,6 +99,7 @@ class Executor(Service):
         self._lease = Lease(clock, settings.lease_seconds, doubt=self._beat_wake.set)
         self._books = Books()
         self._draining = False
+        self._releasing = False
         self._intakes = [self._intake(seat) for seat in seats]
         self._by_kind = {kind: intake for intake in self._intakes for kind in intake.kinds}
         self._outbox = Outbox(
@@ -271,9 +272,23 @@ class Executor(Service):
         self._let_go()
         return WATCH_SECONDS
 
+    def _release_late(self) -> None:
+        """Once our lease is over, runners give back what waits in them.
+
+        They report an end before they fill the place that it frees, and this is asked with each report: so nothing
+        begins after a time in which this process stood still, though the watch has not had its turn yet.
+        """
+        if self._lease.left_seconds() > 0.0 or self._releasing:
+            return
+        self._releasing = True
+        try:
+            for intake in self._intakes:
+                intake.runner.release_waiting()
+        finally:
+            self._releasing = False
+
     def _let_go(self) -> None:
-        for intake in self._intakes:
-            intake.runner.release_waiting()
+        self._release_late()
         running = [held for held in self._books.live.values() if held.stage is Stage.LAUNCHED and not held.letting_go]
         if running:
             logger.error("lease_over", executor=self._lease.number, stopped=len(running))
@@ -373,6 +388,7 @@ class Executor(Service):
 
     def began(self, run_id: UUID, started: float) -> None:
         """A task has been going on for a while: record its start with the next batch."""
+        self._release_late()
         held = self._books.live.get(run_id)
         if held is not None and not held.guarded:
             self._outbox.start(Began(run_id, held.claimed.token, started))
@@ -380,6 +396,7 @@ class Executor(Service):
     def ended_many(self, endings: Sequence[tuple[UUID, Ending]]) -> None:
         """Many tasks are over. Quick functions that went well are the bulk of a busy executor's work, so they go
         straight to the outbox, without the calls that the others take."""
+        self._release_late()
         live, done = self._books.live, []
         for run_id, ending in endings:
             held = live.get(run_id)
@@ -401,6 +418,7 @@ class Executor(Service):
 
     def ended(self, run_id: UUID, ending: Ending) -> None:
         """A task is over: decide what follows and queue that for the store."""
+        self._release_late()
         held = self._books.live.get(run_id)
         if held is None:
             # Abandoned when we were buried, or refused as stale: it is dead now, and that is all that matters.

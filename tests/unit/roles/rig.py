@@ -160,11 +160,11 @@ class Flaky:
 class Rig:
     """One executor and all that it stands on."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, runner: ScriptedRunner | None = None, **settings: Any) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock, near_seconds=2.0)
         self.flaky = Flaky(self.store)
-        self.runner = ScriptedRunner()
+        self.runner = runner or ScriptedRunner()
         self.make = Factory(self.clock.now())
         self.signals = LocalSignals()
         self.executor = Executor(

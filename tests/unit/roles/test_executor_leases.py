@@ -18,7 +18,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.model import Outcome
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.ports.runner import Verdict
+from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, NewJob
 from tickwise.roles import executor as executors
@@ -256,6 +256,46 @@ async def test_what_could_not_begin_begins_once_the_lease_stands_again(rig: Rig)
     await drive(rig.clock, rig.executor._beat())
     await drive(rig.clock, rig.executor._starter.launch_due())
     assert 1 == len(rig.runner.launched)
+
+
+class Queueing(ScriptedRunner):
+    """A runner with one place: what else is launched waits in it, and begins when the place is free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[Assignment] = []
+
+    def launch(self, assignments: Sequence[Assignment]) -> None:
+        self._waiting.extend(assignments)
+        self._fill()
+
+    def end(self, run_id: UUID, verdict: Verdict = Verdict.OK, **more: Any) -> None:
+        super().end(run_id, verdict, **more)
+        self._fill()
+
+    def release_waiting(self) -> None:
+        while self._waiting:
+            run_id, now = self._waiting.pop(0).run_id, self._now()
+            self._reports.ended(run_id, Ending(Verdict.RELEASED, now, now))
+
+    def _fill(self) -> None:
+        if self._waiting and not self.running:
+            super().launch([self._waiting.pop(0)])
+
+
+async def test_a_place_that_becomes_free_after_the_lease_is_filled_by_nothing() -> None:
+    """Though the runner hears of it before anybody has looked at the lease."""
+    rig = Rig(runner=Queueing())
+    await drive(rig.clock, rig.executor.prepare())
+    jobs = [await rig.submit() for _ in range(3)]
+    await rig.tick()
+    (first,) = rig.runner.launched
+    await rig.clock.advance(LEASE)
+    rig.runner.end(first)
+    assert [first] == rig.runner.launched
+    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._finish())
+    assert ["QUEUED", "QUEUED", "SUCCESS"] == sorted([await rig.state(job) for job in jobs])
 
 
 class Sleeper(VirtualClock):
