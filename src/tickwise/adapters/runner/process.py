@@ -201,6 +201,7 @@ class ProcessRunner(SlotRunner):
                 obeys = loop.create_task(ask_tree(tree, end, threads=self._threads, clock=settings.clock))
                 await asyncio.wait({obeys, attempt.hurry}, return_when=asyncio.FIRST_COMPLETED)
                 obeys.cancel()
+                await asyncio.gather(obeys, return_exceptions=True)  # whatever it met, the KILL comes next
             reason = None if end.done() and not attempt.trouble.done() else attempt.trouble.result()
         finally:
             if deadline:
