@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.domain.history import Fault
 
 CLOCK: Final = SystemClock()
+PAUSED_LEASES: Final = 2.0
 HEAL_SECONDS: Final = 1.0
 """How often a scheduler looks for executors whose lease ran out."""
 TASKS: Final = "tests.chaos.tasks"
@@ -66,6 +68,8 @@ class Pace:
 
 QUICK: Final = Pace()
 DEFAULT: Final = Pace(lease=10.0, heartbeat=3.0, poll=0.5)
+PATIENT: Final = Pace(lease=30.0, heartbeat=3.0, poll=0.5)
+"""Where no executor is to be given up, however slow the machine or the database is for a while."""
 
 
 @dataclass(eq=False)
@@ -189,14 +193,30 @@ class Scene:
         player.working = False
         player.role.kill()
 
-    async def pause(self, player: Player, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after that time."""
-        self.harmed("pause", player)
-        player.role.signal(signal.SIGSTOP)
-        try:
-            await CLOCK.sleep(seconds)
-        finally:
+    async def kill_busy(self, player: Player) -> bool:
+        """The same for an executor that has something to lose: it is stopped first, so that it still has it when it
+        dies. False if it had nothing for two seconds; then it is left alone."""
+        for _ in range(20):
+            player.role.signal(signal.SIGSTOP)
+            if await self.holds(player):
+                self.kill(player)
+                return True
             player.role.signal(signal.SIGCONT)
+            await CLOCK.sleep(0.1)
+        return False
+
+    async def pause(self, player: Player, process: psutil.Process | None = None) -> None:
+        """SIGSTOP an executor for two leases, and until it is given up; then SIGCONT. `process`: the one to stop, if
+        the executor is not what was started."""
+        number = player.role.events("executor_joined")[-1]["executor"]
+        stopped = process or psutil.Process(player.role.pid)
+        self.harmed("pause", player)
+        stopped.suspend()
+        try:
+            await CLOCK.sleep(PAUSED_LEASES * self.pace.lease)
+            await eventually(partial(self.is_gone, number), within_seconds=60, what="it is given up")
+        finally:
+            stopped.resume()
             self.last_fault = time.monotonic()
 
     async def retire(self, player: Player) -> int:
@@ -251,6 +271,10 @@ class Scene:
         """Whether this executor holds a run just now."""
         return bool(await self.ask("held", player.name))
 
+    async def is_gone(self, number: int) -> bool:
+        """Whether the store has given this executor up."""
+        return bool(await self.ask("is_gone", number))
+
     def complain(self, what: str) -> None:
         """Something is wrong that no history shows."""
         self.complaints.append(what)
@@ -298,7 +322,8 @@ class Scene:
     async def close(self) -> None:
         """End all of it."""
         self.server.thaw()
-        self.fleet.stop()
+        # In a thread: proxies still carry what the roles have to say.
+        await asyncio.to_thread(self.fleet.stop)
         for proxy in self._proxies:
             await proxy.stop()
         await self.clients.close()
@@ -328,4 +353,4 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-__all__ = ["CLOCK", "DEFAULT", "QUICK", "ROOT", "Pace", "Player", "Scene", "cores", "scene"]
+__all__ = ["CLOCK", "DEFAULT", "PATIENT", "QUICK", "ROOT", "Pace", "Player", "Scene", "cores", "scene"]

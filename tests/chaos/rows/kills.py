@@ -12,7 +12,6 @@ from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
-from tests.support.waiting import eventually
 from tickwise.domain.history import Edge
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
@@ -64,9 +63,7 @@ async def kill_in_turn(scene: Scene, over: asyncio.Event, seconds: float) -> Non
     async with asyncio.TaskGroup() as restarts:
         while CLOCK.monotonic() < until or not over.is_set():
             victim = next(victims)
-            if victim.working:
-                await _busy(scene, victim)
-                scene.kill(victim)
+            if victim.working and await _kill(scene, victim):
                 restarts.create_task(restart_later(scene, victim))
             await CLOCK.sleep(KILL_EVERY_SECONDS)
 
@@ -81,14 +78,11 @@ def _in_turn(scene: Scene) -> Iterator[Player]:
     return cycle([player for pair in pairs for player in pair])
 
 
-async def _busy(scene: Scene, victim: Player) -> None:
-    """Wait for a moment at which it has something to lose; if none comes, there is little to do just now."""
-    if victim.kind != "executor":
-        return
-    try:
-        await eventually(lambda: scene.holds(victim), within_seconds=2, what="it holds a run")
-    except AssertionError:
-        return
+async def _kill(scene: Scene, victim: Player) -> bool:
+    if victim.kind == "executor":
+        return await scene.kill_busy(victim)
+    scene.kill(victim)
+    return True
 
 
 async def restart_later(scene: Scene, victim: Player) -> None:

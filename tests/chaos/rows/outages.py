@@ -15,7 +15,7 @@ import asyncpg
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed, ticking
-from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
+from tests.chaos.scene import CLOCK, DEFAULT, PATIENT, Player, Scene
 from tests.chaos.server import Server, fill, small_disk
 from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
@@ -158,7 +158,7 @@ async def partitioned(scene: Scene, size: Size) -> Knowledge:
         number_then = cut.role.events("executor_joined")[-1]["executor"]
         await gone(pids, within_seconds=120)
         survived.append(time.time() - await _lease_end(scene, number_then))
-        await eventually(partial(_is_gone, scene, number_then), within_seconds=120, what="it is buried")
+        await eventually(partial(scene.is_gone, number_then), within_seconds=120, what="it is buried")
         await CLOCK.sleep(size.seconds)
         cut.proxy.heal()
         scene.last_fault = time.monotonic()
@@ -223,11 +223,6 @@ async def _begun_more(scene: Scene, count: int) -> bool:
 async def _lease_end(scene: Scene, number: int) -> float:
     async with scene.session() as connection:
         return float(await connection.fetchval(scene.sql["lease"], number))
-
-
-async def _is_gone(scene: Scene, number: int) -> bool:
-    async with scene.session() as connection:
-        return bool(await connection.fetchval(scene.sql["is_gone"], number))
 
 
 async def filling(scene: Scene, size: Size) -> Knowledge:
@@ -299,7 +294,7 @@ ROWS: Final = (
         play=failing_store,
         short=Size(jobs=30, rounds=1),
         long=Size(jobs=800, rounds=8),
-        pace=DEFAULT,
+        pace=PATIENT,
         own_recovery=True,
     ),
     Row(

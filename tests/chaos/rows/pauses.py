@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -19,11 +20,10 @@ from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import mixed, shell
 from tests.chaos.rows.points import start_at
-from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
+from tests.chaos.scene import CLOCK, PATIENT, Player, Scene
 from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
 
-PAUSED_LEASES: Final = 2.0
 LATE_WORDS: Final = ("attempts_finish:paused", "attempts_start:paused")
 REFUSED: Final = ("outcomes_refused", "attempt_stale")
 LASTING_SECONDS: Final = 0.5
@@ -43,7 +43,7 @@ async def pausing(scene: Scene, size: Size) -> Knowledge:
         jobs = await scene.clients.submit_many(f"long {number}", [waits] * len(victims) * 2)
         victim, stale = await _victim(scene, jobs)
         buried = len(victim.role.events("executor_buried"))
-        await scene.pause(victim, PAUSED_LEASES * scene.pace.lease)
+        await scene.pause(victim)
         continued = time.monotonic()
         await victim.role.event("executor_buried", count=buried + 1, within_seconds=60)
         await gone(stale, within_seconds=60)
@@ -177,10 +177,7 @@ async def namesakes(scene: Scene, size: Size) -> Knowledge:
         victim = twins[number % 2]
         await eventually(partial(_holds, scene, victim), within_seconds=30, what="it holds something")
         (inner,) = psutil.Process(victim.role.pid).children()
-        scene.harmed("pause", victim)
-        inner.send_signal(signal.SIGSTOP)
-        await CLOCK.sleep(PAUSED_LEASES * scene.pace.lease)
-        inner.send_signal(signal.SIGCONT)
+        await scene.pause(victim, inner)
         await victim.role.event("executor_buried", count=number // 2 + 1, within_seconds=60)
         await scene.calm()
     return Knowledge(must_hit=True)
@@ -208,7 +205,7 @@ ROWS: Final = (
         play=rolling,
         short=Size(jobs=300, seconds=6, rounds=6),
         long=Size(jobs=20_000, seconds=120, rounds=120),
-        pace=DEFAULT,
+        pace=replace(PATIENT, settings={"TICKWISE_DRAIN_SECONDS": "120"}),
     ),
     Row(
         name="R17",

@@ -35,7 +35,7 @@ FIRING: Final = (
     "timers_fire:before", "timers_fire:after", "fires:after", "fires_commit:before", "fires_commit:after",
 )  # fmt: skip
 ANSWERING: Final = ("jobs_add_all:before", "jobs_add_all:after")
-DEATH_SECONDS: Final = 60.0
+DEATH_SECONDS: Final = 80.0
 LEAVING_SECONDS: Final = 2.0
 BEYOND_HORIZON_SECONDS: Final = 3.5
 """What is due sooner becomes a run when it is submitted."""
@@ -59,14 +59,15 @@ async def _round(scene: Scene, name: str) -> None:
         await _dead([start_at(scene, "scheduler", point)])
     again = [start_at(scene, "executor", point, TICKWISE_QUEUES=f"g{place}") for place, point in enumerate(GUARDED)]
     async with asyncio.TaskGroup() as together:
-        together.create_task(_dead(again))
         together.create_task(_schedulers_die(scene, name))
         together.create_task(_apis_die(scene, name, healthy))
     scene.clients.urls = [healthy]
     scheduler = scene.start("scheduler")
+    await scene.ready(scheduler)
+    await _dead(again)
     executor = scene.start("executor", TICKWISE_QUEUES=",".join([*_queues(), "default"]))
     players = (api, scheduler, executor)
-    await asyncio.gather(scene.ready(scheduler), scene.ready(executor))
+    await scene.ready(executor)
     await scene.calm()
     for player in players:
         player.role.signal(signal.SIGTERM)
@@ -107,8 +108,9 @@ async def _begun(scene: Scene, player: Player) -> bool:
 async def _schedulers_die(scene: Scene, name: str) -> None:
     """While one-time jobs and schedules keep coming due, until all have died."""
     victims = [start_at(scene, "scheduler", point) for point in FIRING]
+    until = CLOCK.monotonic() + DEATH_SECONDS
     for number in count():
-        if all(player.role.process.poll() is not None for player in victims) or number > DEATH_SECONDS:
+        if all(player.role.process.poll() is not None for player in victims) or CLOCK.monotonic() > until:
             break
         soon = (datetime.now(UTC) + timedelta(seconds=BEYOND_HORIZON_SECONDS)).isoformat()
         once = function(scene, "brief") | {"schedule_type": "FUTURE", "schedule_time": soon}

@@ -22,6 +22,8 @@ RETRIED_SHARE: Final = 0.1
 LONGEST_SECONDS: Final = 0.4
 TIMEOUT_SECONDS: Final = 0.2
 CLIENTS: Final = 20
+LONG_LEASE_SECONDS: Final = 600.0
+"""Until all that it is to hold is claimed."""
 
 
 async def racing(scene: Scene, size: Size) -> Knowledge:
@@ -149,7 +151,7 @@ async def _stuck(scene: Scene, count_of: int) -> AsyncIterator[None]:
     store = PostgresStore(scene.server.url, clock=CLOCK)
     await store.open()
     dead = await store.executor_join(
-        NewExecutor(name="dead", queues=("stuck",), labels=(), functions=(), slots=1, lease_seconds=scene.pace.lease)
+        NewExecutor(name="dead", queues=("stuck",), labels=(), functions=(), slots=1, lease_seconds=LONG_LEASE_SECONDS)
     )
     labels = ("task:function", "function:*", "function:chaos.brief")
     request = ClaimRequest(executor=dead, queues=("stuck",), labels=labels, limit=count_of, ahead_seconds=0.0)
@@ -165,6 +167,8 @@ async def _stuck(scene: Scene, count_of: int) -> AsyncIterator[None]:
     scene.harmed("stuck", "an executor that never was")
     async with scene.session() as connection, connection.transaction():
         await connection.execute(scene.sql["hold_rows"], dead)
+        async with scene.session() as other:
+            await other.execute(scene.sql["lease_over"], dead)
         yield
 
 
