@@ -19,7 +19,7 @@ from itertools import count
 from random import Random
 from typing import Any, Final, NoReturn, Protocol
 
-STEPS_AT_ONCE_MOST: Final = 500_000
+STEPS_AT_ONCE_MOST: Final = 50_000
 """So many steps without any time passing are a loop that spins."""
 CANCELLED_MOST: Final = 500
 """Cancelled timers that may lie in the heap before it is made anew: roles set timers of an hour and drop most."""
@@ -94,9 +94,6 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("the simulated world has no threads: give the code a port instead")
-
-    def _process_events(self, event_list: Any) -> None:
-        """There are none: nothing comes from outside."""
 
     def _timer_handle_cancelled(self, _handle: TimerHandle) -> None:
         self._timer_cancelled_count += 1

@@ -1,0 +1,253 @@
+"""What worlds are made of: the loop, processes, links."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import InDoubt, StoreUnavailable
+from tickwise.ports.store import FireRequest
+from tickwise.testing.factories import Factory, executor
+from tickwise.testing.world.link import Call, Fate, Passage, Store, Way
+from tickwise.testing.world.loop import Stalled, WorldLoop
+from tickwise.testing.world.process import Process, ProcessClock
+
+START = 1_800_000_000.0
+
+
+class Fair:
+    """Weather in which each call goes as the test says."""
+
+    def __init__(self, fate: Fate = Fate.FINE) -> None:
+        self.fate = fate
+        self.era = 0
+        self.struck: list[Fate] = []
+
+    def passage(self, process: Process, call: str) -> Passage:
+        return Passage(self.fate, 0.1, 0.1, 5.0)
+
+    def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
+        return Way.OPEN if sent_in == self.era else Way.BROKEN
+
+    def strike(self, process: Process, fate: Fate) -> None:
+        self.struck.append(fate)
+        process.kill()
+
+
+class Nobody:
+    """An observer that looks away."""
+
+    def asked(self, call: Call) -> None: ...
+    def before(self, call: Call) -> None: ...
+    def after(self, call: Call, answer: Any) -> None: ...
+    def answered(self, call: Call, answer: Any) -> None: ...
+
+
+class Scene:
+    """A loop, a process, its clock, and its link to a store."""
+
+    def __init__(self, fate: Fate = Fate.FINE) -> None:
+        self.loop = WorldLoop(Random("a test"))
+        self.process = Process(self.loop, "executor-1.1")
+        self.loop.tasks_made = lambda process, task: self.process.tasks.append(task)
+        self.clock = ProcessClock(self.loop, start=START, seed="a test")
+        self.store = MemoryStore(self.clock)
+        self.weather = Fair(fate)
+        self.link: Any = Store(self.store, self.process, loop=self.loop, weather=self.weather, observer=Nobody())
+
+    def live(self, seconds: float) -> None:
+        """Let time pass."""
+        self.loop.call_later(seconds, self.loop.stop)
+        self.loop.run_forever()
+
+    def go(self, work: Any) -> None:
+        """Let the process do this."""
+        self.process.spawn(work).add_done_callback(lambda _: None)
+
+    def told(self, call: Any) -> Any:
+        """What a caller within the process is told."""
+        task = self.process.spawn(call)
+        self.live(100.0)
+        return task.exception() or task.result()
+
+    def end(self) -> None:
+        self.process.bury()
+        self.loop.close()
+
+
+def test_time_passes_only_when_nobody_can_go_on() -> None:
+    """An hour of sleep costs nothing, and whoever sleeps less wakes first."""
+    here = Scene()
+    woken: list[tuple[float, str]] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await here.clock.sleep(seconds)
+        woken.append((here.loop.time(), name))
+
+    here.go(sleeper("long", 3600.0))
+    here.go(sleeper("short", 1.0))
+    here.live(4000.0)
+    assert [(1.0, "short"), (3600.0, "long")] == woken
+    here.end()
+
+
+def test_a_loop_in_which_nothing_can_ever_happen_says_so() -> None:
+    """Instead of waiting for ever."""
+    loop = WorldLoop(Random("a test"))
+    with pytest.raises(Stalled, match="nothing is ready"):
+        loop.run_until_complete(loop.create_future())
+    loop.close()
+
+
+def test_a_loop_that_spins_says_so() -> None:
+    """No time would ever pass again."""
+    loop = WorldLoop(Random("a test"))
+
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - this is what spins
+            await asyncio.sleep(0)  # noqa: TID251 - as above
+
+    with pytest.raises(Stalled, match="steps go on and on"):
+        loop.run_until_complete(spin())
+    loop.close()
+
+
+def test_a_dead_process_takes_no_step_and_tidies_nothing_up() -> None:
+    """What it was in the midst of stays as it was; a `finally` is not reached."""
+    here = Scene()
+    done: list[str] = []
+
+    async def work() -> None:
+        try:
+            await here.clock.sleep(10.0)
+            done.append("went on")
+        finally:
+            done.append("tidied up")
+
+    here.go(work())
+    here.loop.call_later(5.0, here.process.kill)
+    here.live(100.0)
+    assert [] == done
+    here.end()
+
+
+def test_a_frozen_process_goes_on_where_it_stood() -> None:
+    """All that came due meanwhile comes at once."""
+    here = Scene()
+    woken: list[float] = []
+
+    async def sleeper(seconds: float) -> None:
+        await here.clock.sleep(seconds)
+        woken.append(here.loop.time())
+
+    here.go(sleeper(6.0))
+    here.go(sleeper(7.0))
+    here.loop.call_later(5.0, here.process.freeze)
+    here.loop.call_later(50.0, here.process.thaw)
+    here.live(100.0)
+    assert [50.0, 50.0] == woken
+    here.end()
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_process_can_die_at_any_await(steps: int) -> None:
+    """After as many of its steps as are said, and not one more."""
+    here = Scene()
+    taken: list[int] = []
+
+    async def work() -> None:
+        for number in range(1, 10):
+            taken.append(number)
+            await here.clock.sleep(0.0)
+
+    here.process.after_steps(steps, here.process.kill)
+    here.go(work())
+    here.live(1.0)
+    assert list(range(1, steps + 1)) == taken
+    here.end()
+
+
+@pytest.mark.parametrize(
+    ("fate", "is_there", "told"),
+    [
+        (Fate.FINE, True, int),
+        (Fate.REFUSED, False, StoreUnavailable),
+        (Fate.REQUEST_LOST, False, InDoubt),
+        (Fate.SWALLOWED, False, InDoubt),
+        (Fate.ANSWER_LOST, True, InDoubt),
+        (Fate.HANGS, True, InDoubt),
+    ],
+)
+def test_a_caller_is_never_told_what_is_not_true(fate: Fate, is_there: bool, told: type) -> None:
+    """`StoreUnavailable` for a write means that nothing was written; who cannot know is told so."""
+    here = Scene(fate)
+    answer = here.told(here.link.executor_join(executor()))
+    assert told is type(answer)
+    assert is_there is bool(here.store._state.executors)
+    here.end()
+
+
+def test_a_read_that_got_no_answer_wrote_nothing() -> None:
+    """So it is no doubt."""
+    here = Scene(Fate.ANSWER_LOST)
+    assert StoreUnavailable is type(here.told(here.link.now()))
+    here.end()
+
+
+def test_the_last_request_of_a_dying_process_takes_effect() -> None:
+    """What is on its way belongs to the network."""
+    here = Scene(Fate.DIES_AFTER)
+    task = here.process.spawn(here.link.executor_join(executor()))
+    here.live(100.0)
+    assert [Fate.DIES_AFTER] == here.weather.struck
+    assert (1, False) == (len(here.store._state.executors), task.done())
+    here.end()
+
+
+@pytest.mark.parametrize("how", ["death", "silence", "restart"])
+def test_timers_that_a_process_took_come_free_without_it(how: str) -> None:
+    """It dies with them in hand, stands still for longer than its transaction may, or the store is restarted."""
+    here = Scene()
+    make = Factory(START)
+    request = FireRequest(horizon_seconds=10.0, limit=5)
+    taken: list[int] = []
+
+    async def take() -> None:
+        await here.store.jobs_add([make.recurring(START + 1.0)])
+        async with here.link.fires(request) as batch:
+            taken.append(len(batch.timers))
+            await here.clock.sleep(1_000.0)
+
+    here.go(take())
+    here.live(1.0)
+    assert ([1], 1) == (taken, len(here.store._state.taken))
+    if how == "death":
+        here.process.kill()
+    elif how == "restart":
+        here.link.hang_up("the store was restarted")
+    else:
+        here.process.freeze()
+        here.live(31.0)
+    assert 0 == len(here.store._state.taken)
+    here.end()
+
+
+def test_clocks_of_two_processes_share_nothing_but_the_time() -> None:
+    """Their noise and chance differ, and one that is set wrong is wrong alone."""
+    here = Scene()
+    other = ProcessClock(here.loop, start=START, seed="another")
+    here.clock.wrong_seconds = 3_600.0
+    assert 3_600.0 == here.clock.now() - other.now()
+
+    def drawn(clock: ProcessClock) -> Sequence[object]:
+        return clock.noise(16), clock.noise(16), clock.chance()
+
+    assert set(drawn(here.clock)).isdisjoint(drawn(other))
+    again = [drawn(ProcessClock(here.loop, start=START, seed="a third")) for _ in range(2)]
+    assert again[0] == again[1]
+    here.end()
