@@ -67,10 +67,13 @@ def page() -> str:
 
 
 def _within(bodies: Iterable[str], known: Description) -> list[str]:
-    """The objects that the fields of the bodies are made of."""
-    fields = [said for name in bodies for said in known[name].get("properties", {}).values()]
-    names = dict.fromkeys(name for said in fields for name in _references(said))
-    return [name for name in names if name not in bodies and "properties" in known[name]]
+    """The objects that the fields of the bodies are made of, and the fields of those, however deep."""
+    found = list(bodies)
+    for name in found:
+        for said in known[name].get("properties", {}).values():
+            below = dict.fromkeys(_references(said))
+            found += [each for each in below if each not in found and "properties" in known[each]]
+    return found[len(list(bodies)) :]
 
 
 def _entry(path: str, method: str, operation: Description, known: Description) -> Iterator[str]:
