@@ -128,7 +128,7 @@ def test_a_reason_of_a_later_version_is_told_as_it_is() -> None:
 def test_a_later_run_kept_none_from_running() -> None:
     """Of the runs that had not ended when one was skipped, the earlier one is named: not one that came after it."""
     row = run(RunState.SKIPPED, reason="overlap", error="an earlier run of the job had not ended", started_at=None)
-    open_ended = {"state": RunState.QUEUED, "started_at": None, "ended_at": None, "dispatched_at": None}
+    open_ended: dict[str, Any] = {"state": RunState.QUEUED, "started_at": None, "ended_at": None, "dispatched_at": None}
     earlier, later = (
         run(**open_ended, run_id=run_id(JOB, START + step), nominal_at=START + step, due_at=START + step)
         for step in (-60.0, 60.0)
