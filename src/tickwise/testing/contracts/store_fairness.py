@@ -65,10 +65,9 @@ class FairnessContract(StoreContract):
     async def test_within_a_namespace_the_longest_waiting_goes_first(self, store: KeyedStore, make: Factory) -> None:
         """Whichever of its queues it waits in."""
         executor = await self.born(store, queues=("one", "two"), lease_seconds=HOUR)
-        jobs = [
-            make.job(make.now + number / 10, lane=lane(queue="one" if number % 2 else "two")) for number in range(6)
-        ]
-        await self.add(store, *reversed(jobs))
+        jobs = [make.job(lane=lane(queue="one" if number % 2 else "two")) for number in range(6)]
+        for job in jobs:  # each is ready when it is added, so the earlier one has waited longer
+            await self.add(store, job)
         await self.shift(store, 1.0)
         got = [
             claimed.job_id

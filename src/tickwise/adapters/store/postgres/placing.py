@@ -13,7 +13,7 @@ PASSING_SECONDS: Final = 86_400.0
 """A one-time job that is due sooner after its creation lies in the partitions that are dropped; a later one would have
 to be moved out of them. Told from the id alone, so that a repeated submit finds the same place."""
 
-LASTING_TYPES: Final = frozenset({ScheduleType.CRON, ScheduleType.INTERVAL})
+LASTING_TYPES: Final = frozenset({ScheduleType.CRON, ScheduleType.INTERVAL, ScheduleType.ON_DEMAND})
 """Jobs of these schedules are few and stay, so a search for them reads no partition of the others."""
 
 
