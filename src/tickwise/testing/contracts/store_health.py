@@ -82,9 +82,9 @@ class ChecksContract(HealthContract):
         await self.add(store, held_one)
         assert len(await self.claim(store, executor)) == 1
         await self.add(store, late, coming)
-        await self.shift(store, 50.0)
+        await self.shift(store, 30.0)
         assert await self.found(store, Check.CLAIMED_IN_TIME) == []
-        await self.shift(store, 20.0)
+        await self.shift(store, 40.0)
         assert await self.found(store, Check.CLAIMED_IN_TIME) == [late.run_id]
 
     async def test_what_a_held_queue_keeps_is_as_it_must_be(self, store: KeyedStore, make: Factory) -> None:
@@ -102,9 +102,9 @@ class ChecksContract(HealthContract):
         late, paused = make.recurring(make.now), make.recurring(make.now)
         await self.add(store, late, paused, make.recurring(make.now + HOUR))
         await store.job_move(make.move(paused.job_id, JobAction.PAUSE, reason="no"))
-        await self.shift(store, 50.0)
+        await self.shift(store, 30.0)
         assert await self.found(store, Check.FIRED_IN_TIME) == []
-        await self.shift(store, 20.0)
+        await self.shift(store, 40.0)
         assert await self.found(store, Check.FIRED_IN_TIME) == [late.job_id]
 
     async def test_a_sequence_that_nobody_follows_is_found(self, store: KeyedStore, make: Factory) -> None:
@@ -112,9 +112,9 @@ class ChecksContract(HealthContract):
         executor = await self.born(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, follow=True)) == []
-        await self.shift(store, 50.0)
+        await self.shift(store, 30.0)
         assert await self.found(store, Check.FOLLOWED_IN_TIME) == []
-        await self.shift(store, 20.0)
+        await self.shift(store, 40.0)
         assert await self.found(store, Check.FOLLOWED_IN_TIME) == [claimed.run_id]
         await store.follow_commit("default", claimed.run_id, [])
         assert await self.found(store, Check.FOLLOWED_IN_TIME) == []
@@ -128,9 +128,9 @@ class ChecksContract(HealthContract):
         await self.cancels(store, executor)
         await store.executor_beat(executor, HOUR)
         await store.runs_cancel("default", two.run_id, "ada")
-        await self.shift(store, 50.0)
+        await self.shift(store, 30.0)
         assert await self.found(store, Check.HEARD_IN_TIME) == []
-        await self.shift(store, 20.0)
+        await self.shift(store, 40.0)
         assert await self.found(store, Check.HEARD_IN_TIME) == [two.run_id]
         await store.executor_beat(executor, HOUR)
         assert await self.found(store, Check.HEARD_IN_TIME) == []
@@ -140,9 +140,9 @@ class ChecksContract(HealthContract):
         lost = await self.born(store, "lost")
         await self.held(store, lost, make.job())
         await self.born(store, "living", lease_seconds=HOUR)
-        await self.shift(store, LEASE_SECONDS + 50.0)
+        await self.shift(store, LEASE_SECONDS + 30.0)
         assert await self.found(store, Check.BURIED_IN_TIME) == []
-        await self.shift(store, 20.0)
+        await self.shift(store, 40.0)
         assert await self.found(store, Check.BURIED_IN_TIME) == [UUID(int=lost)]
         await store.leases_expire(crashes_max=3)
         assert await self.found(store, Check.BURIED_IN_TIME) == []
@@ -151,10 +151,10 @@ class ChecksContract(HealthContract):
         """After five minutes without a page, taken or not."""
         row = await store.operation_add(make.operation())
         assert isinstance(row, OperationRow)
-        await self.shift(store, 290.0)
+        await self.shift(store, 240.0)
         assert await self.found(store, Check.STEPPED_IN_TIME) == []
         taken = await store.operation_take(10.0)
-        await self.shift(store, 20.0)
+        await self.shift(store, 70.0)
         assert await self.found(store, Check.STEPPED_IN_TIME) == [row.operation_id]
         assert taken is not None
         page = OperationStep(

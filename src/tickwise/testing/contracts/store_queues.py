@@ -150,9 +150,9 @@ class QueuesContract(StoreContract):
         """At the first heartbeat after."""
         executor = await self.born(store)
         claimed = await self.held(store, executor, make.job())
-        await store.queue_hold(make.hold(begin=make.now + 5.0))
+        await store.queue_hold(make.hold(begin=make.now + 60.0))
         assert await self.cancels(store, executor) == []
-        await self.shift(store, 6.0)
+        await self.shift(store, 61.0)
         assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.RETURN)]
 
     async def test_what_has_begun_goes_on(self, store: KeyedStore, make: Factory) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Gate
-from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, microseconds
+from tickwise.testing.contracts.base import KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
@@ -122,9 +122,9 @@ class RatesContract(StoreContract):
         executor, [first, second] = await self.crowd(store, make, 2)
         await self.starts_in_turn(store, executor, first, second, gate=rate())
         slot = await self.slot(store, second)
-        await self.shift(store, GAP_SECONDS - 20.0)
-        await store.executor_beat(executor, LEASE_SECONDS)
-        [ahead] = await self.claim(store, executor, ahead_seconds=60.0)
+        await self.shift(store, GAP_SECONDS / 4)
+        await store.executor_beat(executor, HOUR)
+        [ahead] = await self.claim(store, executor, ahead_seconds=GAP_SECONDS)
         assert await self.finish(store, executor, outcome(ahead, RunState.QUEUED)) == []
         assert await self.slot(store, second) == slot
 

@@ -262,12 +262,14 @@ class SequencesContract(StoreContract):
     ) -> None:
         """Ten times: what follows is on record exactly if the report was accepted."""
         for _ in range(10):
-            executor = await self.born(store, lease_seconds=1.0)
+            executor = await self.born(store, lease_seconds=60.0)
             claimed = await self.held(store, executor, make.job())
-            await self.shift(store, 2.0)
+            await self.shift(store, 61.0)
             refused, _ = await asyncio.gather(
                 self.finish(other, executor, outcome(claimed, follow=True)), store.leases_expire(crashes_max=3)
             )
+            # A run that somebody has in hand at that moment is freed by the next look at leases.
+            await store.leases_expire(crashes_max=3)
             ended = await self.run_state(store, claimed.run_id)
             assert ended is (RunState.QUEUED if refused else RunState.SUCCESS)
             assert await self.following(store) == ([] if refused else [(claimed.run_id, True)])
