@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
@@ -9,10 +10,12 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import make_runs, make_skips
 from tickwise.domain.decision import Reason
+from tickwise.domain.errors import Unavailable
 from tickwise.ports.store import Follow, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
 PLANNED, PAUSED = 0, 1
@@ -63,8 +66,10 @@ class Flow(Part):
                     hold.by,
                 )
                 await connection.execute(statement("queue_unask"), hold.namespace, hold.queue)
-            # Once it stands, no claim takes more of the queue: what is held by then is all there is to ask for.
-            await ask_back(connection)
+            # Once it stands, no claim takes more of the queue: what is held by then is all there is to ask for. If that
+            # cannot be asked for now, the next heartbeat does it.
+            with contextlib.suppress(Unavailable), translated(writes=True):
+                await ask_back(connection)
             rows = await connection.fetch(statement("queues_list"), hold.namespace, hold.queue)
             return _queue_row(hold.namespace, rows[0]) if rows else _passed(hold)
 
@@ -85,6 +90,7 @@ class Flow(Part):
 async def ask_back(connection: asyncpg.Connection) -> None:
     """Ask for what is held of queues whose hold has begun, once for each hold."""
     async with connection.transaction():
+        await connection.execute(statement("holds_brief"))
         await connection.execute(statement("holds_wait"))
         await connection.execute(statement("holds_tell"))
 

@@ -1,0 +1,90 @@
+"""What belongs to runs that are no longer on record goes with them, and nothing else does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import (
+    Began,
+    ClaimRequest,
+    Gate,
+    LetterStatus,
+    OperationStep,
+    Retention,
+    Settlement,
+)
+from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.factories import Factory, executor, outcome
+
+DAY_SECONDS = 86_400.0
+KEEP = Retention(runs_seconds=DAY_SECONDS, failed_seconds=10 * DAY_SECONDS)
+COUNTS = """
+SELECT (SELECT count(*) FROM tickwise.letters) AS letters, (SELECT count(*) FROM tickwise.limits) AS limits,
+       (SELECT count(*) FROM tickwise.rates) AS rates, (SELECT count(*) FROM tickwise.operations) AS operations
+"""
+
+
+@pytest_asyncio.fixture
+async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody else at the same database."""
+    await upgrade(database_url)
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+@pytest_asyncio.fixture
+async def store(database_url: str, operator: asyncpg.Connection) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(database_url, clock=ShiftedClock())
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def counted(operator: asyncpg.Connection) -> dict[str, int]:
+    return dict(await operator.fetchrow(COUNTS))
+
+
+async def test_settlements_operations_and_keys_go_with_what_they_belong_to(
+    store: PostgresStore, operator: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A key once nothing has it, an operation with the runs of its time, a settlement with its failed run; and each
+    step of the upkeep can be carried out."""
+    make = Factory(await store.now(), seed="upkeep")
+    await store.jobs_add([make.job()])
+    born = await store.executor_join(executor(lease_seconds=100 * DAY_SECONDS))
+    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    [claimed] = await store.attempts_claim(request)
+    gate = Gate("job:x", 1, "job:x", 1.0)
+    assert await store.attempts_start(born, [Began(claimed.run_id, claimed.token, claimed.now, gate=gate)]) == []
+    with caplog.at_level(logging.WARNING):
+        await store.maintain(KEEP)
+    assert await counted(operator) == {"letters": 0, "limits": 1, "rates": 1, "operations": 0}
+    assert await store.attempts_finish(born, [outcome(claimed, RunState.FAILED)]) == []
+    await store.letters_settle("default", [Settlement(claimed.run_id, LetterStatus.DISCARDED)], by="ada")
+    operation = make.operation()
+    await store.operation_add(operation)
+    step = OperationStep(
+        operation_id=operation.operation_id, expected_step=0, cursor=None, done=1, refused=0, problems="[]"
+    )
+    assert await store.operation_step(step)
+    with caplog.at_level(logging.WARNING):
+        await store.maintain(KEEP)
+    assert await counted(operator) == {"letters": 1, "limits": 0, "rates": 1, "operations": 1}
+    await store.shift(2 * DAY_SECONDS)
+    with caplog.at_level(logging.WARNING):
+        await store.maintain(KEEP)
+    assert await counted(operator) == {"letters": 1, "limits": 0, "rates": 1, "operations": 0}
+    await store.shift(500 * DAY_SECONDS)
+    with caplog.at_level(logging.WARNING):
+        await store.maintain(KEEP)
+    assert await counted(operator) == {"letters": 0, "limits": 0, "rates": 0, "operations": 0}
+    steps = [message for message in caplog.messages if "step" in message]
+    assert steps == []
