@@ -175,3 +175,15 @@ def test_links_to_headings_lead_to_one(place: str) -> None:
         if anchor and "://" not in target and path.suffix == ".md" and anchor not in _anchors(path):
             lost.append(target)
     assert [] == lost
+
+
+def test_the_tests_that_show_the_guarantees_are_there() -> None:
+    """Each test that the page names is one that is run."""
+    page = (ROOT / "docs/explanation/guarantees.md").read_text(encoding="utf-8")
+    named = {*re.findall(r"`(test_\w+)`", page)}
+    there: set[str] = set()
+    for folder in ("tests", "src/tickwise/testing/contracts"):
+        for path in (ROOT / folder).rglob("*.py"):
+            there.update(re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8")))
+    assert 20 <= len(named)
+    assert [] == sorted(named - there)
