@@ -114,6 +114,7 @@ def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int], *, st
     """What was done, each fault on an executor with what the store had to take from it afterwards: as many attempts as
     it held. What was taken from one that nobody harmed is nobody's fault, so it explains nothing."""
     faults = [*scene.faults]
+    freed = {number: count for number, count in freed.items() if number not in scene.idlers}
     gone = {row["executor"]: row["gone"] or float("inf") for row in executors}
     for role, kind, at in scene.victims:
         numbers = [event["executor"] for event in role.events("executor_joined")]

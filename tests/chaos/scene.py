@@ -111,6 +111,8 @@ class Scene:
         self.players: list[Player] = []
         self.victims: list[tuple[Role, str, float]] = []
         """What was done to which executor, and when."""
+        self.idlers: set[int] = set()
+        """Executors that the row itself plays: they hold runs and begin none, so they explain nothing."""
         self.faults: list[Fault] = []
         """What was done, to whomever. How much an executor held is filled in from the journal, afterwards."""
         self.figures: dict[str, Any] = {}

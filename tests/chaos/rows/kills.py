@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Final
 from uuid import UUID
 
@@ -62,8 +62,8 @@ async def kill_in_turn(scene: Scene, over: asyncio.Event, seconds: float) -> Non
     victims = _in_turn(scene)
     async with asyncio.TaskGroup() as restarts:
         while CLOCK.monotonic() < until or not over.is_set():
-            victim = next(victims)
-            if victim.working and await _kill(scene, victim):
+            victim = next((each for each in islice(victims, len(scene.players)) if each.working), None)
+            if victim is not None and await _kill(scene, victim):
                 restarts.create_task(restart_later(scene, victim))
             await CLOCK.sleep(KILL_EVERY_SECONDS)
 

@@ -164,6 +164,7 @@ async def _stuck(scene: Scene, count_of: int) -> AsyncIterator[None]:
     await store.close()
     if taken != count_of:
         raise AssertionError(f"it was to hold {count_of} runs, and holds {taken}")
+    scene.idlers.add(dead)
     scene.harmed("stuck", "an executor that never was")
     async with scene.session() as connection, connection.transaction():
         await connection.execute(scene.sql["hold_rows"], dead)
