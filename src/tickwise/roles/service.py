@@ -103,6 +103,12 @@ async def wait_for(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
+def is_cancelled() -> bool:
+    """Whether the task that asks was asked to end, whatever became of the error that told it so."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Loop:
     """One repeated step of a role."""
 
@@ -117,8 +123,9 @@ class Loop:
         self._failures = 0
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
+        """Until cancelled; also if what came out of the step then was another error, of a driver that was cleaning up
+        after it."""
+        while not is_cancelled():
             if self._wake is not None:
                 # Cleared before the step looks: a signal that comes while it looks is not lost.
                 self._wake.clear()

@@ -28,6 +28,7 @@ from tickwise.roles.books import Books, Held, Stage
 from tickwise.roles.endings import is_too_late, too_late
 from tickwise.roles.intake import Intake
 from tickwise.roles.leasing import Lease
+from tickwise.roles.service import is_cancelled
 from tickwise.roles.store_clock import StoreClock
 
 LAUNCH_BATCH: Final = 500
@@ -168,6 +169,8 @@ class Starter:
                 refused = set(await self._runs.attempts_start(self._lease.number, begun)) if begun else set()
                 break
             except Exception as failure:  # noqa: BLE001  # whatever it was, only the store's word can end this
+                if is_cancelled():
+                    return
                 # Whether it was recorded is unknown, so only saying it again can tell. Being buried ends this too.
                 logger.warning("start_unrecorded", runs=len(batch), detail=str(failure))
                 await self._clock.sleep(GUARD_RETRY_SECONDS)

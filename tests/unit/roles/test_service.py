@@ -76,3 +76,20 @@ async def test_what_works_again_keeps_its_own_pace() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert 10.0 == pytest.approx(recorder.pauses()[-1])
+
+
+async def test_a_cancel_ends_a_loop_though_its_step_says_something_else() -> None:
+    """A driver that cleans up after a cancel may fail at that, and then its error is all that comes out."""
+
+    async def step() -> float:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise StoreUnavailable("the connection could not be given back")
+
+    clock = VirtualClock()
+    task = asyncio.ensure_future(Loop("test", step, clock).run())
+    await clock.settle()
+    task.cancel()
+    await clock.advance(60.0)
+    assert task.done()
