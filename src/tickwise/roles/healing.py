@@ -40,6 +40,8 @@ LOGGED_MOST: Final = 1_000
 OVER_SECONDS: Final = 86_400.0
 """A job whose schedule is over is looked at again after this. An edit that makes it go on gives it a timer itself."""
 OVER_MOST: Final = 200_000
+RANGES_MOST: Final = 20
+"""So many of the last records of a job are looked at for the one that reaches furthest."""
 
 CURED_BY_STORE: Final = frozenset(
     (Check.ENDED_ONCE, Check.HELD_BY_THE_LIVING, Check.WAITS_FOR_SOMETHING, Check.HEARD_IN_TIME)
@@ -208,7 +210,8 @@ class Healing:
         reading = read_plan(job.definition, job.job_id)
         # What was made up for after a pause is on record too, by a trigger of its own.
         by_schedule = (Trigger.SCHEDULE, Trigger.MISSED)
-        query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=1)
+        # One record of many that were skipped may reach further than a later one that a schedule before it left.
+        query = RunQuery(namespace=job.namespace, job_id=job.job_id, triggers=by_schedule, limit=RANGES_MOST)
         newest = await self._store.runs_list(query)
         last = max((row.nominal_at if row.until is None else row.until for row in newest), default=None)
         planned_at = job.created_at if reading.plan.planned_at is None else reading.plan.planned_at
