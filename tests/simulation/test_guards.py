@@ -134,6 +134,20 @@ def world_of_zombies(seed: int) -> Swarm:
     )
 
 
+def world_of_cuts(seed: int) -> Swarm:
+    """Executors with short leases are cut off, with much in hand that is not yet due."""
+    return replace(
+        draw(seed),
+        faults=frozenset({"partition", "store away"}),
+        features=frozenset({"once", "future", "long", "quick", "interval"}),
+        executors=3,
+        places=4,
+        lease_seconds=3.0,
+        ask_gap_seconds=0.7,
+        fault_gap_seconds=3.0,
+    )
+
+
 def world_of_doubt(seed: int) -> Swarm:
     """Answers are lost, and people ask for much."""
     return replace(
@@ -177,7 +191,7 @@ class Guard(NamedTuple):
 
 GUARDS = [
     Guard(fence_on_state_alone, world_of_zombies),
-    Guard(lease_is_not_looked_at),
+    Guard(lease_is_not_looked_at, world_of_cuts),
     Guard(leases_never_end),
     Guard(names_are_not_unique, world_of_doubt),
     Guard(receipts_are_forgotten),
@@ -199,7 +213,7 @@ def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patc
 
 
 @pytest.mark.takes_up_to(390)
-@pytest.mark.parametrize("drawn", [world_of_zombies, world_of_doubt, world_of_retries, world_of_pauses])
+@pytest.mark.parametrize("drawn", [world_of_zombies, world_of_cuts, world_of_doubt, world_of_retries, world_of_pauses])
 def test_with_every_guard_in_its_place_nothing_is_found(drawn: Callable[[int], Swarm]) -> None:
     """In the kinds of worlds in which guards are taken out."""
     assert "" == "\n".join(report.as_text() for seed in range(8) if (report := played(drawn(seed))).findings)

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.calendar import Otherwise
 from tickwise.domain.history import Answer, Asked, Operation
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
-from tickwise.ports.store import Replay, Ruling, RunQuery
+from tickwise.ports.store import Replay, RuleKind, Ruling, RunQuery
 from tickwise.roles.control.bodies import (
     DecideBody,
     DiscardBody,
@@ -25,6 +26,7 @@ from tickwise.roles.control.bodies import (
     RunNowBody,
     RunRetryBody,
 )
+from tickwise.roles.control.calendars import WindowBody
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
 from tickwise.testing.world.clients import REPEATS_MOST, WHO, Known, pause, receipt, written
@@ -197,3 +199,15 @@ class Requests(Submits):
             body = msgspec.convert({"filter": {"reason": "exit_code"}}, LettersRedriveBody)
             answer, _ = await self._told(lambda c: c.letters_bulk(WHO, body), "redrive in bulk")
         self._tell(f"bulk {what} {answer}")
+
+    async def _maintain(self) -> None:
+        """Nothing starts for a while; what falls into it is skipped, or runs when it is over."""
+        begin, name = self.now() + self._dice.uniform(0.0, 3.0), f"upkeep-{self._dice.randrange(3)}"
+        span = {"from": written(begin), "to": written(begin + self._dice.uniform(1.0, 10.0))}
+        said = {"when": {"timezone": self._swarm.zone, "periods": [span]}, "action": self._dice.choice([*Otherwise])}
+        body = msgspec.convert(said, WindowBody)
+        answer, _ = await self._told(lambda c: c.window_put(WHO, name, body), f"maintenance {name}")
+        self._tell(f"maintenance {answer}")
+        await pause(self._loop, self._dice.random() * 5.0)
+        if self._dice.random() < 0.3:
+            await self._told(lambda c: c.rule_delete(WHO, RuleKind.WINDOW, name), f"end {name}")

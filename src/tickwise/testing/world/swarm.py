@@ -18,7 +18,7 @@ FAULTS: Final = (
 FEATURES: Final = (
     "once", "future", "cron", "interval", "run now", "cancel run", "cancel job", "retry", "pause", "edit", "failing",
     "long", "stubborn", "deadly", "timeout", "repeat", "burst", "overlap", "catch up", "leave", "quick", "priority",
-    "unknown", "redrive", "sequence", "limit", "rate", "hold", "bulk",
+    "unknown", "redrive", "sequence", "limit", "rate", "hold", "bulk", "maintenance",
 )  # fmt: skip
 
 QUIET_SHARE: Final = 0.06

@@ -206,3 +206,13 @@ def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
         for row in rows:
             if row.state is not RunState.SKIPPED and round(row.nominal_at, 3) not in known:
                 yield f"run {row.run_id} of {job.name!r} is for {row.nominal_at:.3f}, which its schedule does not name"
+
+
+def lives_through(store: MemoryStore, change: float) -> bool:
+    """Whether a cron job of a zone has occurrences on record from before and after a change of its clock."""
+    for job in store._state.jobs.values():
+        if job.schedule_type == ScheduleType.CRON and decode_definition(job.definition).timezone != "UTC":
+            at = [ended.row.nominal_at for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]
+            if at and min(at) < change <= max(at):
+                return True
+    return False

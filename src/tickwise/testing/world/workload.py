@@ -45,6 +45,7 @@ class Clients(Requests):
             ("unknown", self._settle),
             ("hold", self._hold),
             ("bulk", self._bulk),
+            ("maintenance", self._maintain),
         ):
             if swarm.wants(feature):
                 menu.append(do)

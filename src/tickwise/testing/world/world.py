@@ -23,7 +23,7 @@ from tickwise.testing.world.nodes import Ground, Node
 from tickwise.testing.world.process import Process, ProcessClock
 from tickwise.testing.world.signals import Bell
 from tickwise.testing.world.swarm import Swarm, draw
-from tickwise.testing.world.verdict import books_out_of_balance, direct, history_of
+from tickwise.testing.world.verdict import books_out_of_balance, direct, history_of, lives_through
 from tickwise.testing.world.watch import Tally, Watch
 from tickwise.testing.world.weather import Storm, Weather
 from tickwise.testing.world.workload import Clients
@@ -66,6 +66,7 @@ SOMETIMES: Final = (
     "redrive ok",
     "decide ok",
     "hold ok",
+    "skipped: maintenance",
     "limit waited for",
     "rate waited for",
     "catch-up",
@@ -153,8 +154,6 @@ class World:
     async def live(self) -> None:
         """From its beginning to its end."""
         loop, swarm, weather = self.loop, self.swarm, self.weather
-        if swarm.clock_changes is not None and swarm.wants("cron"):
-            self.tally("clock change")
         for node in self.nodes:
             node.boot()
         Storm(weather, swarm, self.bell, Random(f"{swarm.seed}/storm"), self._restart).begin()
@@ -203,6 +202,8 @@ class World:
     def report(self, *, whole: bool) -> Report:
         """Judge it."""
         swarm, watch = self.swarm, self.watch
+        if swarm.clock_changes is not None and lives_through(self.store, swarm.clock_changes):
+            self.tally("clock change")
         history = history_of(self.store, watch, self.clients, self.nodes, swarm)
         verdict = judge(history)
         findings = [*self.findings, *watch.findings, *self.clients.broken]
