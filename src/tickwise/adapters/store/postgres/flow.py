@@ -88,7 +88,7 @@ class Flow(Part):
 
 
 async def ask_back(connection: asyncpg.Connection) -> None:
-    """Ask for what is held of queues whose hold has begun, once for each hold."""
+    """Ask for what is held of queues whose hold has just begun."""
     async with connection.transaction():
         await connection.execute(statement("holds_brief"))
         await connection.execute(statement("holds_wait"))

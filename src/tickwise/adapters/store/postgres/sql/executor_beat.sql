@@ -1,6 +1,6 @@
 -- Renew the lease of a living executor, and hear what is asked of it: one row at least, the first columns the same in all.
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
--- `untold`: a hold of a queue has begun, and nobody was asked to give anything back.
+-- `untold`: a hold of a queue has just begun, and not all that is to be given back may have been asked for.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS (
   UPDATE tickwise.executors

@@ -28,7 +28,7 @@ CREATE TABLE tickwise.holds (
   asked     timestamptz NOT NULL,
   begun     timestamptz NOT NULL,
   until     timestamptz NOT NULL,       -- infinity: until somebody resumes it
-  told      boolean NOT NULL DEFAULT false,  -- it has begun, and what was held then is asked back
+  told      boolean NOT NULL DEFAULT false,  -- it stands for a while, and all that was held then is asked back
   namespace text NOT NULL,
   queue     text NOT NULL,
   asked_by  text NOT NULL,
