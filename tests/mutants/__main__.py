@@ -31,7 +31,7 @@ from tickwise.adapters.clock import SystemClock
 RESULTS: Final = ROOT / "bench" / "results" / "mutants.json"
 COPIED: Final = ("src", "tests", "docs", "examples", "pyproject.toml")
 TEST_SECONDS: Final = 600.0
-FAILED: Final = re.compile(r"^FAILED (\S+)", re.MULTILINE)
+FAILED: Final = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
 CLOCK: Final = SystemClock()
 
 
