@@ -55,6 +55,7 @@ EXPECTED = {
     "fires_commit": {"timers_pkey", "jobs_lasting_pkey", "history_rest_pkey", "runs_job", "runs_pkey"},
     "fires_park": {"timers_pkey", "jobs_lasting_pkey"},
     "starts_settle": {"runs_pkey", "runs_job", "runs_blocked", "attempts_pkey", "cancel_requests_pkey"},
+    "holds_tell": {"runs_ready"},
     "starts_look": {"runs_pkey"},
     "starts_return": {"runs_pkey"},
     "gates_read": {"runs_limited", "rates_pkey"},
