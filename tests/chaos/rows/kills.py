@@ -201,6 +201,7 @@ ROWS: Final = (
         play=killing,
         short=Size(jobs=1_500, seconds=9, rounds=15),
         long=Size(jobs=100_000, seconds=120, rounds=240),
+        longest_seconds=1.0,
     ),
     Row(
         name="R12",

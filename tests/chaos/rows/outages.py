@@ -293,7 +293,7 @@ ROWS: Final = (
         invariant="what was acknowledged is there, what was in doubt is settled by its key, nothing runs twice",
         play=failing_store,
         short=Size(jobs=30, rounds=1),
-        long=Size(jobs=800, rounds=8),
+        long=Size(jobs=300, rounds=6),
         pace=PATIENT,
         own_recovery=True,
     ),

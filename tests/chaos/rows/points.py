@@ -153,6 +153,6 @@ ROWS: Final = (
         invariant="no job lost, each ended once; every point was reached",
         play=dying,
         short=Size(rounds=1),
-        long=Size(rounds=8),
+        long=Size(rounds=4),
     ),
 )
