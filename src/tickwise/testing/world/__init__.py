@@ -28,6 +28,10 @@ nothing may be left over; and the roles' own logs, in which no error may stand t
     make sim SEEDS=1000              a thousand worlds, each one twice
     make sim SEED=1234               one of them, with what is wrong and the end of its trace
 
+What is not simulated: a machine's power failing under the store (its effects are durable at once), clocks that run
+fast or slow, more than one store. A request that takes effect after its caller gave up (`Fate.LATE`) is there and is
+drawn by no seed: see `tests/simulation/test_gaps.py`.
+
 Invariants: the same seed comes to the same trace, byte for byte, in any process; what must happen sometimes is counted
 (`SOMETIMES`), and a batch of worlds in which it never did has failed.
 """

@@ -51,6 +51,8 @@ class Fate(Enum):
     """The store is there and takes nothing, or nobody listens at its address."""
     HANGS = "hangs"
     """The request arrives, the answer does not; the caller waits until it gives up."""
+    LATE = "late"
+    """The request takes effect after the caller has given up: it stood in a queue of the server's."""
     SWALLOWED = "swallowed"
     """Nothing arrives, and nobody says so."""
     DIES_AFTER = "dies after"
@@ -77,6 +79,8 @@ class Passage(NamedTuple):
     back_seconds: float
     patience_seconds: float
     """After so long without an answer the caller gives up."""
+    late_seconds: float = 0.0
+    """So long after that a late request takes effect."""
 
 
 class Weather(Protocol):
@@ -192,6 +196,10 @@ class _Trip:
             later(passage.out_seconds, self._fail, StoreUnavailable("nobody listens there"), context=outside)
         elif fate is Fate.REQUEST_LOST:
             later(passage.out_seconds, self._break, context=outside)
+        elif fate is Fate.LATE:
+            self._is_lost()
+            late = passage.patience_seconds + passage.out_seconds + passage.late_seconds
+            later(late, self._take_effect, context=outside)
         elif fate is Fate.SWALLOWED:
             self._is_lost()
         else:
@@ -203,13 +211,7 @@ class _Trip:
             return  # the caller has given up, and its link is closed
         if not self._gets_through(back=False):
             return
-        link._observer.before(self._call)
-        answer: Any
-        try:
-            answer = self._effect()
-        except Exception as failure:  # noqa: BLE001  # whatever the store says goes to whoever asked
-            answer = failure
-        link._observer.after(self._call, answer)
+        answer = self._take_effect()
         fate = self._passage.fate
         if fate in (Fate.DIES_AFTER, Fate.FREEZES_AFTER):
             link._weather.strike(process, fate)
@@ -219,6 +221,18 @@ class _Trip:
             self._is_lost()
         else:
             link._loop.call_later(self._passage.back_seconds, self._return, answer, context=NETWORK)
+
+    def _take_effect(self) -> Any:
+        """What the store says; a refusal is an exception."""
+        observer = self._link._observer
+        observer.before(self._call)
+        answer: Any
+        try:
+            answer = self._effect()
+        except Exception as failure:  # noqa: BLE001  # whatever the store says goes to whoever asked
+            answer = failure
+        observer.after(self._call, answer)
+        return answer
 
     def _return(self, answer: Any) -> None:
         link = self._link

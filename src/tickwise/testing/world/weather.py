@@ -32,11 +32,14 @@ CALL_FATES: Final = {
     "answer lost": Fate.ANSWER_LOST,
     "hang": Fate.HANGS,
     "half open": Fate.SWALLOWED,
+    "late effect": Fate.LATE,
     "dies after a call": Fate.DIES_AFTER,
     "freezes after a call": Fate.FREEZES_AFTER,
 }
 SLOW_SECONDS: Final = 1.0
 """What a slow way takes at most."""
+LATE_SECONDS: Final = 3.0
+"""A request takes effect at most so long after its caller gave it up."""
 OF_LEASES: Final = frozenset({"executor_beat", "executor_join"})
 DOWN_SECONDS: Final = (0.1, 5.0)
 """A dead process is started anew after so long."""
@@ -84,7 +87,7 @@ class Weather:
                 self._tell("commit in doubt")
         if self.away:
             fate = Fate.REFUSED
-        return Passage(fate, dice.random() * most, dice.random() * most, patience)
+        return Passage(fate, dice.random() * most, dice.random() * most, patience, dice.random() * LATE_SECONDS)
 
     def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
         if self.away or sent_in != self.era:
