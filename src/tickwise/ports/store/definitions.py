@@ -13,8 +13,8 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane
 
 LANES_MOST: Final = 10_000
-"""Different lanes (queue, priority and requirements together) that a store knows. Each claim looks at all of them, so
-what would bring another one raises `Conflict`, code `lanes_exhausted`, and nothing of it is stored."""
+"""Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
+them, so what would bring another one raises `Conflict`, code `lanes_exhausted`, and nothing of it is stored."""
 
 
 class NewJob(NamedTuple):
