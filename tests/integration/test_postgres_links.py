@@ -145,6 +145,24 @@ async def test_connections_to_a_server_that_takes_no_writes_any_more_are_given_u
         assert old.isdisjoint({await one.fetchval(pid), await two.fetchval(pid)})
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError, ValueError])
+async def test_giving_a_connection_back_changes_nothing_of_how_a_call_ends(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """What was done is answered, and an error stays what it is, although giving back fails."""
+    give_back = asyncpg.pool.Pool.release
+
+    async def fails(*given: object, **named: object) -> None:
+        await give_back(*given, **named)
+        raise asyncpg.InterfaceError("as in the test")
+
+    monkeypatch.setattr(asyncpg.pool.Pool, "release", fails)
+    assert await store.keys_count() == 0
+    with pytest.raises(error):
+        async with store._links.pooled(writes=True):
+            raise error
+
+
 async def test_a_hot_line_to_a_server_that_takes_no_writes_any_more_is_given_up(store: PostgresStore) -> None:
     """So a heartbeat fails once, and then finds the primary."""
     born = await store.executor_join(executor("one"))

@@ -273,7 +273,8 @@ class Links:
                 await pool.expire_connections()
             raise
         finally:
-            with translated(writes=False):
+            # What was done is done, and an error that is under way stays what it is, whatever giving back says.
+            with contextlib.suppress(*_LOST, asyncpg.PostgresError, asyncpg.InternalClientError):
                 await pool.release(connection)
 
 
