@@ -72,6 +72,20 @@ async def test_a_run_that_had_ended_before_holds_up_no_batch(
     assert 0 == (await store.stats()).held
 
 
+async def test_a_run_that_has_used_up_all_numbers_of_attempts_is_in_nobodys_way(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """A run can be given back without end, and a number has one: it is claimed all the same, with all others."""
+    make = Factory(await store.now(), seed="often")
+    old, new = make.job(), make.job()
+    await store.jobs_add([old, new])
+    await operator.execute("UPDATE tickwise.runs SET attempt = 32767 WHERE job_id = $1", old.job_id)
+    born = await store.executor_join(executor("one"))
+    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    claims = {claimed.job_id: claimed.attempt for claimed in await store.attempts_claim(request)}
+    assert {old.job_id: 32767, new.job_id: 1} == claims
+
+
 async def test_a_run_whose_job_is_gone_is_handed_over_without_a_definition(
     store: PostgresStore, operator: asyncpg.Connection
 ) -> None:

@@ -22,8 +22,9 @@ heads AS MATERIALIZED (
            CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
            CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready
 )
+-- A number of attempts that has come to its end stays: a run that was given back so often must not be in the way of all others.
 UPDATE tickwise.runs
-SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + 1, state = 2,
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = 2,
     claimed = (SELECT at FROM clock)
 WHERE ctid = ANY(ARRAY(
     SELECT r.ctid FROM heads CROSS JOIN LATERAL (
