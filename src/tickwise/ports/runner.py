@@ -52,7 +52,7 @@ class Assignment(NamedTuple):
     timeout_seconds: float | None
     limits: TaskLimits
     names_errors: bool = False
-    """Its job has rules for exceptions by name, so a script's shall be noted, which costs a millisecond of its start."""
+    """Its job has rules for exceptions by name: a script tells which one ended it, which costs 1 ms of its start."""
 
     @property
     def idempotency_key(self) -> str:
