@@ -231,6 +231,22 @@ async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
 
+async def test_a_store_that_stood_still_while_it_looked_at_what_waits_buries_nobody_at_once(rig: Rig) -> None:
+    """Nobody was answered meanwhile, and whoever buries afterwards has to know that."""
+    number = await rig.store.executor_join(executor())
+    scheduler = rig.scheduler()
+    await drive(rig.clock, scheduler._heal())
+
+    async def runs_unblock() -> int:
+        await rig.clock.sleep(30.0)
+        return 0
+
+    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # as a frozen server answers
+    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._heal())
+    assert (await rig.store.executor_beat(number, 10.0)).alive
+
+
 async def test_the_dead_are_buried_though_what_waits_cannot_be_freed(rig: Rig) -> None:
     """One defect does not bring another."""
     number = await rig.store.executor_join(executor())
@@ -242,6 +258,21 @@ async def test_the_dead_are_buried_though_what_waits_cannot_be_freed(rig: Rig) -
         with pytest.raises(ValueError, match="a defect"):
             await drive(rig.clock, scheduler._heal())
     assert not (await rig.store.executor_beat(number, 10.0)).alive
+
+
+async def test_what_waits_goes_on_though_the_dead_cannot_be_buried(rig: Rig) -> None:
+    """Nor does that defect bring this one."""
+    looks: list[float] = []
+
+    async def runs_unblock() -> int:
+        looks.append(rig.clock.now())
+        return 0
+
+    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # to listen
+    rig.flaky.broken = {"leases_expire": ValueError("a defect")}
+    with pytest.raises(ValueError, match="a defect"):
+        await drive(rig.clock, rig.scheduler()._heal())
+    assert 1 == len(looks)
 
 
 async def test_outputs_go_when_their_day_is_over_its_retention(rig: Rig) -> None:
