@@ -154,9 +154,12 @@ class Outbox:
         return [*await self._tell(executor, outcomes[:half]), *await self._tell(executor, outcomes[half:])]
 
     async def _tell_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
-        """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong."""
+        """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong.
+        Whether its job names others that go on from a failure is read by whoever goes on."""
         ended = max(outcome.started, outcome.ended)
-        plain = Outcome(outcome.run_id, outcome.token, FAILED, outcome.started, ended, "invalid", bug.detail)
+        plain = Outcome(
+            outcome.run_id, outcome.token, FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
+        )  # fmt: skip
         try:
             return await self._runs.attempts_finish(executor, [plain])
         except Bug:
@@ -173,7 +176,9 @@ class Outbox:
         lateness, self._lateness = self._lateness, []
         states = [outcome.state for outcome in accepted]
         self._telemetry.started(lateness)
-        self._telemetry.finished(states, [outcome.ended - outcome.started for outcome in accepted])
+        # What never began has no start, and took no time.
+        seconds = [outcome.ended - (outcome.started or outcome.ended) for outcome in accepted]
+        self._telemetry.finished(states, seconds)
         if states.count(SUCCESS) != len(states):
             self._tell_failures(accepted)
         if any([outcome.follow for outcome in accepted]):  # noqa: C419  # a list is made in half the time

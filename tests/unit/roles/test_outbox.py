@@ -9,7 +9,9 @@ from uuid import UUID
 
 from tests.unit.roles.rig import Silent, drive
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.errors import InDoubt
+from tickwise.domain.errors import Bug, InDoubt
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.model import Outcome
 from tickwise.ports.store import Began
 from tickwise.roles.outbox import Outbox
 
@@ -59,3 +61,47 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_living_one_its_ri
     await drive(clock, send())
     assert [[1], [2]] == store.asked
     assert [[]] == refused
+
+
+class Picky:
+    """A store that can keep no success, and keeps everything else."""
+
+    def __init__(self) -> None:
+        self.kept: list[Outcome] = []
+
+    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        if any(outcome.state == CODES[RunState.SUCCESS] for outcome in outcomes):
+            raise Bug("a result that cannot be kept")
+        self.kept += outcomes
+        return []
+
+
+class Place:
+    """An intake that counts nothing."""
+
+    unrecorded = 0
+
+    def recorded(self, count: int) -> None:
+        """Nothing."""
+
+
+async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_after_a_failure() -> None:
+    """The run ends FAILED in place of what it came to, and `on_failure` is for that too."""
+    clock, store = VirtualClock(), Picky()
+    outbox = Outbox(
+        runs=cast(Any, store),
+        clock=clock,
+        telemetry=Silent(),
+        batch=100,
+        flush_seconds=0.0,
+        emptied=asyncio.Event(),
+        followed=lambda: None,
+    )
+    now = clock.now()
+    outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, Place()))
+
+    async def send() -> None:
+        await outbox.send_outcomes(lambda: 7)
+
+    await drive(clock, send())
+    assert [(CODES[RunState.FAILED], "invalid", True)] == [(one.state, one.reason, one.follow) for one in store.kept]
