@@ -119,6 +119,7 @@ class Outcome(NamedTuple):
     state: int
     """`lifecycle.CODES` of SUCCESS, FAILED, CANCELLED, RETRYING, QUEUED (given back unstarted) or SKIPPED (revoked)."""
     started: float
+    """0.0 with QUEUED if it never began: no attempt is counted then or put on record, even if its start was."""
     ended: float
     reason: str | None = None
     """For programs: `error`, `timeout`, `output_limit`, `exit_code`, `invalid`, `cancelled`, …"""

@@ -33,6 +33,9 @@ RETRYING: Final = CODES[RunState.RETRYING]
 QUEUED: Final = CODES[RunState.QUEUED]
 SKIPPED: Final = CODES[RunState.SKIPPED]
 
+UNBEGUN: Final = frozenset({Verdict.RELEASED, Verdict.UNOFFERED})
+NEVER: Final = 0.0
+"""When an attempt began that did not: its start may be on record all the same, for it is recorded first."""
 UNOFFERED_SECONDS: Final = 10.0
 """A run that cannot go on here goes back for this long: time for an executor that has it to take it."""
 ERROR_LENGTH: Final = 4000
@@ -57,7 +60,7 @@ def outcome_of(held: Held, ending: Ending, chance: float) -> Outcome:
         claimed.run_id,
         claimed.token,
         sequel.state,
-        ending.started,
+        NEVER if sequel.state == QUEUED and ending.verdict in UNBEGUN else ending.started,
         ending.ended,
         sequel.reason,
         _short(sequel.error),
@@ -134,7 +137,7 @@ def too_late(held: Held, now: float) -> Outcome:
 
 def given_back(held: Held, now: float) -> Outcome:
     """A run that has not begun goes back."""
-    return _unbegun(held.claimed, QUEUED, now)
+    return _unbegun(held.claimed, QUEUED, now)._replace(started=NEVER)
 
 
 def called_off(held: Held, now: float, *, revoked: bool) -> Outcome:

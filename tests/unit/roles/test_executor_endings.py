@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.unit.roles.rig import Rig, drive
+from tests.unit.roles.rig import Rig, Silent, drive
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Verdict
@@ -279,3 +279,20 @@ async def test_what_cannot_be_here_for_now_goes_back_for_so_long(rig: Rig, asked
     assert row.ready_at is not None
     assert ("QUEUED", 0) == (str(row.state), row.failures)
     assert seconds == pytest.approx(row.ready_at - rig.clock.now(), abs=0.1)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNOFFERED, Verdict.RELEASED])
+async def test_a_guarded_attempt_that_never_began_is_no_attempt(rig: Rig, verdict: Verdict) -> None:
+    """Its start was recorded before its runner could say that it cannot be: its number is free again."""
+    job = await fail_once(rig, {"on_unknown": "fail"}, verdict, reason="circuit_open")
+    assert job.run_id is not None
+    assert ("QUEUED", 0) == (str((await rig.row(job)).state), (await rig.row(job)).attempt)
+    assert [] == list(await rig.store.run_attempts(job.run_id))
+
+
+async def test_what_never_began_took_no_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the time since 1970."""
+    told: list[float] = []
+    monkeypatch.setattr(Silent, "finished", lambda self, states, seconds: told.extend(seconds))
+    await fail_once(rig, {}, Verdict.RELEASED)
+    assert [0.0] == told

@@ -356,10 +356,11 @@ class Runs(Protocol):
         Final states leave a history row and no run. FAILED counts a failure. RETRYING does too, keeps the attempt on
         record, and is claimable from `retry_at`. QUEUED (given back unstarted) is claimable at once, or from
         `retry_at` if that is given, and the attempt is not counted; if its start was on record, the attempt stays on
-        record as QUEUED and its number is used up, but neither a failure nor a crash is counted. SKIPPED with reason
-        `revoked` leaves what `CancelKind.REVOKE` says; if the request was withdrawn meanwhile, it is a give-back. An
-        outcome that left a record before, with the same executor and token, is accepted again and changes nothing; a
-        repeated give-back or revoke changes nothing. What a store cannot keep of an error text (NUL, lone
+        record as QUEUED and its number is used up, but neither a failure nor a crash is counted; unless its `started`
+        is 0.0, for then nothing ever began, whatever is on record, and it is a give-back like any other. SKIPPED with
+        reason `revoked` leaves what `CancelKind.REVOKE` says; if the request was withdrawn meanwhile, it is a
+        give-back. An outcome that left a record before, with the same executor and token, is accepted again and changes
+        nothing; a repeated give-back or revoke changes nothing. What a store cannot keep of an error text (NUL, lone
         surrogates) it replaces.
 
         An outcome that is no legal move from where the run is, or that cannot be stored, is the caller's bug: that one

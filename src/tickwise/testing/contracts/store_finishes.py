@@ -331,6 +331,44 @@ class FinishesContract(StoreContract):
         assert microseconds(given_back.ended_at) == microseconds(report.ended)
         assert (ended.attempt, ended.state) == (2, RunState.SUCCESS)
 
+    async def test_what_never_began_is_not_counted_though_its_start_was_recorded(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """A guarded start is recorded before anybody knows whether its task can begin here: no number is used up and
+        nothing stays on record, however often that happens and is reported."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        for _ in range(2):
+            await self.begin(store, executor, claimed)
+            report = outcome(claimed, RunState.QUEUED, started=0.0, reason="circuit_open")
+            assert await self.finish(store, executor, report) == []
+            for _ in range(2):
+                await self.finish(store, executor, report)
+                row = await self.run_row(store, claimed.run_id)
+                assert (row.state, row.executor, row.attempt) == (RunState.QUEUED, None, 0)
+                assert (row.started_at, row.failures, row.crashes) == (None, 0, 0)
+            assert list(await store.run_attempts(claimed.run_id)) == []
+            [claimed] = await self.claim_freed(store, executor)
+            assert claimed.attempt == 1
+        assert await self.finish(store, executor, outcome(claimed)) == []
+
+    @pytest.mark.parametrize(("kind", "state"), [("cancel", RunState.CANCELLED), ("revoke", RunState.SKIPPED)])
+    async def test_what_was_asked_of_a_run_is_done_when_it_comes_back_and_never_began(
+        self, store: KeyedStore, make: Factory, kind: str, state: RunState
+    ) -> None:
+        """Nothing is said of the attempt that was none."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        if kind == "revoke":
+            await store.run_skip("default", claimed.run_id, "skipped by ada")
+        else:
+            await store.runs_cancel("default", claimed.run_id, "ada")
+        await self.begin(store, executor, claimed)
+        assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED, started=0.0)) == []
+        row = await self.run_row(store, claimed.run_id)
+        assert (row.state, row.attempt, row.started_at) == (state, 0, None)
+        assert list(await store.run_attempts(claimed.run_id)) == []
+
     @pytest.mark.parametrize("state", [RunState.DISPATCHED, RunState.RUNNING])
     async def test_a_state_that_is_no_outcome_is_refused_as_a_bug(
         self, store: KeyedStore, make: Factory, state: RunState

@@ -246,6 +246,9 @@ class Dispatch(Duty):
         """It goes on later. What began stays on record, unless it ends by request with this very attempt."""
         report, state = report_of(outcome), move(run.state, event)
         run.failures += event is RunEvent.RETRIED
+        if event is RunEvent.RELEASED and outcome.started <= 0:
+            # A start that is recorded first may have been so for nothing.
+            run.state, run.started = RunState.DISPATCHED, None
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
             if run.request is not None and run.cancelling:
                 asked = cancel_row(run.request)

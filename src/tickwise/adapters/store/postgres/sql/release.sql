@@ -1,6 +1,6 @@
 -- Let go of attempts that did not end their run: it retries later (4, a failure is counted) or was given back (1, nobody is to
--- blame). What retries or had begun stays on record with its number; what had not is not counted. The token stays, so that a
--- repeat is known again. $1 executor, $2 … one array per column. Returns what was let go, whether it had begun, and the
+-- blame). What retries or had begun stays on record with its number; what had not is not counted, nor is what never began although
+-- its start was recorded (its instant is 0). The token stays, so that a repeat is known again. $1 executor, $2 … one array per column. Returns what was let go, whether it had begun, and the
 -- key of which it had a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
@@ -9,7 +9,7 @@ f AS MATERIALIZED (
 ),
 o AS MATERIALIZED (
   SELECT r.run_id, r.token, r.due, r.claimed, r.holder, r.attempt, r.namespace, CASE WHEN r.state = 3 THEN r.limit_key END AS freed, f.target, f.began, f.ended, f.reason, f.error, f.retry_at,
-         f.target = 4 OR r.state = 3 AS counts
+         f.target = 4 OR r.state = 3 AND f.began > 0 AS counts
   FROM (SELECT * FROM tickwise.runs WHERE run_id = ANY($2) AND holder = $1 FOR UPDATE) r
   JOIN f ON f.run_id = r.run_id AND f.token = r.token
 ),
