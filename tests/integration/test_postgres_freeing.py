@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 
@@ -9,9 +10,11 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.databases import sessions_waiting
+from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import Began, ClaimRequest
+from tickwise.ports.store import Began, Check, ClaimRequest
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.factories import Factory, executor
 
@@ -35,6 +38,22 @@ FROM generate_series(1, $2::int) n
 """
 DIES = "UPDATE tickwise.executors SET lease = now() - interval '1 second', lease_seconds = 0 WHERE executor = ANY($1)"
 HELD = "SELECT count(*) FROM tickwise.runs WHERE holder <> 0"
+SLOW = """
+CREATE FUNCTION tickwise.look_slowly() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF current_setting('application_name') LIKE 'tickwise%' THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;
+  RETURN true;
+END
+$$;
+ALTER TABLE tickwise.runs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY slowly ON tickwise.runs USING (tickwise.look_slowly());
+"""
+QUICK = """
+ALTER TABLE tickwise.runs DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY;
+DROP POLICY slowly ON tickwise.runs;
+DROP FUNCTION tickwise.look_slowly();
+"""
+CLAIM = "UPDATE tickwise.runs SET holder = $2, token = token + 1 WHERE run_id = $1"
 
 
 @pytest_asyncio.fixture
@@ -93,6 +112,33 @@ async def test_rows_that_cannot_be_freed_hold_up_no_other(
     assert (await store.leases_expire(crashes_max=3)).freed == BAD
     assert await operator.fetchval(HELD) == 0
     assert await operator.fetchval("SELECT bool_and(settled) FROM tickwise.executors")
+
+
+async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_from_the_living(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """Its next executor was born after the look began, which so knows nothing of it; yet it lives."""
+    make = Factory(await store.now(), seed="anew")
+    await store.jobs_add([make.job()])
+    lost = await store.executor_join(executor("one", lease_seconds=600.0))
+    request = ClaimRequest(executor=lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    [claimed] = await store.attempts_claim(request)
+    await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
+    await operator.execute(SLOW)
+    await operator.execute("SELECT pg_advisory_lock(1)")
+    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]))
+    await eventually(lambda: sessions_waiting(operator), within_seconds=60)
+    born = await operator.fetchval(
+        "INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions) "
+        "VALUES (now(), now() + interval '1 hour', 3600, 1, 'two', '{default}', '{}', '{}') RETURNING executor"
+    )
+    await operator.execute(CLAIM, claimed.run_id, born)
+    await operator.execute("SELECT pg_advisory_unlock(1)")
+    assert await healing == 1
+    await operator.execute(QUICK)
+    row = await store.run_get("default", claimed.run_id)
+    assert row is not None
+    assert (row.state, row.executor) == (RunState.DISPATCHED, born)
 
 
 async def test_a_run_that_somebody_has_in_hand_is_freed_by_the_next_call(

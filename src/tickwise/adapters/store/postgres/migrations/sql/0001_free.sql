@@ -10,8 +10,12 @@ RETURNS TABLE (run_id uuid, verdict text, job_id uuid, namespace text, limit_key
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
   SELECT r.* FROM tickwise.runs r
-  WHERE r.run_id = ANY(ids) AND r.holder <> 0
-    AND (SELECT true FROM tickwise.executors e WHERE e.executor = r.holder AND e.gone IS NULL) IS NULL
+  WHERE r.run_id = ANY(ids)
+    -- Who is gone is asked once: a run that was claimed anew meanwhile is looked at again, and its holder, born since, is not known here.
+    AND r.holder = ANY(ARRAY(
+      SELECT h.holder FROM tickwise.runs h
+      WHERE h.run_id = ANY(ids) AND h.holder <> 0
+        AND (SELECT true FROM tickwise.executors e WHERE e.executor = h.holder AND e.gone IS NULL) IS NULL))
   ORDER BY r.run_id FOR UPDATE OF r SKIP LOCKED
 ),
 v AS MATERIALIZED (
