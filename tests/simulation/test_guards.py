@@ -18,7 +18,6 @@ from tickwise.roles import healing
 from tickwise.roles.books import Books
 from tickwise.roles.executor import Executor
 from tickwise.roles.leasing import Lease
-from tickwise.roles.outbox import Outbox
 from tickwise.testing.world import Swarm, draw, played
 
 Patch = pytest.MonkeyPatch
@@ -70,7 +69,7 @@ def receipts_are_forgotten(patch: Patch) -> None:
 def claims_in_doubt_are_forgotten(patch: Patch) -> None:
     """What the store gave and nobody heard of stays given."""
 
-    async def keep(_self: Dispatch, _executor: int, _tokens: Any) -> int:
+    async def keep(_self: Dispatch, _executor: int, _tokens: Any, _asked: float) -> int:
         return 0
 
     patch.setattr(Dispatch, "attempts_keep", keep)
@@ -84,16 +83,6 @@ def limits_are_not_asked(patch: Patch) -> None:
 def trees_are_not_killed(patch: Patch) -> None:
     """What an executor gives up is left running."""
     patch.setattr(Books, "abandon", Books.forget)
-
-
-def starts_of_old_attempts_are_told(patch: Patch) -> None:
-    """The start of an attempt that is no more is sent with the one of the attempt that lives."""
-    told = Outbox.send_starts
-
-    async def send(self: Outbox, executor: int, _lives: Callable[[Any], bool]) -> Any:
-        return await told(self, executor, lambda _began: True)
-
-    patch.setattr(Outbox, "send_starts", send)
 
 
 def what_ended_is_not_told_at_the_end(patch: Patch) -> None:
@@ -160,33 +149,20 @@ def world_of_doubt(seed: int) -> Swarm:
     )
 
 
-def world_of_retries(seed: int) -> Swarm:
-    """One executor, to which what failed comes back, and whose calls hang."""
-    return replace(
-        draw(seed),
-        faults=frozenset({"answer lost", "hang", "half open"}),
-        features=frozenset({"once", "failing"}),
-        executors=1,
-        places=8,
-        ask_gap_seconds=0.7,
-        call_fault_share=0.05,
-    )
-
-
 def world_of_pauses(seed: int) -> Swarm:
     """Schedules are held back until they are over, and made up for."""
     return replace(draw(seed), faults=frozenset({"latency"}), features=frozenset({"interval", "pause"}))
 
 
-WORLDS = 40
+WORLDS = 120
+"""So many at most are looked at; most guards are missed in one of the first five."""
 
 
 class Guard(NamedTuple):
-    """What is taken out, in which kind of world, and from which seed on that is noticed within forty."""
+    """What is taken out, and in which kind of world that is looked for."""
 
     take_out: Callable[[Patch], None]
     drawn: Callable[[int], Swarm] = any_world
-    first: int = 0
 
 
 GUARDS = [
@@ -195,12 +171,11 @@ GUARDS = [
     Guard(leases_never_end),
     Guard(names_are_not_unique, world_of_doubt),
     Guard(receipts_are_forgotten),
-    Guard(claims_in_doubt_are_forgotten),
+    Guard(claims_in_doubt_are_forgotten, world_of_doubt),
     Guard(limits_are_not_asked),
     Guard(trees_are_not_killed, world_of_zombies),
-    Guard(starts_of_old_attempts_are_told, world_of_retries),
     Guard(what_ended_is_not_told_at_the_end, world_of_doubt),
-    Guard(healing_plans_what_was_made_up_for, world_of_pauses, 20),
+    Guard(healing_plans_what_was_made_up_for, world_of_pauses),
 ]
 
 
@@ -209,11 +184,11 @@ GUARDS = [
 def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patch) -> None:
     """One of the first worlds has findings. With the guard, none of them has: see the test below."""
     guard.take_out(monkeypatch)
-    assert any(played(guard.drawn(seed)).findings for seed in range(guard.first, guard.first + WORLDS))
+    assert any(played(guard.drawn(seed)).findings for seed in range(WORLDS))
 
 
 @pytest.mark.takes_up_to(390)
-@pytest.mark.parametrize("drawn", [world_of_zombies, world_of_cuts, world_of_doubt, world_of_retries, world_of_pauses])
+@pytest.mark.parametrize("drawn", [world_of_zombies, world_of_cuts, world_of_doubt, world_of_pauses])
 def test_with_every_guard_in_its_place_nothing_is_found(drawn: Callable[[int], Swarm]) -> None:
     """In the kinds of worlds in which guards are taken out."""
-    assert "" == "\n".join(report.as_text() for seed in range(8) if (report := played(drawn(seed))).findings)
+    assert "" == "\n".join(report.as_text() for seed in range(5) if (report := played(drawn(seed))).findings)

@@ -30,7 +30,7 @@ nothing may be left over; and the roles' own logs, in which no error may stand t
 
 What is not simulated: a machine's power failing under the store (its effects are durable at once), clocks that run
 fast or slow, more than one store. A request that takes effect after its caller gave up (`Fate.LATE`) is there and is
-drawn by no seed: see `tests/simulation/test_gaps.py`.
+drawn by no seed, but by `tests/simulation/test_gaps.py`.
 
 Invariants: the same seed comes to the same trace, byte for byte, in any process; what must happen sometimes is counted
 (`SOMETIMES`), and a batch of worlds in which it never did has failed.

@@ -172,7 +172,8 @@ class Watch:
                 self._tell("lease expired while running")
             elif executor.held:
                 self._tell("lease expired while holding")
-            if not self.is_explained(executor.number):
+            was_told = executor.number in self.lease_ends  # else nobody lives who knows that it was born
+            if was_told and not self.is_explained(executor.number):
                 self.findings.append(f"executor {executor.number} lost its lease, and nothing had befallen it")
             self._gives_up(executor.number, "lease lost", lambda _run: True)
 

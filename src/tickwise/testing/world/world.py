@@ -255,9 +255,11 @@ def played(swarm: Swarm, *, whole: bool = False) -> Report:
                 world.loop.run_until_complete(world.live())
             except Stalled as stalled:
                 world.findings.append(str(stalled))
-            return world.report(whole=whole)
+            try:
+                return world.report(whole=whole)
+            finally:
+                world.end()
     finally:
-        world.end()
         if collects:
             gc.enable()
 
