@@ -201,7 +201,7 @@ async def test_a_lost_connection_is_replaced(store: PostgresStore, operator: asy
         except (InDoubt, StoreUnavailable):
             return False
 
-    assert await eventually(beats, within_seconds=5.0)
+    assert await eventually(beats)
 
 
 async def test_a_write_whose_connection_is_cut_is_in_doubt_and_can_be_repeated(

@@ -27,7 +27,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.work_folder import Marks, WorkFolder
 from tickwise.domain.errors import Misconfigured
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 60.0
 ROOT = Path(__file__).parents[2]
 
 

@@ -21,7 +21,7 @@ from tickwise.adapters.runner import process_tree
 from tickwise.ports.blobs import Blobs, log_prefix
 from tickwise.ports.runner import Assignment, Ending, TaskLimits
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class BrokenBlobs(StoredBlobs):

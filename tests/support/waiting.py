@@ -15,11 +15,11 @@ PAUSE_SECONDS = 0.01
 
 @overload
 async def eventually(
-    look: Callable[[], Awaitable[Found | None]], *, within_seconds: float = 10.0, what: str = ""
+    look: Callable[[], Awaitable[Found | None]], *, within_seconds: float = 60.0, what: str = ""
 ) -> Found: ...
 @overload
-async def eventually(look: Callable[[], Found | None], *, within_seconds: float = 10.0, what: str = "") -> Found: ...
-async def eventually(look: Callable[[], Any], *, within_seconds: float = 10.0, what: str = "") -> Any:
+async def eventually(look: Callable[[], Found | None], *, within_seconds: float = 60.0, what: str = "") -> Found: ...
+async def eventually(look: Callable[[], Any], *, within_seconds: float = 60.0, what: str = "") -> Any:
     """The first true answer of `look`, asked again and again; an AssertionError with the last answer if none comes.
 
     For what cannot be awaited itself: another process, a server, a row that somebody else writes.
