@@ -40,7 +40,7 @@ SLOW_SECONDS: Final = 1.0
 """What a slow way takes at most."""
 LATE_SECONDS: Final = 3.0
 """A request takes effect at most so long after its caller gave it up."""
-OF_LEASES: Final = frozenset({"executor_beat", "executor_join"})
+OF_LEASES: Final = frozenset({"executor_beat", "executor_join", "executor_leave"})
 DOWN_SECONDS: Final = (0.1, 5.0)
 """A dead process is started anew after so long."""
 

@@ -169,8 +169,6 @@ class World:
                 self.findings.append(f"not everything has ended {CALM_SECONDS_MOST:.0f} s after the last fault")
                 break
             await pause(loop, LOOK_SECONDS)
-        # What only just ended still has a moment to be told.
-        await pause(loop, LOOK_SECONDS)
 
     def is_quiet(self) -> bool:
         """Whether nothing lives, nothing is due, and everybody is there."""
@@ -178,6 +176,7 @@ class World:
         return (
             not state.runs
             and not state.follows
+            and not state.taken
             and all(operation.row.status is not OperationStatus.RUNNING for operation in state.operations.values())
             and self.clients.is_served()
             and all(node.alive for node in self.nodes)
