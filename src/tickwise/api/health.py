@@ -8,13 +8,14 @@ says itself what it waits for (`warnings`), and `/metrics` say how long the olde
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.wire import Health
-from tickwise.domain.errors import Unavailable
+from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
@@ -22,6 +23,8 @@ from tickwise.roles.control.control import Control
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0
 """Anybody may ask for readiness, so asking often must not load the store."""
+STATS_SECONDS_MOST: Final = 5.0
+"""Whoever balances load gives up soon, and a store that is frozen says nothing at all."""
 
 
 _READY: Final = (
@@ -49,6 +52,8 @@ class LateWork(NotReady):
 class _Seen:
     until: float = float("-inf")
     stats: StoreStats | None = None
+    look: asyncio.Task[StoreStats] | None = None
+    """Under way: whoever asks meanwhile waits for the same one, so that a slow store is not asked by all at once."""
 
 
 class HealthRoutes:
@@ -95,13 +100,24 @@ class HealthRoutes:
         return Answer(200, self._metrics(stats), [], self._metrics_media)
 
     async def _stats(self) -> StoreStats:
-        now = self._clock.monotonic()
+        """No older than a second. Raises `StoreUnavailable`, also if the store says nothing in time."""
         seen = self._seen
-        if seen.stats is None or seen.until <= now:
-            seen.stats = None
-            seen.stats = await self._control.stats()
-            seen.until = now + STATS_FRESH_SECONDS
-        return seen.stats
+        if seen.stats is not None and self._clock.monotonic() < seen.until:
+            return seen.stats
+        if seen.look is None:
+            seen.look = asyncio.create_task(self._control.stats(), name="look at the store")
+            seen.look.add_done_callback(self._looked)
+        try:
+            async with asyncio.timeout(STATS_SECONDS_MOST):
+                return await asyncio.shield(seen.look)
+        except TimeoutError:
+            raise StoreUnavailable(f"the store did not answer within {STATS_SECONDS_MOST:g} s") from None
+
+    def _looked(self, look: asyncio.Task[StoreStats]) -> None:
+        failed = look.cancelled() or look.exception() is not None
+        self._seen.look = None
+        self._seen.stats = None if failed else look.result()
+        self._seen.until = self._clock.monotonic() + STATS_FRESH_SECONDS
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """As they are served."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -323,6 +324,28 @@ async def test_an_unforeseen_error_is_500_and_tells_nothing_of_the_inside() -> N
             found = problem(answer, 500)
             assert "internal" == found["code"]
             assert "secret" not in answer.text
+
+
+class FrozenStore(MemoryStore):
+    """A store that takes questions and answers none."""
+
+    looks = 0
+
+    async def stats(self) -> StoreStats:
+        self.looks += 1
+        return await asyncio.get_running_loop().create_future()
+
+
+async def test_readiness_does_not_wait_for_a_store_that_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is 503 after some seconds; and all that ask meanwhile share one look at the store."""
+    monkeypatch.setattr("tickwise.api.health.STATS_SECONDS_MOST", 0.01)
+    store = FrozenStore(SystemClock())
+    async with world(store=store) as here:
+        for _ in range(3):
+            answer = await here.client.get("/readyz")
+            assert "store_unavailable" == problem(answer, 503)["code"]
+        assert 200 == (await here.client.get("/metrics")).status_code
+        assert 1 == store.looks
 
 
 class LateStore(MemoryStore):
