@@ -327,6 +327,10 @@ class Definitions(Protocol):
         included, get the new definition (unless they have their own) and the new lane. The same change repeated, with
         the version one higher by it, answers as it did at first and changes nothing.
 
+        Those that wait for a slot ask for it again, for the definition may say otherwise now: of a limit, and of the
+        job's own rate (key `job:ID`), whose slots are given anew from its last start on. Slots of a rate that others
+        share stay.
+
         Raises `VersionConflict` (another version is stored, or it was paused or resumed meanwhile), `NotFound`,
         `Conflict` (it is CANCELLED, or its new key is taken).
         """

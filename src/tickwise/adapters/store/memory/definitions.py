@@ -7,6 +7,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
+from tickwise.adapters.store.memory.slots import Name
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import NEVER, Pending, Reason
 from tickwise.domain.errors import Conflict, VersionConflict
@@ -151,9 +152,14 @@ class Definitions(Duty):
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
         job.calendars = frozenset(change.calendars)
+        # Under a rate of its own, what waits for a slot asks anew, too. Among others a run would lose its place.
+        anew = self._state.slots.start_over(Name(job.namespace, f"job:{job.job_id}"))
         for run in job.runs.values():
             if not run.held:
                 run.lane = change.lane
+                if anew and run.slot is not None:
+                    run.slot = None
+                    run.ready = max(run.due, self._state.now())
                 if run.waits_for_slot:
                     self._state.stop_waiting(run)
                 else:

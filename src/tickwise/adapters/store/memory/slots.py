@@ -148,6 +148,14 @@ class Slots:
         self._paces[name] = Pace(given, now if starts else pace.started, gap_seconds)
         return starts
 
+    def start_over(self, name: Name) -> bool:
+        """Give all slots of a rate anew that come after its last start; whether there are any."""
+        pace = self._paces.get(name)
+        if pace is None or pace.given <= pace.started:
+            return False
+        self._paces[name] = pace._replace(given=pace.started)
+        return True
+
     def trim(self, now: float) -> None:
         """Forget the rates whose next slot is now in any case."""
         for name, pace in list(self._paces.items()):
