@@ -102,11 +102,12 @@ def test_an_absence_of_another_time_is_no_cause() -> None:
 
 
 def test_a_run_that_took_its_executors_down_says_so() -> None:
-    """It was given up, with the executors that were lost."""
-    lost = [attempt(number, RunState.QUEUED, reason="lease_lost") for number in (1, 2, 3)]
+    """It was given up, with the executors that were lost: also the last one, whose attempt ended the run."""
+    lost = [attempt(number, RunState.QUEUED, reason="lease_lost") for number in (1, 2)]
+    lost.append(attempt(3, RunState.FAILED, reason="poison"))
     found = judged(facts(run(RunState.FAILED, reason="poison", attempt=3), attempts=lost))
     assert (Because.EXECUTOR_LOST, ["1", "2", "3"]) == (found.code, found.data["lost_executors"])
-    assert "it was given up" in found.sentence
+    assert "3 executors were lost while they ran it (1, 2, 3), so it was given up" in found.sentence
 
 
 def test_a_run_that_failed_without_ever_beginning() -> None:

@@ -22,6 +22,8 @@ from tickwise.roles.control.judging_flow import ended_because, started_by, waits
 from tickwise.roles.control.planning import written
 
 LEASE_LOST: Final = "lease_lost"
+POISON: Final = "poison"
+"""Of a run that was given up, and of the last of its attempts that were lost."""
 PLANNED_AHEAD_SECONDS: Final = 60.0
 """No scheduler makes a run so long before it is due."""
 _SKIPPED: Final[dict[str, Because]] = {
@@ -294,11 +296,11 @@ def _by_overlap(facts: Facts) -> str:
 def _along_the_way(facts: Facts) -> list[Cause]:
     """What happened to its attempts."""
     found: list[Cause] = []
-    lost = [each for each in facts.attempts if each.reason == LEASE_LOST]
+    lost = [each for each in facts.attempts if each.reason in (LEASE_LOST, POISON)]
     if lost:
         who = ", ".join(str(each.executor) for each in lost)
         words = f"the executor {who} was lost while it ran, and it went on with another attempt"
-        if facts.run.reason == "poison":
+        if facts.run.reason == POISON:
             words = f"{len(lost)} executors were lost while they ran it ({who}), so it was given up"
         found.append(Cause(Because.EXECUTOR_LOST, words, {"lost_executors": [str(each.executor) for each in lost]}))
     failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
