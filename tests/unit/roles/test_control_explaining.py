@@ -110,6 +110,12 @@ def test_a_run_that_took_its_executors_down_says_so() -> None:
     assert "3 executors were lost while they ran it (1, 2, 3), so it was given up" in found.sentence
 
 
+def test_a_run_that_failed_says_of_what() -> None:
+    """The first line of its error ends the sentence, whatever else is said of it."""
+    found = judged(facts(run(RunState.FAILED, reason="exit_code", error="exit status 7: disk full\nmore")))
+    assert found.sentence.endswith("(UTC): exit status 7: disk full.")
+
+
 def test_a_run_that_failed_without_ever_beginning() -> None:
     """The error is told."""
     row = run(RunState.FAILED, started_at=None, dispatched_at=None, error="no such task kind", executor=None)

@@ -81,7 +81,8 @@ def _ran(facts: Facts) -> Explanation:
     causes: list[Cause] = []
     if late > ON_TIME_SECONDS:
         causes.append(_late(facts, began))
-    causes += [*ended_because(facts), *_along_the_way(facts)]
+    ended = ended_because(facts)
+    causes += [*ended, *_along_the_way(facts)]
     moved = _moved(facts)
     causes += [moved] if moved else []
     causes += _asked(facts)
@@ -98,6 +99,8 @@ def _ran(facts: Facts) -> Explanation:
         code = Because.RUNNING
     else:
         words += f"; it ended as {run.state.value}" + (f" at {facts.said(run.ended_at)}" if run.ended_at else "")
+        if run.state is RunState.FAILED and run.error and not ended:
+            words += f": {_first_line(run.error)}"
         code, causes = (causes[0].code, causes) if causes else (Because.FIRED, causes)
     data = _of_run(facts, late_seconds=round(max(late, 0.0), 3), trigger=Trigger(run.trigger).name.lower())
     for cause in reversed(causes):
