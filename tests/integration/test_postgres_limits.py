@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
@@ -134,7 +135,8 @@ class Hands:
                 await SystemClock().sleep(PAUSE_SECONDS)
 
     async def _keep(self) -> int:
-        return await self.store.attempts_keep(self.number, [each.token for each in self.held.values()])
+        # No claim is made meanwhile.
+        return await self.store.attempts_keep(self.number, [each.token for each in self.held.values()], math.inf)
 
     async def _begin(self, claims: Sequence[Claimed]) -> None:
         """Several starts in one call: of one key, of several, in any order."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
@@ -94,6 +95,10 @@ class Hands:
             self.tasks.create_task(self._hear())
             await self._claim(self.tasks)
 
+    async def _keep(self) -> int:
+        # No claim is made meanwhile.
+        return await self.store.attempts_keep(self.number, [each.token for each in self.held.values()], math.inf)
+
     async def _claim(self, tasks: asyncio.TaskGroup) -> None:
         request = ClaimRequest(
             executor=self.number, queues=("default",), labels=(), limit=4, ahead_seconds=AHEAD_SECONDS
@@ -102,7 +107,7 @@ class Hands:
             try:
                 claims = await self.store.attempts_claim(request)
             except Unavailable:  # perhaps it took runs that we shall never hear of
-                await surely(lambda: self.store.attempts_keep(self.number, [each.token for each in self.held.values()]))
+                await surely(self._keep)
                 continue
             for claimed in claims:
                 self.held[claimed.run_id] = claimed

@@ -1,9 +1,11 @@
 """What an executor takes: as much as its runners have room for, each as far ahead as suits it.
 
     room? ──► attempts_claim ──► taken
-                  └── failed: perhaps it was carried out all the same ──► attempts_keep, before the next claim
+                  └── failed: perhaps it was carried out all the same ──► attempts_keep, before the next claim, and
+                      again for a while: perhaps it still will be, by a server that stood still
 
-Invariant: the store never believes for longer than one claim that we hold a run that we do not know of.
+Invariant: what the store gave us and we do not know of goes back, if the store did so within `RECALL_SECONDS` of
+answering us again.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import ClaimRequest, Runs
 from tickwise.roles.intake import Intake
 from tickwise.roles.leasing import Lease
+from tickwise.roles.store_clock import StoreClock
 
 CALM_SECONDS: Final = 0.05
 """How often runners with little to do are asked for while another one is busy."""
@@ -28,6 +31,9 @@ PREFETCH_LEAST: Final = 100
 """A claim smaller than this is not worth being sent ahead."""
 AHEAD_SLOTS_SECONDS: Final = 0.6
 """How far ahead runs that need a slot are claimed: they keep the slot free until then."""
+RECALL_SECONDS: Final = 120.0
+"""After the first answer that follows a claim in doubt, what we hold is named again for so long, once per lease: no
+client of a store waits longer for a command, and a server that is back does what it has of us in seconds."""
 
 logger = structlog.get_logger("tickwise.executor")
 
@@ -40,6 +46,7 @@ class Terms:
     labels: tuple[str, ...]
     ahead_seconds: float
     batch: int
+    lease_seconds: float
 
 
 class Claimer:
@@ -50,6 +57,7 @@ class Claimer:
         *,
         runs: Runs,
         clock: Clock,
+        time: StoreClock,
         lease: Lease,
         terms: Terms,
         intakes: Sequence[Intake],
@@ -61,6 +69,7 @@ class Claimer:
         """Nothing more is claimed, but for what is under way."""
         self._runs = runs
         self._clock = clock
+        self._time = time
         self._lease = lease
         self._terms = terms
         self._intakes = intakes
@@ -68,6 +77,8 @@ class Claimer:
         self._tokens = tokens
         self._calm_claimed_at = 0.0
         self._in_doubt = False
+        self._recall_at = self._recall_until = float("-inf")
+        """Of our monotonic clock."""
 
     async def claim(self) -> bool:
         """Take what there is room for; whether there may be more.
@@ -76,7 +87,7 @@ class Claimer:
         a claim that filled, each runner asks for itself, as much as it has room for and as far ahead as suits it, until
         one of its claims does not fill; meanwhile the others ask together now and then.
         """
-        if self._in_doubt:
+        if self._in_doubt or self._recall_at <= self._clock.monotonic() < self._recall_until:
             await self._recover()
         ready = [intake for intake in self._intakes if intake.runner.labels() and intake.ready()]
         groups = [[intake] for intake in ready if intake.hungry]
@@ -140,7 +151,11 @@ class Claimer:
         """A claim failed, and may have been carried out all the same: what the store says is ours and we do not know
         goes back. Nobody else would ever free it, because we go on living."""
         number = self._lease.number
-        returned = await self._runs.attempts_keep(number, [*self._tokens()])
+        returned = await self._runs.attempts_keep(number, [*self._tokens()], self._time.now())
+        now = self._clock.monotonic()
+        if self._in_doubt:
+            self._recall_until = now + RECALL_SECONDS
+        self._recall_at = now + self._terms.lease_seconds
         self._in_doubt = False
         if returned:
             logger.warning("claim_given_back", executor=number, count=returned)

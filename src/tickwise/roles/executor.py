@@ -123,12 +123,14 @@ class Executor(Service):
         self._claimer = Claimer(
             runs=runs,
             clock=clock,
+            time=self._time,
             lease=self._lease,
             terms=Terms(
                 queues=settings.queues,
                 labels=settings.labels,
                 ahead_seconds=settings.ahead_seconds,
                 batch=settings.claim_batch,
+                lease_seconds=settings.lease_seconds,
             ),
             intakes=self._intakes,
             take=self._take,

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.unit.roles.rig import Rig, drive
+from tests.unit.roles.rig import LANE, Rig, drive
 from tickwise.domain.decision import Overlap
-from tickwise.domain.errors import InDoubt, Misconfigured
+from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Verdict
@@ -304,6 +304,23 @@ async def test_a_claim_whose_answer_was_lost_is_given_back(rig: Rig) -> None:
     assert "DISPATCHED" == await rig.state(job)
     rig.flaky.answers_lost = set()
     await rig.tick(after_seconds=3.0)
+    assert [job.run_id] == rig.runner.launched
+
+
+async def test_a_claim_that_is_carried_out_long_after_it_was_given_up_is_given_back(rig: Rig) -> None:
+    """A server that stood still does what lies in its queue: after we have asked it what it gave us."""
+    rig.flaky.away = {"attempts_claim"}
+    with pytest.raises(StoreUnavailable):
+        await rig.tick()
+    rig.flaky.away = set()
+    await rig.tick(after_seconds=1.0)
+    job = await rig.submit()
+    late = ClaimRequest(
+        executor=rig.executor._lease.number, queues=("default",), labels=LANE.requires, limit=1, ahead_seconds=0.0
+    )
+    assert 1 == len(await rig.store.attempts_claim(late))
+    for _ in range(5):
+        await rig.tick(after_seconds=3.0)
     assert [job.run_id] == rig.runner.launched
 
 

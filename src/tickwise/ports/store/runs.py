@@ -368,11 +368,14 @@ class Runs(Protocol):
         """
         ...
 
-    async def attempts_keep(self, executor: int, tokens: Sequence[int]) -> int:
-        """Give back, as if never claimed, what this executor holds unbegun (DISPATCHED) with none of these tokens.
+    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+        """Give back, as if never claimed, what this executor holds unbegun (DISPATCHED) with none of these tokens, if
+        it was dispatched no later than `asked`.
 
-        For the claim whose answer was lost: the store gave runs that their holder does not know. Never while a claim of
-        the same executor is under way. Returns how many went back; a pending cancel request ends them instead.
+        For the claim whose answer was lost: the store gave runs that their holder does not know. `asked` is the store's
+        time, as far as it is known and never ahead of it, at which these tokens were all that is known: so a request
+        that takes effect long after its caller gave it up takes nothing that was claimed meanwhile. Never while a claim
+        of the same executor is under way. Returns how many went back; a pending cancel request ends them instead.
         """
         ...
 

@@ -11,6 +11,9 @@ from tickwise.ports.store import Began, RunQuery
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome, outcomes
 
+LATEST = 4e9
+"""Later than whatever was dispatched."""
+
 ENDS = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
 ODD_RESULT = '{ "ok" :true,\n "n": 1.0e+2, "s": "\\u0000 😀" }'
 
@@ -428,7 +431,7 @@ class KeepsContract(StoreContract):
         """As if it had never been claimed: the attempt is not counted, and anybody may have it."""
         one, two = await self.born(store, "one"), await self.born(store, "two")
         lost = await self.held(store, one, make.job())
-        assert await store.attempts_keep(one, []) == 1
+        assert await store.attempts_keep(one, [], LATEST) == 1
         row = await self.run_row(store, lost.run_id)
         assert (row.state, row.executor, row.attempt, row.dispatched_at) == (RunState.QUEUED, None, 0, None)
         assert list(await store.run_attempts(lost.run_id)) == []
@@ -443,17 +446,30 @@ class KeepsContract(StoreContract):
         one, two = await self.born(store, "one"), await self.born(store, "two")
         known, theirs = await self.held(store, one, make.job()), await self.held(store, two, make.job())
         lost = await self.held(store, one, make.job())
-        assert await store.attempts_keep(one, [known.token, *range(10**9, 10**9 + 5_000)]) == 1
+        assert await store.attempts_keep(one, [known.token, *range(10**9, 10**9 + 5_000)], LATEST) == 1
         assert await self.run_state(store, lost.run_id) is RunState.QUEUED
         assert await self.finish(store, one, outcome(known)) == []
         assert await self.finish(store, two, outcome(theirs)) == []
+
+    async def test_what_was_claimed_after_it_was_asked_is_kept(self, store: KeyedStore, make: Factory) -> None:
+        """A request that a server carries out long after its caller gave it up knows nothing of later claims."""
+        executor = await self.born(store)
+        lost = await self.held(store, executor, make.job())
+        await self.shift(store, 1.0)
+        asked = await store.now()
+        await self.shift(store, 1.0)
+        later = await self.held(store, executor, make.job())
+        assert await store.attempts_keep(executor, [], asked) == 1
+        assert await self.run_state(store, lost.run_id) is RunState.QUEUED
+        assert await self.run_state(store, later.run_id) is RunState.DISPATCHED
+        assert await self.finish(store, executor, outcome(later)) == []
 
     async def test_what_began_is_kept_too(self, store: KeyedStore, make: Factory) -> None:
         """Who recorded a start knows of the run."""
         executor = await self.born(store)
         begun = await self.held(store, executor, make.job())
         await self.begin(store, executor, begun)
-        assert await store.attempts_keep(executor, []) == 0
+        assert await store.attempts_keep(executor, [], LATEST) == 0
         assert await self.run_state(store, begun.run_id) is RunState.RUNNING
         assert await self.finish(store, executor, outcome(begun)) == []
 
@@ -462,7 +478,7 @@ class KeepsContract(StoreContract):
         executor = await self.born(store)
         lost, cancelled = await self.held(store, executor, make.job()), await self.held(store, executor, make.job())
         await store.runs_cancel("default", cancelled.run_id, "grace")
-        assert await store.attempts_keep(executor, []) == 1
+        assert await store.attempts_keep(executor, [], LATEST) == 1
         row = await self.run_row(store, cancelled.run_id)
         assert (row.state, row.reason, row.error) == (RunState.CANCELLED, "cancelled", "cancelled by grace")
         assert list(await store.run_attempts(cancelled.run_id)) == []
@@ -470,5 +486,5 @@ class KeepsContract(StoreContract):
 
     async def test_an_executor_that_holds_nothing_gives_nothing_back(self, store: KeyedStore) -> None:
         """Nor one that was never born."""
-        assert await store.attempts_keep(await self.born(store), [1, 2, 3]) == 0
-        assert await store.attempts_keep(999_999, []) == 0
+        assert await store.attempts_keep(await self.born(store), [1, 2, 3], LATEST) == 0
+        assert await store.attempts_keep(999_999, [], LATEST) == 0

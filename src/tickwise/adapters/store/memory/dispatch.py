@@ -270,12 +270,16 @@ class Dispatch(Duty):
             for attempt in attempts
         )
 
-    async def attempts_keep(self, executor: int, tokens: Sequence[int]) -> int:
+    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         found = self._state.executors.get(executor)
         if found is None:
             return 0
         known = frozenset(tokens)
-        unknown = [run for run in found.held.values() if run.state is RunState.DISPATCHED and run.token not in known]
+        unknown = [
+            run
+            for run in found.held.values()
+            if run.state is RunState.DISPATCHED and run.token not in known and (run.dispatched or 0.0) <= asked
+        ]
         now = self._state.now()
         return sum(self._state.let_go(run, RunEvent.RELEASED, max(now, run.due)) for run in unknown)
 

@@ -63,11 +63,11 @@ class Executors(Part):
             await connection.execute(statement("executor_gone"), executor)
             await self._free(connection, [executor], in_order=True)
 
-    async def attempts_keep(self, executor: int, tokens: Sequence[int]) -> int:
+    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("claims_wait"), executor)
-            rows = await connection.fetch(statement("attempts_keep"), executor, tokens)
+            rows = await connection.fetch(statement("attempts_keep"), executor, tokens, asked)
             if not rows:
                 return 0
             settled: int = await connection.fetchval(statement("settle_requests"), [row[0] for row in rows], [])
