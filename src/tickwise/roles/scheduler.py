@@ -55,6 +55,10 @@ AFTER_WINDOW_SECONDS: Final = 60.0
 """So long after the end of a maintenance window what it held back is still about."""
 FIRE_GAP_SECONDS: Final = 0.02
 """Between two looks for timers that did not fill."""
+UNBLOCK_SHARE: Final = 20.0
+"""A look at all that waits is followed by a pause of so many times its length: 5 % of one core."""
+UNBLOCK_SECONDS_MOST: Final = 10.0
+"""But by no longer one: so long may a run wait whose wake-up was lost."""
 MAINTAIN_SECONDS: Final = 600.0
 DAY_SECONDS: Final = 86_400.0
 
@@ -116,6 +120,7 @@ class Scheduler(Service):
         """Jobs whose fires the store refused by themselves, and where their timers stood: they are put off."""
         self._healed_at: float | None = None
         self._grace_until = 0.0
+        self._unblock_at = float("-inf")
         self._sequences = Sequences(store, signals=signals, clock=clock, telemetry=telemetry)
         self._operations = Operations(store, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         self._healing = Healing(
@@ -332,11 +337,21 @@ class Scheduler(Service):
                 await self._bury()
         except Exception as failure:  # noqa: BLE001  # whatever is wrong with the dead, what waits goes on
             trouble = failure
-        if await self._store.runs_unblock():
-            self._signals.send(Topic.RUNS)
+        await self._unblock()
         if trouble is not None:
             raise trouble
         return settings.heal_seconds
+
+    async def _unblock(self) -> None:
+        """Look whether something waits for what is over: a wake-up may have been lost. That is rare, and a look at very
+        many takes its time; the longer it takes, the less often it is made."""
+        begun = self._clock.monotonic()
+        if begun < self._unblock_at:
+            return
+        if await self._store.runs_unblock():
+            self._signals.send(Topic.RUNS)
+        ended = self._clock.monotonic()
+        self._unblock_at = ended + min(UNBLOCK_SHARE * (ended - begun), UNBLOCK_SECONDS_MOST)
 
     async def _bury(self) -> None:
         expired = await self._store.leases_expire(CRASHES_MAX)

@@ -170,6 +170,31 @@ async def test_what_waits_for_a_run_that_is_gone_is_freed_by_any_scheduler(rig: 
     assert woken.is_set()
 
 
+async def test_a_look_at_very_many_that_wait_is_not_made_all_the_time(rig: Rig) -> None:
+    """The longer it takes, the less often; while nothing waits, with every look for the dead."""
+    looks: list[float] = []
+    lasts = 0.0
+
+    async def runs_unblock() -> int:
+        looks.append(rig.clock.monotonic())
+        await rig.clock.sleep(lasts)
+        return 0
+
+    rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # to listen
+    scheduler = rig.scheduler()
+    for _ in range(3):
+        await drive(rig.clock, scheduler._heal())
+        await rig.clock.advance(1)
+    assert 3 == len(looks)
+    lasts = 0.25
+    for _ in range(7):
+        await drive(rig.clock, scheduler._heal())
+        await rig.clock.advance(1)
+    # A quarter of a second, and then five seconds in which others look for the dead only.
+    assert 5 == len(looks)
+    assert looks[4] - looks[3] >= 0.25 + 5.0
+
+
 async def test_dead_executors_are_buried(rig: Rig) -> None:
     """A lease that ran out frees what it held."""
     scheduler = rig.scheduler()
