@@ -282,13 +282,34 @@ async def test_a_retry_of_a_failed_run_settles_its_letter(here: Scene) -> None:
     assert [("redriven", new)] == [(each["status"], each["redriven_as"]) for each in await letters(here)]
 
 
-async def test_a_run_whose_letter_is_settled_can_still_be_retried(here: Scene) -> None:
-    """A retry is asked for; what became of the letter stays."""
+async def test_a_run_is_not_retried_past_what_was_said_of_its_letter(here: Scene) -> None:
+    """409 with what was decided and what to do instead: else what follows the run would follow it a second time."""
+    run_id = await held(here)
+    await here.ask("POST", f"/dead-letters/{run_id}/decide", 200, {"outcome": "succeeded"})
+    found = await refused(here, f"/runs/{run_id}/retry", 409)
+    assert "letter_settled" == found["code"]
+    for part in ("decided as succeeded", "runNow"):
+        assert part in found["detail"]
+    assert 1 == len(await here.ask("GET", "/runs"))
+
+
+async def test_a_run_is_retried_once_and_the_second_time_names_the_new_run(here: Scene) -> None:
+    """As a redrive is; it is the new run that can be retried."""
     run_id = await failed(here)
-    await here.ask("POST", f"/dead-letters/{run_id}/discard")
     new = (await here.ask("POST", f"/runs/{run_id}/retry", 202))["run_id"]
-    assert run_id == (await here.ask("GET", f"/runs/{new}"))["retry_of"]
-    assert ["discarded"] == [each["status"] for each in await letters(here)]
+    found = await refused(here, f"/runs/{run_id}/retry", 409)
+    assert ("letter_settled", True) == (found["code"], f"redriven as the run {new}" in found["detail"])
+    assert "retry that run" in found["detail"]
+    assert 2 == len(await here.ask("GET", "/runs"))
+
+
+async def test_a_retry_under_a_key_is_answered_again_although_its_letter_is_settled_by_it(here: Scene) -> None:
+    """Whatever got lost on the way: the same run, and no refusal."""
+    run_id = await failed(here)
+    path, headers = f"{API}/runs/{run_id}/retry", {"Idempotency-Key": "once"}
+    first, second = [await here.world.client.post(path, headers=headers) for _ in range(2)]
+    assert (202, first.json()) == (second.status_code, second.json())
+    assert 2 == len(await here.ask("GET", "/runs"))
 
 
 async def test_a_run_that_goes_on_is_not_retried(here: Scene) -> None:

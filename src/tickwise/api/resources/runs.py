@@ -176,6 +176,8 @@ RUNS: Final = (
     Endpoint(
         method="POST", path=f"{API}/runs/{{run_id}}/retry", scope="runs:write", name="retryRun", tag="runs",
         summary="A new run like one that has ended, with its payload or another.",
+        description="Of a failed run this is a redrive of its dead letter, and like that it is done once: 409 "
+        "`letter_settled` names the run that was made, or says what was decided.",
         handler=run_retry, body=RunRetryBody, optional_body=True, answers=(RunDemanded,), status=202,
         refuses=(404, 409), foretold=True,
     ),

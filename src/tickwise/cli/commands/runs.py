@@ -246,7 +246,11 @@ def cancel(session: Session, /, run: str | None, **said: Any) -> int:
 @view_options
 @click.pass_obj
 def retry(session: Session, /, run: str | None, **said: Any) -> int:
-    """Run it again as a new run, or all that the options match: failed ones, unless --status says otherwise."""
+    """Run it again as a new run, or all that the options match: failed ones, unless --status says otherwise.
+
+    Of a failed run this is the same as `tickwise dead-letters redrive`: a letter is redriven once, so one that is
+    redriven, discarded or decided is not run again.
+    """
     wanted = bulk.run_filter(session, said)
     bulk.one_or_many(run, said, wanted)
     given = work.payload(session, said["params"], said["payload"])

@@ -107,7 +107,8 @@ class RunsCancelBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, o
 
 
 class RunsRetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Runs to retry: failed ones if the filter names no status. Those that failed settle their dead letters."""
+    """Runs to retry: failed ones if the filter names no status. Those that failed settle their dead letters;
+    one whose letter is settled already is not run again."""
 
     filter: RunsFilter
     dry_run: DryRun = False

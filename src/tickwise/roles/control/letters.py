@@ -188,7 +188,10 @@ def refusal(settled: Settled, run: UUID, letter: LetterRow | None) -> Refused:
             code="letter_not_held",
         )
     if settled is Settled.TAKEN and letter is not None:
-        return Conflict(f"the dead letter is settled: {settled_how(letter)}", code="letter_settled")
+        instead = "retry that run" if letter.redriven_as else "ask for a new run of its job (POST /jobs/{id}/runNow)"
+        return Conflict(
+            f"the dead letter is settled: {settled_how(letter)}; to run it again, {instead}", code="letter_settled"
+        )
     return NotFound(f"there is no dead letter {run}")
 
 

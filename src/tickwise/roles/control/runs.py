@@ -68,22 +68,19 @@ class Runs(Letters):
     async def run_retry(
         self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
-        """A new run like one that has ended, linked to it; its id. The dead letter of a failed one is settled by it,
-        unless somebody did that before. Raises `Conflict` while that one is going on."""
+        """A new run like one that has ended, linked to it; its id. The dead letter of a failed one is settled by it.
+
+        Raises `Conflict` while that one is going on, and if its letter was settled before: what follows the run
+        would follow it twice."""
         row = await self._run(who, run)
         if row.state not in FINAL:
             raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
         new = await self._again(who, row, body)
         receipt = receipt_for(new.run_id) if receipt_for is not None else None
         if row.state is RunState.FAILED:
-            try:
-                settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
-            except Conflict as refusal:
-                if refusal.code != "letter_settled":
-                    raise
-            else:
-                self._signals.send(Topic.RUNS)
-                return settled if isinstance(settled, Replay) else new.run_id
+            settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
+            self._signals.send(Topic.RUNS)
+            return settled if isinstance(settled, Replay) else new.run_id
         replay = await self._demand(row.namespace, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay
 
