@@ -13,6 +13,8 @@ import pytest_asyncio
 from tests.support.app import API, World, world
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
+from tickwise.adapters.store.memory.definitions import Definitions
+from tickwise.ports.store import JobChange, JobRow
 from tickwise.roles.definition import Definition, decode_definition, decode_work
 
 
@@ -129,6 +131,33 @@ async def test_a_limit_follows_its_queue_and_its_label(here: World) -> None:
     answer = await here.client.put(f"{API}/jobs/{job_id}", json={"labels": {}})
     assert "/labels" == problem(answer, 422)["pointer"]
     assert {"customer": "initech"} == (await get(here, f"/jobs/{job_id}"))["labels"]
+
+
+@pytest.mark.parametrize(
+    ("change", "repace"),
+    [
+        ({"rate": None}, True),
+        ({"rate": {"limit": 2}}, True),
+        ({"queue": "mail"}, True),
+        ({"rate": {"limit": 1, "key": "queue"}}, False),
+        ({"name": "another"}, False),
+        ({"concurrency": {"limit": 2}}, False),
+    ],
+)
+async def test_what_waits_asks_anew_if_its_rate_is_another_one(
+    here: World, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], repace: bool
+) -> None:
+    """Its size or its key, also where that goes with the queue; nothing else, or it would lose its place."""
+    seen: list[bool] = []
+    keep = Definitions.job_change
+
+    async def told(self: Definitions, change: JobChange) -> JobRow:
+        seen.append(change.repace)
+        return await keep(self, change)
+
+    monkeypatch.setattr(Definitions, "job_change", told)
+    await put(here, await create(here, every="1h", rate={"limit": 1, "key": "queue"}), **change)
+    assert [repace] == seen
 
 
 @pytest.mark.parametrize(

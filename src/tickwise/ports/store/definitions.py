@@ -172,6 +172,8 @@ class JobChange:
     expected_paused: bool | None = None
     """Whether the job was PAUSED when the plan was made, which a pause tells by no version; if it is otherwise by now,
     `VersionConflict`. None: the plan is the same either way."""
+    repace: bool = False
+    """Its rate is another one than before, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +329,10 @@ class Definitions(Protocol):
         included, get the new definition (unless they have their own) and the new lane. The same change repeated, with
         the version one higher by it, answers as it did at first and changes nothing.
 
-        Those that wait for a slot ask for it again, for the definition may say otherwise now: of a limit, and of the
-        job's own rate (key `job:ID`), whose slots are given anew from its last start on. Slots of a rate that others
-        share stay.
+        Those that wait for a slot of a limit ask for it again, for the definition may say otherwise now. With `repace`
+        so do those that have a slot under a rate: they are claimable as they are due. If that rate was the job's own
+        (key `job:ID`), its slots are given anew from the last start on, or the last slot that a held run has. Without
+        `repace` no slot of a rate moves: among others a run would lose its place.
 
         Raises `VersionConflict` (another version is stored, or it was paused or resumed meanwhile), `NotFound`,
         `Conflict` (it is CANCELLED, or its new key is taken).

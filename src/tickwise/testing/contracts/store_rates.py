@@ -165,42 +165,6 @@ class RatesContract(StoreContract):
         states = [await self.run_state(store, claimed.run_id) for claimed in others]
         assert states == [RunState.RUNNING] * 5
 
-    async def test_another_rate_counts_for_what_waits_already(self, store: KeyedStore, make: Factory) -> None:
-        """A thousand runs that wait an hour each do not dribble on once their job allows one a second: they give
-        their slots up, may be claimed, and ask again, from the last start on."""
-        executor = await self.born(store, lease_seconds=100 * HOUR)
-        job = make.job(make.now - 10.0)
-        first = await self.held(store, executor, job)
-        key = f"job:{job.job_id}"
-        for _ in range(2):
-            await store.runs_add("default", job.job_id, [NewRun(make.identifier(), make.now, Trigger.RUN_NOW)])
-        others = await self.later(store, executor, 3.0)
-        before = await store.now()
-        starts = await self.starts_in_turn(store, executor, first, *others, gate=rate(key))
-        assert starts == [True, False, False]
-        row = await self.job_row(store, job.job_id)
-        await store.job_change(make.change(row, definition='{"rate": "another"}', repace=True))
-        for claimed in others:
-            waits = await self.run_row(store, claimed.run_id)
-            assert (waits.state, waits.paced) == (RunState.QUEUED, False)
-            assert (waits.ready_at or 0.0) <= await store.now()
-        again = await self.later(store, executor, 3.0)
-        assert {claimed.run_id for claimed in again} == {claimed.run_id for claimed in others}
-        swift = rate(key, GAP_SECONDS / 2)
-        assert await self.starts_in_turn(store, executor, *again, gate=swift) == [False, False]
-        slots = sorted([await self.slot(store, claimed) for claimed in again])
-        assert before + GAP_SECONDS / 2 - 0.001 <= slots[0] < before + GAP_SECONDS
-        assert round((slots[1] - slots[0]) * 1_000_000) == microseconds(GAP_SECONDS / 2)
-
-    async def test_a_change_of_something_else_leaves_slots_alone(self, store: KeyedStore, make: Factory) -> None:
-        """Else a key that jobs share would lose as many slots as runs wait, with each change of a name."""
-        executor, [first, second] = await self.crowd(store, make, 2)
-        await self.starts_in_turn(store, executor, first, second, gate=rate("queue:default"))
-        slot = await self.slot(store, second)
-        row = await self.job_row(store, second.job_id)
-        await store.job_change(make.change(row, definition='{"task": "another"}'))
-        assert await self.slot(store, second) == slot
-
     async def test_a_slot_that_somebody_holds_is_kept_when_the_rate_changes(
         self, store: KeyedStore, make: Factory
     ) -> None:
@@ -280,7 +244,7 @@ class RatesContract(StoreContract):
         gaps = [round((after - before) * 1_000_000) for before, after in pairwise(slots)]
         assert gaps == [microseconds(GAP_SECONDS)] * 8
 
-    async def test_after_a_change_of_the_job_its_own_rate_is_asked_anew(self, store: KeyedStore, make: Factory) -> None:
+    async def test_after_a_change_of_its_own_rate_a_job_is_asked_anew(self, store: KeyedStore, make: Factory) -> None:
         """Who makes a rate faster, or takes it away, does not wait for slots that were given before."""
         job = make.recurring(make.now, never=True)
         await self.add(store, job)
@@ -290,14 +254,14 @@ class RatesContract(StoreContract):
         own = f"job:{job.job_id}"
         await self.begin(store, executor, first, gate=rate(own, HOUR))
         assert await self.starts(store, executor, *others, gate=rate(own, HOUR)) == [False] * 3
-        await store.job_change(make.change(await self.job_row(store, job.job_id)))
+        await store.job_change(make.change(await self.job_row(store, job.job_id), repace=True))
         second, third, fourth = await self.later(store, executor, GAP_SECONDS)
         assert await self.starts(store, executor, second, gate=rate(own, GAP_SECONDS)) == [True]
         assert await self.starts(store, executor, third, gate=rate(own, GAP_SECONDS)) == [False]
         assert await self.slot(store, third) <= await store.now() + GAP_SECONDS
         assert await self.starts(store, executor, fourth) == [True]
 
-    async def test_a_change_of_the_job_is_no_way_round_its_rate(self, store: KeyedStore, make: Factory) -> None:
+    async def test_a_change_of_the_rate_is_no_way_round_it(self, store: KeyedStore, make: Factory) -> None:
         """The last start counts as before; only slots that nobody has taken up are given anew."""
         job = make.recurring(make.now, never=True)
         await self.add(store, job)
@@ -307,7 +271,7 @@ class RatesContract(StoreContract):
         own = rate(f"job:{job.job_id}")
         await self.starts_in_turn(store, executor, first, second, gate=own)
         slot = await self.slot(store, second)
-        await store.job_change(make.change(await self.job_row(store, job.job_id)))
+        await store.job_change(make.change(await self.job_row(store, job.job_id), repace=True))
         [again] = await self.later(store, executor, GAP_SECONDS / 2)
         assert await self.starts(store, executor, again, gate=own) == [False]
         assert abs(await self.slot(store, second) - slot) < 1.0
@@ -321,3 +285,15 @@ class RatesContract(StoreContract):
         slot = await self.slot(store, second)
         await store.job_change(make.change(await self.job_row(store, second.job_id)))
         assert await self.slot(store, second) == slot
+
+    async def test_a_job_that_leaves_a_shared_rate_does_not_wait_by_it(self, store: KeyedStore, make: Factory) -> None:
+        """Its runs may be claimed at once; the slots of others stay where they are."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        await self.starts_in_turn(store, executor, first, second, third, gate=rate("key:shared"))
+        slot = await self.slot(store, third)
+        await store.job_change(make.change(await self.job_row(store, second.job_id), repace=True))
+        row = await self.run_row(store, second.run_id)
+        assert (row.paced, (row.ready_at or 0.0) <= await store.now()) == (False, True)
+        [again] = await self.later(store, executor, 3.0)
+        assert (again.run_id, await self.starts(store, executor, again)) == (second.run_id, [True])
+        assert await self.slot(store, third) == slot

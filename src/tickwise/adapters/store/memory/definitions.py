@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -152,14 +153,11 @@ class Definitions(Duty):
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
         job.calendars = frozenset(change.calendars)
-        # Under a rate of its own, what waits for a slot asks anew, too. Among others a run would lose its place.
-        anew = self._state.slots.start_over(Name(job.namespace, f"job:{job.job_id}"))
+        if change.repace:
+            self._repace(job)
         for run in job.runs.values():
             if not run.held:
                 run.lane = change.lane
-                if anew and run.slot is not None:
-                    run.slot = None
-                    run.ready = max(run.due, self._state.now())
                 if run.waits_for_slot:
                     self._state.stop_waiting(run)
                 else:
@@ -167,6 +165,16 @@ class Definitions(Duty):
         if change.replan is not None:
             self._replan(job, change.replan)
         return self._state.job_row(job)
+
+    def _repace(self, job: JobRecord) -> None:
+        """Its free runs give up their slots under the rate that it had."""
+        kept = -math.inf
+        for run in job.runs.values():
+            if run.slot is not None and run.held:
+                kept = max(kept, run.slot)
+            elif run.slot is not None:
+                run.slot, run.ready = None, max(run.due, self._state.now())
+        self._state.slots.start_over(Name(job.namespace, f"job:{job.job_id}"), kept)
 
     def _take_key(self, job: JobRecord, key: str | None) -> None:
         keys = self._state.job_keys

@@ -148,13 +148,11 @@ class Slots:
         self._paces[name] = Pace(given, now if starts else pace.started, gap_seconds)
         return starts
 
-    def start_over(self, name: Name) -> bool:
-        """Give all slots of a rate anew that come after its last start; whether there are any."""
+    def start_over(self, name: Name, kept: float) -> None:
+        """Give all slots of a rate anew that come after its last start, and after the last one that is `kept`."""
         pace = self._paces.get(name)
-        if pace is None or pace.given <= pace.started:
-            return False
-        self._paces[name] = pace._replace(given=pace.started)
-        return True
+        if pace is not None:
+            self._paces[name] = pace._replace(given=max(pace.started, kept))
 
     def trim(self, now: float) -> None:
         """Forget the rates whose next slot is now in any case."""
