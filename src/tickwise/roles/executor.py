@@ -22,6 +22,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
+from tickwise.domain.errors import Unavailable
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
@@ -48,6 +49,8 @@ GHOST_SECONDS: Final = 1.0
 """A run of which an older attempt still dies here goes back for so long."""
 LEAVE_SECONDS: Final = 5.0
 """How long an executor that ends tries to tell the store so. If it cannot, its lease runs out by itself."""
+LEAVE_RETRY_SECONDS: Final = 0.25
+"""Between two tries."""
 
 logger = structlog.get_logger("tickwise.executor")
 
@@ -216,15 +219,28 @@ class Executor(Service):
     async def _leave(self, begun: Sequence[Began]) -> None:
         """Free what we held. First the store must know what ended and what began: all else it takes for runs that never
         began, and the next attempt of such a run would bear the same number."""
+        until = self._clock.monotonic() + LEAVE_SECONDS
         try:
+            # A store that is away for a moment is asked again; one that does not answer is given up.
             async with asyncio.timeout(LEAVE_SECONDS):
-                while self._outbox:
-                    await self._finish()
-                if begun:
-                    await self._runs.attempts_start(self._lease.number, begun)
-                await self._runs.executor_leave(self._lease.number)
+                while not await self._said_farewell(begun):
+                    if self._clock.monotonic() + LEAVE_RETRY_SECONDS > until:
+                        raise TimeoutError
+                    await self._clock.sleep(LEAVE_RETRY_SECONDS)
         except TimeoutError:
             logger.warning("leave_unheard", executor=self._lease.number, seconds=LEAVE_SECONDS)
+
+    async def _said_farewell(self, begun: Sequence[Began]) -> bool:
+        """Whether the store has heard all of it. Each part may be said again."""
+        try:
+            while self._outbox:
+                await self._finish()
+            if begun:
+                await self._runs.attempts_start(self._lease.number, begun)
+            await self._runs.executor_leave(self._lease.number)
+        except Unavailable:
+            return False
+        return True
 
     async def _join(self) -> None:
         settings = self._settings

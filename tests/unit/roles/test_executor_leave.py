@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.unit.roles.rig import Rig, drive
 from tickwise.domain.lifecycle import RunState
+from tickwise.roles.executor import LEAVE_SECONDS
 
 
 @pytest.fixture
@@ -34,3 +37,31 @@ async def test_what_ended_before_the_end_is_recorded_and_not_run_again(rig: Rig)
     assert "DISPATCHED" == await rig.state(job)
     await drive(rig.clock, rig.executor.stop())
     assert "SUCCESS" == await rig.state(job)
+
+
+async def test_a_store_that_is_back_within_seconds_still_hears_what_had_ended(rig: Rig) -> None:
+    """Both are restarted at once, as in an upgrade: what is done must not be done again for that."""
+    job, running = await rig.submit(), await rig.submit()
+    await rig.tick()
+    assert job.run_id is not None
+    rig.runner.end(job.run_id)
+    rig.flaky.gone = True
+
+    async def comes_back() -> None:
+        await rig.clock.sleep(LEAVE_SECONDS / 2)
+        rig.flaky.gone = False
+
+    back = asyncio.ensure_future(comes_back())
+    await drive(rig.clock, rig.executor.stop())
+    await back
+    assert ["SUCCESS", "QUEUED"] == [await rig.state(job), await rig.state(running)]
+
+
+async def test_a_store_that_stays_away_is_not_waited_for_longer_than_that(rig: Rig) -> None:
+    """The lease runs out by itself; a process that was told to end has to."""
+    await rig.submit()
+    await rig.tick()
+    rig.flaky.gone = True
+    begun = rig.clock.monotonic()
+    await drive(rig.clock, rig.executor.stop())
+    assert rig.clock.monotonic() - begun <= LEAVE_SECONDS
