@@ -49,6 +49,16 @@ def test_an_error_of_the_servers_own_names_the_request(capfd: pytest.CaptureFixt
     assert "request r-17" in capfd.readouterr().err
 
 
+def test_an_attempt_without_an_error_shows_its_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    """One that was lost with its executor is QUEUED and has no error: its row says `lease_lost`."""
+    lost = {"attempt_number": 1, "status": "QUEUED", "executor_id": "4", "reason": "lease_lost", "error_message": None}
+    body = {"run_id": RUN, "status": "RUNNING", "attempt_number": 2, "attempts": [lost]}
+    with serving(Reply(200, body)) as server:
+        assert 0 == main(["runs", "show", RUN, "--url", server.url, "--key", "k"])
+    (row,) = [line for line in capfd.readouterr().out.splitlines() if "QUEUED" in line]
+    assert ["1", "QUEUED", "4", "lease_lost"] == row.split()
+
+
 def test_a_bug_of_ours_is_said_without_a_traceback(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

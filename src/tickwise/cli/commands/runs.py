@@ -150,7 +150,8 @@ def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: fl
         click.echo()
         output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "EXECUTOR", "ERROR"), [
             (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
-             _took(each, seen_at), str(each.get("executor_id") or ""), first_line(each.get("error_message")))
+             _took(each, seen_at), str(each.get("executor_id") or ""),
+             first_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip
 
