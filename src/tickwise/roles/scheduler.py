@@ -27,7 +27,7 @@ import structlog
 from tickwise.domain import zones
 from tickwise.domain.decision import Hold, decide
 from tickwise.domain.errors import Bug, Invalid, Unavailable
-from tickwise.domain.retry import CRASHES_MAX, EXECUTOR_LOST
+from tickwise.domain.retry import CRASHES_MAX, EXECUTOR_LOST, UNKNOWN_OUTCOME
 from tickwise.domain.schedule import moved
 from tickwise.ports.blobs import LOGS, Blobs, log_day
 from tickwise.ports.clock import Clock
@@ -370,7 +370,11 @@ class Scheduler(Service):
             quarantined=len(expired.quarantined),
             unknown=len(expired.unknown),
         )
-        reasons = {"poison": len(expired.quarantined), EXECUTOR_LOST: len(expired.unknown)}
+        reasons = {
+            "poison": len(expired.quarantined),
+            EXECUTOR_LOST: len(expired.unknown) - len(expired.held),
+            UNKNOWN_OUTCOME: len(expired.held),
+        }
         self._telemetry.failed({reason: count for reason, count in reasons.items() if count})
         self._signals.send(Topic.RUNS)
         self._signals.send(Topic.FOLLOWS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.unit.roles.rig import drive
@@ -10,8 +12,10 @@ from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id, time_id
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.signals import Topic
+from tickwise.ports.store import Began, ClaimRequest
 from tickwise.testing.factories import executor
 
 
@@ -204,6 +208,32 @@ async def test_dead_executors_are_buried(rig: Rig) -> None:
         await rig.clock.advance(1)
         await drive(rig.clock, scheduler._heal())
     assert not (await rig.store.executor_beat(number, 10.0)).alive
+
+
+async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_failed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose outcome a person has to decide is no `executor_lost`: its dead letter bears another reason."""
+    scheduler = rig.scheduler()
+    told: list[Mapping[str, int]] = []
+    monkeypatch.setattr(scheduler._telemetry, "failed", told.append)
+    number = await rig.store.executor_join(executor(slots=3))
+    unknown = [OnUnknown.FAIL, OnUnknown.HOLD, OnUnknown.HOLD]
+    await rig.store.jobs_add([rig.make.job(rig.clock.now()) for _ in unknown])
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=3, ahead_seconds=0.0)
+    claims = await rig.store.attempts_claim(request)
+    await rig.store.attempts_start(
+        number,
+        [Began(claim.run_id, claim.token, rig.clock.now(), on) for claim, on in zip(claims, unknown, strict=True)],
+    )
+    await drive(rig.clock, scheduler._heal())
+    for _ in range(11):
+        await rig.clock.advance(1)
+        await drive(rig.clock, scheduler._heal())
+    assert [{"executor_lost": 1, "unknown_outcome": 2}] == told
+    assert ["executor_lost", "unknown_outcome", "unknown_outcome"] == sorted(
+        str(row.reason) for row in await rig.rows(RunState.FAILED)
+    )
 
 
 async def test_after_the_store_was_away_executors_first_get_one_lease_to_be_heard(rig: Rig) -> None:

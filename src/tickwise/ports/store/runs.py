@@ -190,7 +190,9 @@ class Expired:
     freed: int = 0
     quarantined: Sequence[UUID] = ()
     unknown: Sequence[UUID] = ()
-    """Ended FAILED, for their jobs say so (`OnUnknown`)."""
+    """Ended FAILED, for their jobs say so (`OnUnknown`), …"""
+    held: Sequence[UUID] = ()
+    """… and those of them whose dead letters wait for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,7 @@ class UnknownContract(LineContract):
         expired = await self.lose(store)
         rerun, failed, held, merely = claims
         assert (expired.freed, set(expired.unknown)) == (2, {failed.run_id, held.run_id})
+        assert list(expired.held) == [held.run_id]
         states = [await self.run_state(store, each.run_id) for each in (rerun, failed, held, merely)]
         assert states == [RunState.QUEUED, RunState.FAILED, RunState.FAILED, RunState.QUEUED]
 

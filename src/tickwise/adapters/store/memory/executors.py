@@ -79,7 +79,8 @@ class Executors(Duty):
             executors=[executor.number for executor in dead],
             freed=len(fates[Fate.FREED]),
             quarantined=fates[Fate.QUARANTINED],
-            unknown=fates[Fate.UNKNOWN],
+            unknown=[*fates[Fate.UNKNOWN], *fates[Fate.HELD]],
+            held=fates[Fate.HELD],
         )
 
 

@@ -21,7 +21,8 @@ class Fate(Enum):
     FREED = "it waits for another executor"
     STOPPED = "it had been asked to stop, and has ended or is forgotten"
     QUARANTINED = "it took too many executors down with it"
-    UNKNOWN = "its job says not to run it again without a person"
+    UNKNOWN = "its job says that it then failed"
+    HELD = "its job leaves it to a person what it has done"
 
 
 def lose(state: State, run: RunRecord, crashes_max: int) -> Fate:
@@ -43,15 +44,14 @@ def abandon(state: State, run: RunRecord, event: RunEvent) -> Fate:
     now = state.now()
     if run.state is RunState.RUNNING and not run.cancelling:
         if run.on_unknown is not OnUnknown.RERUN:
-            _end_unknown(state, run)
-            return Fate.UNKNOWN
+            return _end_unknown(state, run)
         lost = Report(ended=now, started=run.started, reason=LEASE_LOST)
         run.attempts.append(attempt_row(run, RunState.QUEUED, lost))
     event = RunEvent.LEASE_LOST if run.state is RunState.RUNNING else event
     return Fate.FREED if state.let_go(run, event, now) else Fate.STOPPED
 
 
-def _end_unknown(state: State, run: RunRecord) -> None:
+def _end_unknown(state: State, run: RunRecord) -> Fate:
     """Nobody can know what it has done, and its job does not want it done twice."""
     held = run.on_unknown is OnUnknown.HOLD
     report = Report(
@@ -62,3 +62,4 @@ def _end_unknown(state: State, run: RunRecord) -> None:
         follow=True,
     )
     state.end(run, RunEvent.UNKNOWN, report)
+    return Fate.HELD if held else Fate.UNKNOWN

@@ -10,7 +10,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.flow import ask_back
-from tickwise.adapters.store.postgres.freeing import BAD, ENDS, POISON, UNKNOWN, Freed, FreeTerms, free_runs
+from tickwise.adapters.store.postgres.freeing import BAD, ENDS, HELD, POISON, UNKNOWN, Freed, FreeTerms, free_runs
 from tickwise.adapters.store.postgres.link import BEAT, translated
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Unavailable
@@ -95,7 +95,8 @@ class Executors(Part):
             executors=buried,
             freed=len([one for one in freed if one.verdict not in ENDS]),
             quarantined=[one.run_id for one in freed if one.verdict == POISON],
-            unknown=[one.run_id for one in freed if one.verdict == UNKNOWN],
+            unknown=[one.run_id for one in freed if one.verdict in (UNKNOWN, HELD)],
+            held=[one.run_id for one in freed if one.verdict == HELD],
         )
 
     async def _free(

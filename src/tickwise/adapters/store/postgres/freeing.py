@@ -27,10 +27,10 @@ STUCK_SECONDS: Final = 60.0
 """For so long a run that could not be freed is not tried again: each try costs a millisecond, and there may be many."""
 SHOWN_MOST: Final = 3
 
-POISON, UNKNOWN = "poison", "unknown"
+POISON, UNKNOWN, HELD = "poison", "unknown", "held"
 BAD: Final = "bad: "
 """What a verdict begins with if the run could not be freed."""
-ENDS: Final = frozenset({POISON, UNKNOWN})
+ENDS: Final = frozenset({POISON, UNKNOWN, HELD})
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 
 -- Set them free. What was asked of a run by a person is done; a recorded start counts a crash unless its holder left in order, and stays
 -- on record; too many crashes end the run, and so does what its job says of an unknown outcome. Rows that somebody else has in hand, and
--- those whose holder lives, are left alone. Returns what became of each: 'cancelled', 'unknown', 'poison', 'revoked', 'free'; its job if
--- a run of that waits for its end; its namespace and the key of which it had a slot.
+-- those whose holder lives, are left alone. Returns what became of each: 'cancelled', 'unknown' (failed), 'held' (failed, for a person to
+-- decide), 'poison', 'revoked', 'free'; its job if a run of that waits for its end; its namespace and the key of which it had a slot.
 CREATE FUNCTION tickwise.runs_free(ids uuid[], crashes_max int, in_order boolean)
 RETURNS TABLE (run_id uuid, verdict text, job_id uuid, namespace text, limit_key text) LANGUAGE sql AS $$
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -22,7 +22,7 @@ v AS MATERIALIZED (
   SELECT o.*, CASE WHEN o.state = 3 AND NOT in_order THEN 1 ELSE 0 END AS crash, CASE WHEN o.state = 2 AND in_order THEN 1 ELSE 0 END AS uncounted,
          c.reason AS asked_reason, c.error AS asked_error, c.asked, c.heard,
          CASE WHEN c.kind = 'cancel' THEN 'cancelled'
-              WHEN o.state = 3 AND o.on_unknown > 0 THEN 'unknown'
+              WHEN o.state = 3 AND o.on_unknown > 0 THEN CASE o.on_unknown WHEN 1 THEN 'unknown' ELSE 'held' END
               WHEN o.state = 3 AND NOT in_order AND o.crashes + 1 >= crashes_max THEN 'poison'
               WHEN c.kind = 'revoke' AND o.state = 2 THEN 'revoked'
               ELSE 'free' END AS verdict
@@ -44,17 +44,17 @@ lost AS (
                                 failures, crashes, trigger, namespace, reason, error, definition, origin)
   SELECT due, nominal, queued, claimed, started, (SELECT at FROM clock), holder, token, run_id, job_id, 6, state, attempt, failures,
          crashes + crash, trigger, namespace,
-         CASE WHEN verdict = 'poison' THEN 'poison' WHEN on_unknown = 1 THEN 'executor_lost' ELSE 'unknown_outcome' END,
+         CASE verdict WHEN 'poison' THEN 'poison' WHEN 'unknown' THEN 'executor_lost' ELSE 'unknown_outcome' END,
          CASE WHEN verdict = 'poison' THEN 'its executor was lost while it ran, ' || crashes + crash || ' times'
-              WHEN on_unknown = 1 THEN 'its executor was lost while it ran, and its job says that it then failed'
+              WHEN verdict = 'unknown' THEN 'its executor was lost while it ran, and its job says that it then failed'
               ELSE 'its executor was lost while it ran: what it has done is unknown, and its job leaves it to a person' END,
          CASE WHEN own THEN spec END, origin
-  FROM v WHERE verdict IN ('poison', 'unknown')
+  FROM v WHERE verdict IN ('poison', 'unknown', 'held')
   ON CONFLICT DO NOTHING
 ),
 follows AS (
   INSERT INTO tickwise.follows (since, run_id, succeeded)
-  SELECT (SELECT at FROM clock), run_id, false FROM v WHERE verdict = 'poison' OR verdict = 'unknown' AND on_unknown = 1
+  SELECT (SELECT at FROM clock), run_id, false FROM v WHERE verdict IN ('poison', 'unknown')
   ON CONFLICT DO NOTHING
 ),
 -- Ended because a person said so: nobody holds it in the end.
