@@ -81,6 +81,8 @@ EXECUTOR_LOST: Final = "executor_lost"
 UNKNOWN_OUTCOME: Final = "unknown_outcome"
 LEASE_OVER: Final = "lease_over"
 """Why an attempt was stopped that its executor could not hold any longer: it could not reach the store."""
+OUTPUT_LOST: Final = "output_lost"
+"""Why an attempt counts as failed that ended well: its output could not be stored."""
 RETRY_DEADLINE: Final = "retry_deadline"
 """Why a run ended whose next attempt would have begun after its deadline: it waited too long for its turn."""
 

@@ -15,6 +15,7 @@ from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.retry import (
     EXECUTOR_LOST,
     LEASE_OVER,
+    OUTPUT_LOST,
     RETRY_AFTER_MOST_SECONDS,
     RETRY_DEADLINE,
     UNKNOWN_OUTCOME,
@@ -88,13 +89,15 @@ def _sequel(held: Held, ending: Ending, chance: float) -> Sequel:
 
 
 def _failed(held: Held, ending: Ending, chance: float) -> Sequel:
+    # What it was to do is done, only not told in full: a job that must not run twice does not for that.
+    done = ending.reason == OUTPUT_LOST and held.work.on_unknown is not OnUnknown.RERUN
     failure = Failure(
         held.claimed.failures + 1,
         held.claimed.due,
         ending.ended,
         ending.reason,
         ending.symptoms,
-        ending.verdict is Verdict.INVALID,
+        ending.verdict is Verdict.INVALID or done,
         ending.retry_after_seconds,
     )
     resolution = resolve(held.work.retry_policy(), failure, chance)

@@ -66,6 +66,21 @@ async def test_a_job_says_which_failures_are_worth_another_attempt(
     assert state == await rig.state(job)
 
 
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ({}, "RETRYING"),
+        ({"on_unknown": "fail"}, "FAILED"),
+        ({"on_unknown": "hold"}, "FAILED"),
+        ({"on_unknown": "hold", "retry": {"on": {"reason": {"output_lost": "retry"}}}}, "RETRYING"),
+    ],
+)
+async def test_what_must_not_run_twice_does_not_for_its_lost_output(rig: Rig, said: dict[str, Any], state: str) -> None:
+    """What it was to do is done; unless the job says in so many words that this is worth another attempt."""
+    job = await fail_once(rig, said, reason="output_lost", error="it ended well, but its output could not be stored")
+    assert state == await rig.state(job)
+
+
 async def test_a_run_that_fails_by_a_rule_says_so(rig: Rig) -> None:
     """After what the task itself said."""
     ending: dict[str, Any] = {"reason": "timeout", "error": "it ran longer than its 5 s"}

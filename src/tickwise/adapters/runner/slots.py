@@ -16,6 +16,7 @@ from uuid import UUID
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import TickwiseError
+from tickwise.domain.retry import OUTPUT_LOST
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 
 _logger = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ def with_log(ending: Ending, sink: OutputSink) -> Ending:
     if ending.verdict is not Verdict.OK or sink.lost is None:
         return ending
     error = f"it ended well, but its output could not be stored: {sink.lost}"
-    return Ending(Verdict.FAILED, ending.started, ending.ended, "output_lost", error)
+    return Ending(Verdict.FAILED, ending.started, ending.ended, OUTPUT_LOST, error)
 
 
 class SlotRunner:
