@@ -252,7 +252,7 @@ MUTANTS: Final = (
     Mutant(
         "what must not run twice is not freed",
         SCHEMA + "0001_free.sql",
-        "WHEN o.state = 3 AND o.on_unknown > 0 THEN 'unknown'",
+        "WHEN o.state = 3 AND o.on_unknown > 0 THEN CASE o.on_unknown WHEN 1 THEN 'unknown' ELSE 'held' END",
         "",
         (POSTGRES + "TestUnknown::test_what_must_not_run_twice_fails_when_its_lease_is_lost",),
     ),
