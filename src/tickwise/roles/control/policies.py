@@ -137,7 +137,7 @@ def _check_delays(said: RetryBody, backoff: Backoff) -> None:
 def _check_between(value: float, limits: tuple[float, float], *, name: str, pointer: str) -> None:
     least, most = limits
     if not least <= value <= most:
-        raise Invalid(f"{name} lies between {least:.15g} and {most:.15g}", pointer=pointer)
+        raise Invalid(f"{name} lies between {least:.16g} and {most:.16g}", pointer=pointer)
 
 
 def _checked_limits(limits: Limits) -> Limits:
