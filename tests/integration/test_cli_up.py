@@ -92,6 +92,8 @@ async def test_it_starts_again_after_everything_was_killed(folder: Folder) -> No
     pid = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))["pid"]
     os.kill(pid, signal.SIGKILL)
     await eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    doctor = folder.tickwise("doctor", "--json")
+    assert (1, ["port"]) == (doctor.code, [found["name"] for found in doctor.json if found["level"] == "error"])
     down = folder.tickwise("down")
     assert 0 == down.code
     assert "Nothing runs" in down.out

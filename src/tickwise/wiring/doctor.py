@@ -42,12 +42,27 @@ class Running(NamedTuple):
     database_url: str | None
 
 
-def doctor(settings: Settings, running: Running | None = None, *, database_given: bool = False) -> list[Finding]:
+class Left(NamedTuple):
+    """What an `up` wrote down about itself that is gone without having cleaned up: commands still go by it."""
+
+    url: str
+    pid: int
+    path: Path
+
+
+def doctor(
+    settings: Settings, running: Running | None = None, *, left: Left | None = None, database_given: bool = False
+) -> list[Finding]:
     """Look at settings, folders, port, blobs, database and executors, in that order.
 
-    What runs says itself where its port and its database are; `database_given`: the settings name one to look at.
+    What runs says itself where its port and its database are, and what was killed left word of it (`left`);
+    `database_given`: the settings name one to look at.
     """
-    return asyncio.run(_collect(settings, running, database_of(settings, running, given=database_given)))
+    if running is not None:
+        port = _served(running)
+    else:
+        port = _port(settings) if left is None else _left(left, settings.data_dir)
+    return asyncio.run(_collect(settings, port, database_of(settings, running, given=database_given)))
 
 
 def database_of(settings: Settings, running: Running | None, *, given: bool) -> str | None:
@@ -57,9 +72,9 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
     return settings.database_url
 
 
-async def _collect(settings: Settings, running: Running | None, database_url: str | None) -> list[Finding]:
+async def _collect(settings: Settings, port: Finding, database_url: str | None) -> list[Finding]:
     found = [Finding("settings", "warning", text) for text in settings.warnings]
-    found += [_folder(settings.data_dir), _port(settings) if running is None else _served(running)]
+    found += [_folder(settings.data_dir), port]
     found.append(await _blobs(settings))
     found += [finding async for finding in _database(database_url)]
     return found
@@ -84,6 +99,15 @@ def _served(running: Running) -> Finding:
         "port", "error", f"`tickwise up`, process {running.pid}, runs, but {running.url} does not answer",
         "look at its log; stop it with `tickwise down`, and start it again",
     )  # fmt: skip
+
+
+def _left(left: Left, data_dir: Path) -> Finding:
+    address = urlsplit(left.url)
+    gone = f"`tickwise up`, process {left.pid}, is gone without having been stopped"
+    again = f"start it again: tickwise up --data-dir {data_dir}"
+    if _answers(address.hostname or "", address.port or 0):
+        return Finding("port", "warning", f"{left.path} names {left.url}: {gone}, and somebody else answers", again)
+    return Finding("port", "error", f"{left.path} names {left.url}, which does not answer: {gone}", again)
 
 
 def _answers(host: str, port: int) -> bool:

@@ -9,11 +9,12 @@ import click
 
 from tickwise.cli import moments, output
 from tickwise.cli.commands.up import running_up
+from tickwise.cli.connection import CLIENT_FILE, read_local
 from tickwise.cli.failures import Exit
 from tickwise.cli.session import Session, data_dir_option, json_option
 
 if TYPE_CHECKING:
-    from tickwise.wiring.doctor import Running
+    from tickwise.wiring.doctor import Left, Running
 
 _database = click.option(
     "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
@@ -28,7 +29,8 @@ _database = click.option(
 def doctor(context: click.Context, database_url: str | None) -> int | None:
     """Check this set-up and say what to do.
 
-    Beside a running `up` it looks at that one's port and database, unless --database names another.
+    Beside a running `up` it looks at that one's port and database, unless --database names another; of one that was
+    killed it says so.
 
     The exit code is 1 if something is broken.
     """
@@ -43,7 +45,12 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
     settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
     findings: list[dict[str, Any]] = [
         {"name": found.name, "level": found.level, "detail": found.detail, "advice": found.advice}
-        for found in examine(settings, _running(settings.data_dir), database_given=database_url is not None)
+        for found in examine(
+            settings,
+            _running(settings.data_dir),
+            left=_left(settings.data_dir),
+            database_given=database_url is not None,
+        )
     ]
     if session.as_json:
         session.show_json(findings)
@@ -93,6 +100,13 @@ def _running(data_dir: Path) -> Running | None:
 
     local = running_up(data_dir)
     return None if local is None else Running(local.url, local.pid, local.database_url)
+
+
+def _left(data_dir: Path) -> Left | None:
+    from tickwise.wiring.doctor import Left
+
+    local = read_local(data_dir)
+    return None if local is None else Left(local.url, local.pid, data_dir / CLIENT_FILE)
 
 
 def _instant(session: Session, option: str, text: str) -> float:
