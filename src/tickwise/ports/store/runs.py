@@ -237,11 +237,11 @@ class Runs(Protocol):
     **Limits.** After its overlap, a start that bears a `Gate` is settled too. With a `limit_key`: if as many runs of
     the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
     is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
-    with that key is RUNNING no longer, as many as there are free slots become claimable, the earliest (ready, run
-    id) first, within the same transaction, or by `runs_unblock` later. With a `rate_key`: each start is given a slot,
-    no earlier than now and `rate_gap_seconds` after the slot given before it under that key; if its slot is now, it
-    starts; if not, its start is refused and it waits, QUEUED and claimable from its slot on, which is its own: the
-    start after it does not ask for another one, unless it is late by more than `rate_gap_seconds` and another
+    with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot
+    than it said itself, within the same transaction, or by `runs_unblock` later. With a `rate_key`: each start is
+    given a slot, no earlier than now and `rate_gap_seconds` after the slot given before it under that key; if its slot
+    is now, it starts; if not, its start is refused and it waits, QUEUED and claimable from its slot on, which is its
+    own: the start after it does not ask for another one, unless it is late by more than `rate_gap_seconds` and another
     start under that key came less than that ago (that of a further attempt does). Waiting for a slot is no attempt.
 
     **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first

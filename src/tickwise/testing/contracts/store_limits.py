@@ -175,6 +175,29 @@ class LimitsContract(LineContract):
         assert await self.starts(store, executor, second, gate=limit(1)) == [False]
         assert await self.starts(store, executor, third, gate=limit(2)) == [True]
 
+    async def test_each_that_waits_goes_by_the_limit_that_it_said_itself(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Who waits for a smaller one is not in the way of who waits for a larger one, nor goes on because of it."""
+        executor, [first, second, third, one, two, three] = await self.crowd(store, make, 6)
+        assert await self.starts_in_turn(store, executor, first, second, third, gate=limit(3)) == [True] * 3
+        for most, claimed in ((3, three), (1, one), (2, two)):
+            assert await self.starts(store, executor, claimed, gate=limit(most)) == [False]
+        await self.finish(store, executor, outcome(first))
+        assert await self.waiting(store, [one, two, three]) == [True, True, False]
+        [again] = await self.claim_freed(store, executor)
+        await self.begin(store, executor, again, gate=limit(3))
+        await self.finish(store, executor, outcome(second))
+        assert await self.waiting(store, [one, two]) == [True, True]
+        await self.finish(store, executor, outcome(third))
+        assert await self.waiting(store, [one, two]) == [True, False]
+        await self.finish(store, executor, outcome(again))
+        [again] = await self.claim_freed(store, executor)
+        await self.begin(store, executor, again, gate=limit(2))
+        assert await self.waiting(store, [one]) == [True]
+        await self.finish(store, executor, outcome(again))
+        assert await self.waiting(store, [one]) == [False]
+
     async def test_what_is_running_is_not_asked_again(self, store: KeyedStore, make: Factory) -> None:
         """A start that is repeated, because its answer was lost, is accepted again."""
         executor, [first] = await self.crowd(store, make, 1)

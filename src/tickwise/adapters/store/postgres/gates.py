@@ -49,6 +49,8 @@ class Wait(NamedTuple):
     run_id: UUID
     limit_key: str | None
     """The key that it waits for a slot of."""
+    most: int | None
+    """It may start while fewer than these run with that key."""
     place: float
     slot: float | None
     """Its slot under its rate."""
@@ -81,12 +83,12 @@ def decide(
     taken = dict(running)
     for one in sorted(candidates, key=lambda one: (one.place, one.run_id)):
         if one.limit is not None and taken.get(one.limit, 0) >= one.gate.limit:
-            passage.waits.append(Wait(one.run_id, one.gate.limit_key, one.place, None))
+            passage.waits.append(Wait(one.run_id, one.gate.limit_key, one.gate.limit, one.place, None))
             continue
         if one.rate is not None:
             slot, passage.paces[one.rate] = _ask(one, passage.paces.get(one.rate, Pace()), now)
             if slot > now:
-                passage.waits.append(Wait(one.run_id, None, one.place, slot))
+                passage.waits.append(Wait(one.run_id, None, None, one.place, slot))
                 continue
         if one.limit is not None:
             taken[one.limit] = taken.get(one.limit, 0) + 1
@@ -113,13 +115,13 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
     """Carry it out within the caller's transaction, which has the rows of these runs; those that wait."""
     if not candidates:
         return set()
-    limits: dict[Key, int | None] = {one.limit: one.gate.limit for one in candidates if one.limit is not None}
+    limits = list(dict.fromkeys(one.limit for one in candidates if one.limit is not None))
     rates = list(dict.fromkeys(one.rate for one in candidates if one.rate is not None))
     if limits:
         await lock_limits(connection, limits)
     if rates:
         await connection.execute(statement("rates_lock"), *_halves(rates))
-    running, paces, now = await _read(connection, list(limits), rates)
+    running, paces, now = await _read(connection, limits, rates)
     passage = decide(candidates, running=running, paces=paces, now=now)
     if passage.passed:
         keys = [one.gate.limit_key for one in passage.passed]

@@ -61,16 +61,15 @@ async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key]) -> int
         return 0
     namespaces, names = [namespace for namespace, _ in keys], [key for _, key in keys]
     async with connection.transaction():
-        await lock_limits(connection, dict.fromkeys(keys))
+        await lock_limits(connection, keys)
         # Another statement: it sees whoever began to wait before the lock was given.
         count: int = await connection.fetchval(statement("limits_wake"), namespaces, names)
     return count
 
 
-async def lock_limits(connection: asyncpg.Connection, limits: dict[Key, int | None]) -> None:
-    """Nobody else starts or wakes anything with these keys until this transaction ends; what their limits are now."""
-    namespaces, names = [namespace for namespace, _ in limits], [key for _, key in limits]
-    await connection.execute(statement("limits_lock"), namespaces, names, list(limits.values()))
+async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> None:
+    """Nobody else starts or wakes anything with these keys, each given once, until this transaction ends."""
+    await connection.execute(statement("limits_lock"), [namespace for namespace, _ in keys], [key for _, key in keys])
 
 
 async def sweep(connection: asyncpg.Connection) -> int:

@@ -2,7 +2,7 @@
 -- looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
-  SELECT run_id AS id, job_id, namespace, limit_key, blocked, overlap, due, trigger FROM tickwise.runs
+  SELECT run_id AS id, job_id, namespace, limit_key, most, blocked, overlap, due, trigger FROM tickwise.runs
   WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
 ),
 bad AS MATERIALIZED (
@@ -19,7 +19,7 @@ bad AS MATERIALIZED (
   WHERE blocked AND limit_key IS NOT NULL AND (
     SELECT count(*) FROM tickwise.runs r
     WHERE r.namespace = p.namespace AND r.limit_key = p.limit_key AND NOT r.blocked
-  ) < greatest((SELECT l.most FROM tickwise.limits l WHERE l.namespace = p.namespace AND l.limit_key = p.limit_key), 1)
+  ) < p.most
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true

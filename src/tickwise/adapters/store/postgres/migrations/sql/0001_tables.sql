@@ -126,7 +126,8 @@ CREATE TABLE tickwise.runs (
   nominal   timestamptz,                -- the time that the schedule named; NULL: due
   -- RUNNING: it has a slot of this key. Blocked: it waits for one. Else it was woken, and has not begun since.
   limit_key text,
-  place     timestamptz,                -- among those that wait for a slot of a key: since when it was ready
+  place     timestamptz,                -- among those that wait for a slot of a key: since when it was ready,
+  most      int,                        -- and as how many of them it may start; old news of all others
   slot      timestamptz,                -- under its rate; NULL: it has none, or had it and began
   -- Plain comparisons: with IN this check took 2 us of the claim of a run.
   CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4))
@@ -136,15 +137,21 @@ CREATE TABLE tickwise.runs (
 CREATE INDEX runs_ready ON tickwise.runs (lane, ready);
 CREATE INDEX runs_job ON tickwise.runs (job_id);
 CREATE INDEX runs_blocked ON tickwise.runs (job_id, due, run_id) WHERE blocked AND limit_key IS NULL;
-CREATE INDEX runs_limited ON tickwise.runs (namespace, limit_key, blocked, place, run_id) WHERE limit_key IS NOT NULL;
+CREATE INDEX runs_limited ON tickwise.runs (namespace, limit_key, blocked, most, place, run_id) WHERE limit_key IS NOT NULL;
 
 -- Concurrency keys in use. A row is there to be locked: who has it may count what is RUNNING with the key, and start more.
 CREATE TABLE tickwise.limits (
-  most      int NOT NULL,               -- as the last start with that key said
   namespace text NOT NULL,
   limit_key text NOT NULL,
   PRIMARY KEY (namespace, limit_key)
 ) WITH (fillfactor = 50);
+
+-- How many slots of a key are taken after those that wait for one were asked in turn: who finds fewer taken than the limit that it
+-- said itself takes one.
+CREATE FUNCTION tickwise.take(so_far int, taken int, most int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+SELECT coalesce(so_far, taken) + CASE WHEN most > coalesce(so_far, taken) THEN 1 ELSE 0 END
+$$;
+CREATE AGGREGATE tickwise.taken(taken int, most int) (SFUNC = tickwise.take, STYPE = int);
 
 -- The last slot that was given under each rate, and when the last run started by it.
 CREATE TABLE tickwise.rates (
