@@ -204,6 +204,9 @@ class Executor(Service):
         now = self._time.now() if self._lease.number else 0.0
         launched = [held for held in self._books.live.values() if held.stage is Stage.LAUNCHED]
         begun = [Began(held.claimed.run_id, held.claimed.token, now) for held in launched if not held.guarded]
+        if starting := [held for held in self._books.live.values() if held.stage is Stage.STARTING]:
+            # Perhaps their starts are on record, and then only we know that they came to nothing.
+            self._give_back(starting)
         for held in [*self._books.live.values()]:
             self._books.abandon(held)
         try:

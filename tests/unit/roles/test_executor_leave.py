@@ -65,3 +65,15 @@ async def test_a_store_that_stays_away_is_not_waited_for_longer_than_that(rig: R
     begun = rig.clock.monotonic()
     await drive(rig.clock, rig.executor.stop())
     assert rig.clock.monotonic() - begun <= LEAVE_SECONDS
+
+
+async def test_a_start_on_record_that_never_came_to_be_is_no_unknown_outcome(rig: Rig) -> None:
+    """Its task had not begun when the process was told to go, so nobody has to find out what it has done."""
+    rig.flaky.answers_lost = {"attempts_start"}
+    job = await rig.submit(on_unknown="hold")
+    await rig.tick()
+    await rig.clock.settle()
+    assert "RUNNING" == await rig.state(job)
+    rig.flaky.answers_lost = set()
+    await drive(rig.clock, rig.executor.stop())
+    assert ([], "QUEUED", 0) == (rig.runner.launched, await rig.state(job), (await rig.row(job)).attempt)
