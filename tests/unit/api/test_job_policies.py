@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,7 +14,9 @@ import pytest_asyncio
 from tests.support.app import API, World, world
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.definitions import Definitions
+from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.ports.store import JobChange, JobRow
 from tickwise.roles.definition import Definition, decode_definition, decode_work
 
@@ -313,6 +316,26 @@ async def test_a_job_that_names_itself_is_refused(here: World) -> None:
     for name in (job_id, "itself"):
         found = problem(await here.client.put(f"{API}/jobs/{job_id}", json={"on_failure": [name]}), 422)
         assert "sequence_cycle" == found["code"]
+
+
+async def test_two_changes_at_once_close_no_circle() -> None:
+    """Each looks at what the other has kept, not at what it was before: one of them is refused."""
+    clock = SystemClock()
+
+    class Slow(MemoryStore):
+        async def job_change(self, change: JobChange) -> JobRow:
+            for _ in range(20):  # turns in which the other could look at jobs that are as yet unchanged
+                await clock.sleep(0)
+            return await super().job_change(change)
+
+    async with world(store=Slow(clock)) as here:
+        one = await create(here, schedule_type="ON_DEMAND")
+        two = await create(here, schedule_type="ON_DEMAND")
+        answers = await asyncio.gather(
+            here.client.put(f"{API}/jobs/{one}", json={"then": two}),
+            here.client.put(f"{API}/jobs/{two}", json={"then": one}),
+        )
+        assert [200, 422] == sorted(answer.status_code for answer in answers)
 
 
 async def test_a_circle_is_refused_and_shown(here: World) -> None:

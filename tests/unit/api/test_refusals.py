@@ -333,7 +333,8 @@ class FrozenStore(MemoryStore):
 
     async def stats(self) -> StoreStats:
         self.looks += 1
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[StoreStats] = asyncio.get_running_loop().create_future()
+        return await never
 
 
 async def test_readiness_does_not_wait_for_a_store_that_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:

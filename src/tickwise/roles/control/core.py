@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -144,6 +145,8 @@ class Core:
         self._gatherer = gatherer
         self._time = StoreTime(parts.store, parts.clock)
         self._living = Living(parts.store, parts.clock, self._time)
+        self._sequencing = asyncio.Lock()
+        """Held from the look at successors until the change that names them is kept: two would not see each other."""
 
     async def _surely(self, write: Callable[[], Awaitable[T]]) -> T:
         """Repeat a write whose outcome is unknown. Raises `InDoubt` if it stays unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -44,6 +45,7 @@ from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, rep
 from tickwise.roles.control.policies import Keyed, check_kept, payload_of, policies, with_keys
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submits, Submitted
+from tickwise.roles.control.successors import listed
 from tickwise.roles.control.tasks import CheckedTask
 from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
 
@@ -151,7 +153,8 @@ class Jobs(Submits):
                     f"the job has version {row.version} by now, not {if_version}; read it again, then decide"
                 )
             try:
-                return await self._change(who, row, body, dry_run=dry_run)
+                async with self._sequencing if listed(body.then) or listed(body.on_failure) else nullcontext():
+                    return await self._change(who, row, body, dry_run=dry_run)
             except VersionConflict:
                 # Without a version of the caller's, fields of two changes that meet are both applied.
                 if if_version is not None:
