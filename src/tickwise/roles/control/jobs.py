@@ -41,10 +41,11 @@ from tickwise.roles.control.composing import (
     unserved,
 )
 from tickwise.roles.control.core import ReceiptFor, clean_text
+from tickwise.roles.control.links import RACES_MAX, Links
 from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.roles.control.policies import Keyed, check_kept, payload_of, policies, with_keys
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
-from tickwise.roles.control.submits import Submits, Submitted
+from tickwise.roles.control.submits import Submitted
 from tickwise.roles.control.successors import listed
 from tickwise.roles.control.tasks import CheckedTask
 from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
@@ -54,7 +55,6 @@ AHEAD_MOST: Final = 1_000
 """So many occurrences that were made or skipped ahead of their time are known when a schedule is changed."""
 RANGES_MOST: Final = 20
 """And so many of the last records of skips are looked at for one that lasts until after now."""
-RACES_MAX: Final = 5
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
@@ -80,7 +80,7 @@ class Change:
     """What the change brings along and may not be meant."""
 
 
-class Jobs(Submits):
+class Jobs(Links):
     """Everything about jobs that exist."""
 
     async def job_get(self, who: Principal, job_id: UUID) -> JobRow:
@@ -228,7 +228,7 @@ class Jobs(Submits):
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:
-            row = await self._surely(lambda: self._store.job_change(change))
+            row = await self._change_stored(row, change)
             self._ring_all()
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return Change(row=row, warnings=warnings, **difference)

@@ -3,8 +3,8 @@
     then: "load"  ──► the job with this id or key ──► its successors ──► theirs …   (both `then` and `on_failure`)
 
 Invariants: each successor is there and not cancelled when it is named; no job is its own successor, however far away;
-no chain is longer than `CHAIN_MOST`. Two changes at the same moment through two API processes could still close a
-circle together (one process makes them one after the other): at run time a chain ends after as many runs.
+no chain is longer than `CHAIN_MOST`. Of changes at the same moment that close a circle together, one process makes one
+after the other, and several take one back (`links`); whatever happens, a chain ends at run time after as many runs.
 """
 
 from __future__ import annotations
