@@ -25,7 +25,7 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
 - Bodies and answers are JSON. An unknown field or parameter is refused by name, never ignored. Times are RFC 3339; in
   answers in UTC.
 - Every POST takes an `Idempotency-Key`: the same request again gets the same answer and does nothing twice; another
-  request under the same key is refused. A `PUT` of a job takes `If-Match`.
+  request under the same key is refused. A key counts for one route. A `PUT` of a job takes `If-Match`.
 - Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.
 - Errors are problems with a stable `code`: [errors.md](errors.md). Every answer has an `X-Request-Id`; one that is sent
   is taken over.

@@ -62,6 +62,7 @@ REASONS = {
     "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
     "error": "The function raised an exception; or the executor could not carry the task out.",
+    "executor_left": "Of an attempt: its executor was told to end, and stopped it after its drain. It runs again.",
     "executor_lost": "It was lost with its executor after it had begun, and its job says `on_unknown: fail`.",
     "exit_code": "The process ended with a status that is not 0.",
     "http_error": "No answer: no connection, a broken one, no such host.",

@@ -106,11 +106,11 @@ async def judge_records(archive: Archive, period: Period) -> Verdict:
     executors = await archive.executors_between(period.begin, period.end)
     gone = {row.executor: row.gone_at for row in executors if row.gone_at is not None}
     total = _Sum()
-    total.counts.update(dict.fromkeys(("runs", "ended", "attempts", "jobs"), 0), executors=len(executors))
+    total.counts.update(dict.fromkeys(("runs", "ended", "attempts", "one_time_jobs_over"), 0), executors=len(executors))
     async for rows in _groups(archive, period):
         await _judge_rows(archive, rows, gone, total)
     async for job_id, created in _jobs_once(archive, period):
-        total.counts["jobs"] += 1
+        total.counts["one_time_jobs_over"] += 1
         if job_id in total.jobs:
             continue
         query = RunQuery(namespace=period.namespace, job_id=job_id, limit=1)

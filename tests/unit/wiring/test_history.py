@@ -82,7 +82,7 @@ async def test_good_records_are_valid(archive: Distorted, recorded: Recorded) ->
     """Retried, lost, cancelled and living runs among them; what records cannot show is said."""
     verdict = await judged(archive)
     assert (Status.VALID, ()) == (verdict.status, verdict.findings), verdict.as_text()
-    expected = {"runs": PLAIN + 4, "ended": PLAIN + 3, "attempts": 4, "jobs": PLAIN + 3, "executors": 2}
+    expected = {"runs": PLAIN + 4, "ended": PLAIN + 3, "attempts": 4, "one_time_jobs_over": PLAIN + 3, "executors": 2}
     assert expected == verdict.counts
     assert "only a witness can tell" in verdict.as_text()
 
