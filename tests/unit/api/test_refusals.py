@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest_asyncio
 from tests.support.app import API, World, world
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.api.endpoint import Endpoint
+from tickwise.api.resources import RESOURCES
 from tickwise.api.role_health import create_health_app
 from tickwise.domain.errors import InDoubt, StoreUnavailable, Unavailable
 from tickwise.ports.store import StoreStats
@@ -210,6 +213,34 @@ async def test_other_media_types_are_415(here: World, media: str) -> None:
 async def test_a_compressed_body_is_415(here: World) -> None:
     """A small body that becomes a huge one is not read at all."""
     problem(await post(here, WHEN, **{"Content-Encoding": "gzip"}), 415)
+
+
+WITHOUT_BODY = [each for each in RESOURCES if each.method == "POST" and each.body is None]
+
+
+@pytest.mark.parametrize("endpoint", WITHOUT_BODY, ids=lambda each: each.name)
+async def test_a_route_that_takes_no_body_takes_an_empty_object(here: World, endpoint: Endpoint) -> None:
+    """Many HTTP clients send one with every POST. What is in it would be ignored, so that is refused."""
+    path = re.sub(r"\{.*?\}", "018f0000-0000-8000-8000-000000000001", endpoint.path)
+    media = {"Content-Type": "application/json"}
+    nothing = await here.client.post(path)
+    assert nothing.status_code in (200, 404)
+    for content in (b"{}", b"", b" {\n} "):
+        assert nothing.status_code == (await here.client.post(path, content=content, headers=media)).status_code
+    found = problem(await here.client.post(path, json={"force": True}), 422)
+    assert ("/force", "field_unknown") == (found["pointer"], found["code"])
+    assert "leave it out" in found["detail"]
+    for content, status in ((b"[1]", 422), (b"null", 422), (b"{", 400), (b"\xff", 400), (b"[" * 100_000, 422)):
+        problem(await here.client.post(path, content=content, headers=media), status)
+    problem(await here.client.post(path, content=b"{}", headers={"Content-Type": "text/plain"}), 415)
+
+
+async def test_an_empty_object_and_no_body_are_the_same_request(here: World) -> None:
+    """Also under one Idempotency-Key: a client that is changed to send one meanwhile gets the same answer."""
+    path, headers = f"{API}/queues/default/resume", {"Idempotency-Key": "once"}
+    first = await here.client.post(path, headers=headers)
+    second = await here.client.post(path, headers=headers, json={})
+    assert (200, first.json(), "true") == (second.status_code, second.json(), second.headers["idempotency-replayed"])
 
 
 async def test_unknown_paths_and_methods_have_the_same_shape(here: World) -> None:
