@@ -58,7 +58,7 @@ EXPECTED = {
     "holds_tell": {"runs_ready"},
     "starts_look": {"runs_pkey"},
     "starts_return": {"runs_pkey"},
-    "gates_read": {"runs_limited", "rates_pkey"},
+    "gates_read": {"runs_limited", "runs_paced", "rates_pkey"},
     "gates_pass": {"runs_pkey"},
     "gates_refuse": {"runs_pkey"},
     "limits_wake": {"runs_limited", "runs_pkey"},

@@ -42,7 +42,7 @@ def test_the_longest_ready_goes_first() -> None:
 def test_who_finds_no_slot_waits_for_one_of_its_key() -> None:
     """At the place that it had."""
     passage = decide([one(1, LIMITED, place=NOW - 5)], running={KEY: 2}, paces={}, now=NOW)
-    assert passage.waits == [Wait(UUID(int=1), "job:x", 2, NOW - 5, None)]
+    assert passage.waits == [Wait(UUID(int=1), "job:x", 2, NOW - 5, None, None)]
 
 
 def test_starts_under_a_rate_are_given_slots_a_gap_apart() -> None:

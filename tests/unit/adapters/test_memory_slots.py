@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.slots import PATIENCE_SECONDS
+from tickwise.adapters.store.memory.slots import CLAIM_SECONDS, START_SECONDS
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
-from tickwise.ports.store import Added, Began, ClaimRequest, Gate, QueueHold, Retention
+from tickwise.ports.store import Added, Began, ClaimRequest, Gate, Retention
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor, outcome
 
@@ -57,19 +57,30 @@ def rig() -> Rig:
     return Rig()
 
 
-async def test_a_woken_run_that_nobody_can_claim_keeps_the_others_waiting_for_seconds_alone(rig: Rig) -> None:
-    """Its queue is on hold: it is woken, cannot take its slot, and another one goes on a little later."""
+async def test_a_slot_is_kept_for_a_moment_for_who_was_woken(rig: Rig) -> None:
+    """Nobody claims it: a second later another one goes on, too."""
     first, still, other = await rig.held(Lane(), Lane("still"), Lane())
     assert [await rig.start(claimed) for claimed in (first, still, other)] == [True, False, False]
-    hold = QueueHold(namespace="default", queue="still", begin=None, until=None, reason=None, by="ada")
-    await rig.store.queue_hold(hold)
     await rig.finish(first)
     assert (await rig.blocked(still), await rig.blocked(other)) == (False, True)
+    await rig.clock.advance(CLAIM_SECONDS)
     assert await rig.store.runs_unblock() == 0
-    await rig.clock.advance(PATIENCE_SECONDS)
+    await rig.clock.advance(0.001)
     assert await rig.store.runs_unblock() == 1
-    [claimed] = await rig.claim()
-    assert (claimed.run_id, await rig.start(claimed)) == (other.run_id, True)
+    assert await rig.blocked(other) is False
+
+
+async def test_a_slot_is_kept_for_who_claimed_it_until_its_start_should_be_on_record(rig: Rig) -> None:
+    """Its executor may have come to its end just then."""
+    first, second, third = await rig.held(Lane(), Lane(), Lane())
+    assert [await rig.start(claimed) for claimed in (first, second, third)] == [True, False, False]
+    await rig.finish(first)
+    assert [claimed.run_id for claimed in await rig.claim()] == [second.run_id]
+    await rig.clock.advance(START_SECONDS - 0.001)
+    assert await rig.store.runs_unblock() == 0
+    await rig.clock.advance(0.001)
+    assert await rig.store.runs_unblock() == 1
+    assert await rig.blocked(third) is False
 
 
 async def test_a_run_that_waits_is_asked_anew_when_its_job_is_edited(rig: Rig) -> None:

@@ -330,9 +330,9 @@ class Definitions(Protocol):
         the version one higher by it, answers as it did at first and changes nothing.
 
         Those that wait for a slot of a limit ask for it again, for the definition may say otherwise now. With `repace`
-        so do those that have a slot under a rate: they are claimable as they are due. If that rate was the job's own
-        (key `job:ID`), its slots are given anew from the last start on, or the last slot that a held run has. Without
-        `repace` no slot of a rate moves: among others a run would lose its place.
+        so do those that have a slot under a rate, whatever its key: they are claimable as they are due, and their slots
+        are free again. A run that is held keeps its slot. Without `repace` no slot of a rate moves: among others a run
+        would lose its place.
 
         Raises `VersionConflict` (another version is stored, or it was paused or resumed meanwhile), `NotFound`,
         `Conflict` (it is CANCELLED, or its new key is taken).

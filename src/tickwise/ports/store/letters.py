@@ -192,8 +192,11 @@ class Letters(Protocol):
         """One operation."""
         ...
 
-    async def operations_list(self, namespace: str, before: UUID | None, limit: int) -> Sequence[OperationRow]:
-        """Newest first by id (they begin with the milliseconds of their making)."""
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        """Newest first by id (they begin with the milliseconds of their making); only those of `kinds`, if that is
+        given."""
         ...
 
     async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:

@@ -238,11 +238,17 @@ class Runs(Protocol):
     the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing
     is counted up and down), its start is refused as above, and it waits: QUEUED, blocked, not claimable. When a run
     with that key is RUNNING no longer, the earliest (ready, run id) become claimable, each while fewer have a slot
-    than it said itself, within the same transaction, or by `runs_unblock` later. With a `rate_key`: each start is
-    given a slot, no earlier than now and `rate_gap_seconds` after the slot given before it under that key; if its slot
-    is now, it starts; if not, its start is refused and it waits, QUEUED and claimable from its slot on, which is its
-    own: the start after it does not ask for another one, unless it is late by more than `rate_gap_seconds` and another
-    start under that key came less than that ago (that of a further attempt does). Waiting for a slot is no attempt.
+    than it said itself, within the same transaction, or by `runs_unblock` later. None does whose queue is on hold; it
+    does when that is over. Who became claimable and is claimed by nobody for a second, or was claimed and has not begun
+    for five, has no slot: `runs_unblock` then lets others go on, at each call as many more as there are such, for no
+    slot is to stand empty because of those whom nobody can take. A start in vain is refused.
+
+    With a `rate_key`: each start is given a slot: now, or `rate_gap_seconds` after the last start under that key, or
+    after the last slot that a living run has under it, whichever is latest. So the slot of a run that ends before it
+    begins is free again. If its slot is now, it starts; if not, its start is refused and it waits, QUEUED and claimable
+    from its slot on, which is its own: the start after it does not ask for another one, unless it names another key, or
+    is late by more than `rate_gap_seconds` and another start under that key came less than that ago (that of a further
+    attempt does). Waiting for a slot is no attempt.
 
     **Queues on hold** (`Flow.queue_hold`): no run of theirs is claimed, and none starts whose start is recorded first
     (guarded, overlap still open, a gate, an `on_unknown` other than RERUN). Of all others the task is under way.

@@ -11,7 +11,7 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Gate, JobAction
+from tickwise.ports.store import Check, Gate, JobAction, QueueHold
 from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, lane
 from tickwise.testing.contracts.store_overlap import LineContract
 from tickwise.testing.factories import Factory, outcome
@@ -191,11 +191,11 @@ class LimitsContract(LineContract):
         assert await self.waiting(store, [one, two]) == [True, True]
         await self.finish(store, executor, outcome(third))
         assert await self.waiting(store, [one, two]) == [True, False]
+        [last] = await self.claim_freed(store, executor)
+        await self.begin(store, executor, last, gate=limit(2))
         await self.finish(store, executor, outcome(again))
-        [again] = await self.claim_freed(store, executor)
-        await self.begin(store, executor, again, gate=limit(2))
         assert await self.waiting(store, [one]) == [True]
-        await self.finish(store, executor, outcome(again))
+        await self.finish(store, executor, outcome(last))
         assert await self.waiting(store, [one]) == [False]
 
     async def test_what_is_running_is_not_asked_again(self, store: KeyedStore, make: Factory) -> None:
@@ -271,6 +271,80 @@ class LimitsContract(LineContract):
         assert await self.goes_on(store, second.run_id)
         [again] = await self.claim_freed(store, executor, queues=("heavy",))
         assert again.run_id == second.run_id
+
+    async def lines(
+        self, store: KeyedStore, make: Factory, queue: str, count: int
+    ) -> tuple[int, Claimed, list[Claimed], Claimed]:
+        """Who runs under a key of which there is one slot; and who waits for it: runs of a queue, and after them one of
+        the queue `default`."""
+        executor = await self.born(store, queues=("default", queue), lease_seconds=100 * HOUR)
+        running = await self.held(store, executor, make.job(make.now - HOUR))
+        await self.begin(store, executor, running, gate=limit(1))
+        jobs = [make.job(make.now - 100.0 + number, lane=lane(queue=queue)) for number in range(count)]
+        await self.add(store, *jobs)
+        others = list(await self.claim(store, executor, queues=(queue,)))
+        assert len(others) == count
+        last = await self.held(store, executor, make.job())
+        starts = await self.starts_in_turn(store, executor, *others, last, gate=limit(1))
+        assert starts == [False] * (count + 1)
+        return executor, running, others, last
+
+    async def test_a_queue_on_hold_keeps_no_slot_from_others(self, store: KeyedStore, make: Factory) -> None:
+        """Whoever waits there goes on when it is resumed, and until then whoever waits elsewhere; nothing is wrong."""
+        executor, running, others, last = await self.lines(store, make, "still", 5)
+        hold = QueueHold(namespace="default", queue="still", begin=None, until=None, reason=None, by="ada")
+        await store.queue_hold(hold)
+        assert await self.finish(store, executor, outcome(running)) == []
+        assert await self.goes_on(store, last.run_id)
+        assert await self.waiting(store, others) == [True] * 5
+        [again] = await self.claim_freed(store, executor)
+        await self.begin(store, executor, again, gate=limit(1))
+        assert await self.finish(store, executor, outcome(again)) == []
+        assert await self.waiting(store, others) == [True] * 5
+        assert list((await store.violations(Check.WAITS_FOR_SOMETHING, after=None, limit=10)).found) == []
+        assert await store.queue_resume("default", "still") is True
+        assert [await self.waits(store, each.run_id) for each in others] == [False, True, True, True, True]
+
+    async def test_a_hold_that_is_over_by_its_time_lets_its_queue_have_slots(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """From the next sweep on, which has its time: until then nothing is wrong."""
+        executor, running, others, last = await self.lines(store, make, "still", 1)
+        until = await store.now() + HOUR
+        hold = QueueHold(namespace="default", queue="still", begin=None, until=until, reason=None, by="ada")
+        await store.queue_hold(hold)
+        assert await store.runs_cancel("default", last.run_id, "ada") is RunState.CANCELLED
+        assert await self.finish(store, executor, outcome(running)) == []
+        assert await self.waiting(store, others) == [True]
+        await self.shift(store, HOUR + 1.0)
+        assert list((await store.violations(Check.WAITS_FOR_SOMETHING, after=None, limit=10)).found) == []
+        assert await self.waiting(store, others) == [False]
+
+    async def test_those_whom_nobody_takes_hold_up_the_others_for_a_few_sweeps_alone(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Fifteen whose queue no executor serves any more: each sweep a second later wakes as many as the ones before
+        it, together; with the fourth everybody has been woken, and the last of all starts."""
+        executor, running, others, last = await self.lines(store, make, "deserted", 15)
+        assert await self.finish(store, executor, outcome(running)) == []
+        for _ in range(4):
+            await self.shift(store, 1.5)
+            await store.runs_unblock()
+        assert [await self.waits(store, each.run_id) for each in (*others, last)] == [False] * 16
+        [again] = await self.claim_freed(store, executor)
+        await self.begin(store, executor, again, gate=limit(1))
+        assert again.run_id == last.run_id
+
+    async def test_what_was_woken_in_vain_passes_no_limit(self, store: KeyedStore, make: Factory) -> None:
+        """Sixteen are woken one after the other while nobody takes them; then they all want to start, and one does."""
+        executor, running, others, last = await self.lines(store, make, "deserted", 15)
+        assert await self.finish(store, executor, outcome(running)) == []
+        for _ in range(4):
+            await self.shift(store, 1.5)
+            await store.runs_unblock()
+        again = await self.claim_freed(store, executor, queues=("default", "deserted"))
+        assert {each.run_id for each in again} == {each.run_id for each in (*others, last)}
+        assert sorted(await self.starts(store, executor, *again, gate=limit(1))) == [False] * 15 + [True]
 
     async def test_starts_at_the_same_moment_do_not_pass_the_limit(
         self, store: KeyedStore, other: KeyedStore, make: Factory

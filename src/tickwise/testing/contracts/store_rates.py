@@ -198,6 +198,52 @@ class RatesContract(StoreContract):
         key = "label:customer=7" if elsewhere else "label:customer=8"
         assert await self.starts(store, two, second, gate=rate(key)) == [True]
 
+    async def test_slots_of_runs_that_ended_are_free_again(self, store: KeyedStore, make: Factory) -> None:
+        """Whoever asks next has the one after the last start, or after the last slot of those that live."""
+        executor, [first, second, third, fourth, fifth] = await self.crowd(store, make, 5)
+        await self.starts_in_turn(store, executor, first, second, third, fourth, gate=rate())
+        slots = [await self.slot(store, each) for each in (second, third, fourth)]
+        assert await store.runs_cancel("default", fourth.run_id, "ada") is RunState.CANCELLED
+        assert await store.run_skip("default", third.run_id, "not now") is RunState.SKIPPED
+        assert await self.starts(store, executor, fifth, gate=rate()) == [False]
+        assert microseconds(await self.slot(store, fifth)) == microseconds(slots[1])
+
+    async def test_a_slip_locks_no_key_for_years(self, store: KeyedStore, make: Factory) -> None:
+        """Ten starts a year apart were asked for, and cancelled: whoever asks next waits by its own rate."""
+        executor, claims = await self.crowd(store, make, 12)
+        [first, *slips, last] = claims
+        await self.begin(store, executor, first, gate=rate("key:all"))
+        slow = rate("key:all", 366 * 24 * HOUR)
+        assert await self.starts_in_turn(store, executor, *slips, gate=slow) == [False] * 10
+        for each in slips:
+            assert await store.runs_cancel("default", each.run_id, "ada") is RunState.CANCELLED
+        assert await self.starts(store, executor, last, gate=rate("key:all")) == [False]
+        assert await self.slot(store, last) <= await store.now() + GAP_SECONDS
+
+    async def test_a_job_whose_rate_is_another_one_frees_slots_that_others_share(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """It gives up the slot that it had under their key, and the next who asks has it."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        shared = rate("key:shared")
+        await self.starts_in_turn(store, executor, first, second, gate=shared)
+        slot = await self.slot(store, second)
+        row = await self.job_row(store, second.job_id)
+        await store.job_change(make.change(row, definition='{"rate": "none"}', repace=True))
+        assert (await self.run_row(store, second.run_id)).paced is False
+        assert await self.starts(store, executor, third, gate=shared) == [False]
+        assert microseconds(await self.slot(store, third)) == microseconds(slot)
+
+    async def test_a_slot_under_another_key_is_none(self, store: KeyedStore, make: Factory) -> None:
+        """A run whose definition names another key by the time of its slot asks for one there."""
+        executor, [first, second, third] = await self.crowd(store, make, 3)
+        await self.starts_in_turn(store, executor, first, second, gate=rate("key:old"))
+        [again] = await self.later(store, executor, GAP_SECONDS + 5.0)
+        assert again.run_id == second.run_id
+        await self.begin(store, executor, third, gate=rate("key:new"))
+        assert await self.starts(store, executor, again, gate=rate("key:new")) == [False]
+        assert await self.slot(store, second) > await store.now()
+
     async def test_what_the_limit_refuses_takes_no_slot(self, store: KeyedStore, make: Factory) -> None:
         """The limit is asked first; a slot is given to who could use it."""
         executor, [first, second, third] = await self.crowd(store, make, 3)

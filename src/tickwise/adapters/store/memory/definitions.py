@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
-from tickwise.adapters.store.memory.slots import Name
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import NEVER, Pending, Reason
 from tickwise.domain.errors import Conflict, VersionConflict
@@ -168,13 +166,10 @@ class Definitions(Duty):
 
     def _repace(self, job: JobRecord) -> None:
         """Its free runs give up their slots under the rate that it had."""
-        kept = -math.inf
         for run in job.runs.values():
-            if run.slot is not None and run.held:
-                kept = max(kept, run.slot)
-            elif run.slot is not None:
-                run.slot, run.ready = None, max(run.due, self._state.now())
-        self._state.slots.start_over(Name(job.namespace, f"job:{job.job_id}"), kept)
+            if run.slot is not None and not run.held:
+                run.slot = run.rate_key = None
+                run.ready = max(run.due, self._state.now())
 
     def _take_key(self, job: JobRecord, key: str | None) -> None:
         keys = self._state.job_keys

@@ -97,7 +97,8 @@ class Dispatch(Duty):
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
             return False
         run.due = run.ready = due
-        run.settled, run.slot = False, None
+        run.settled = False
+        run.slot = run.rate_key = None
         self._state.place(run)
         self._state.unblock(run.job)
         return True
@@ -128,7 +129,7 @@ class Dispatch(Duty):
     async def runs_unblock(self) -> int:
         jobs = {run.job.job_id: run.job for run in self._state.runs.values() if run.blocked}
         unblocked = sum(self._state.unblock(job) for job in jobs.values())
-        return unblocked + sum(self._state.wake(name) for name in self._state.slots.names())
+        return unblocked + sum(self._state.wake(name, sweeping=True) for name in self._state.slots.names())
 
     # ------------------------------------------------------------------------------------------- claims
 

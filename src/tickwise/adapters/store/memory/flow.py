@@ -56,7 +56,11 @@ class Flow(Duty):
 
     async def queue_resume(self, namespace: str, queue: str) -> bool:
         hold = self._state.queue_holds.pop((namespace, queue), None)
-        return hold is not None and not is_past(hold, self._state.now())
+        stood = hold is not None and not is_past(hold, self._state.now())
+        if stood:
+            for name in self._state.slots.names_in(namespace, queue):
+                self._state.wake(name)
+        return stood
 
     async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
         named = {lane.queue for owner, lane in self._state.known if owner == namespace}

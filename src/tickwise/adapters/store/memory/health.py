@@ -128,8 +128,17 @@ def waits_for_something(state: State, run_id: UUID) -> str | None:
     if run is None or not run.blocked:
         return None
     if run.waits_for_slot:
-        return f"a slot of {run.limit_key} is free" if state.slots.is_free(run) else None
+        waits = state.slots.is_free(run) and not held_of_late(state, run)
+        return f"a slot of {run.limit_key} is free" if waits else None
     return None if state.earlier(run) else "no earlier run of its job is unfinished"
+
+
+def held_of_late(state: State, run: RunRecord) -> bool:
+    """Whether its queue is on hold, or was so lately that no sweep may have come since."""
+    hold = state.queue_holds.get((run.job.namespace, run.lane.queue))
+    if hold is None or (hold.begin or 0.0) > state.now():
+        return False
+    return hold.until is None or not late_by(state, hold.until)
 
 
 def followed_in_time(state: State, run_id: UUID) -> str | None:

@@ -28,7 +28,7 @@ def _pass(state: State, run: RunRecord, gate: Gate) -> bool:
             state.slots.wait(run, gate.limit_key, gate.limit)
         return False
     if gate.rate_key is None:
-        run.slot = None
+        run.slot = run.rate_key = None
     elif not state.slots.keep_pace(run, gate, state.now()):
         state.let_go(run, RunEvent.RELEASED, run.ready)
         return False

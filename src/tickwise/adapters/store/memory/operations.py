@@ -50,11 +50,15 @@ class Operations(Duty):
         found = self._find_operation(namespace, operation_id)
         return None if found is None else found.row
 
-    async def operations_list(self, namespace: str, before: UUID | None, limit: int) -> Sequence[OperationRow]:
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
         mine = [
             operation.row
             for operation_id, operation in self._state.operations.items()
-            if operation.row.namespace == namespace and (before is None or operation_id < before)
+            if operation.row.namespace == namespace
+            and (before is None or operation_id < before)
+            and (kinds is None or operation.row.kind in kinds)
         ]
         return sorted(mine, key=lambda row: row.operation_id, reverse=True)[:limit]
 

@@ -154,6 +154,8 @@ class RunRecord(Placed):
     """Of the slot that it waits for."""
     slot: float | None = None
     """Its own slot under a rate, until it begins."""
+    rate_key: str | None = None
+    """Which rate that is."""
     on_unknown: OnUnknown = OnUnknown.RERUN
     """Of the last recorded start."""
     executor: int | None = None

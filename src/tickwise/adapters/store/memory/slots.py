@@ -1,4 +1,4 @@
-"""Who runs under each concurrency key, who waits for a slot of it, and which slots a rate has given out.
+"""Who runs under each concurrency key, who waits for a slot of it, and which slots of a rate are taken.
 
                  ┌── take ──► RUNNING under the key ──┐
     a start ─────┤                                    ├── drop ──► in no list; a slot may be free: `wake`
@@ -12,17 +12,23 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.ports.store import Gate
 
-PATIENCE_SECONDS: Final = 5.0
-"""A slot is kept free for so long for a run that was woken. After that, whoever else waits may be quicker: its queue
-may be on hold, or no executor there that could take it."""
+CLAIM_SECONDS: Final = 1.0
+"""A slot is kept free for so long for a run that was woken and that nobody has claimed: there may be no executor that
+could take it."""
+START_SECONDS: Final = 5.0
+"""And for so long for one that somebody has claimed."""
+
+OnHold = Callable[[str, str], bool]
+"""Whether a queue of a namespace stands still."""
 
 
 class Name(NamedTuple):
@@ -38,38 +44,68 @@ class Line:
 
     key: str
     running: set[UUID] = field(default_factory=set)
-    woken: dict[UUID, float] = field(default_factory=dict)
-    """They waited, may be claimed since then, and have not begun."""
-    waiting: dict[int, list[tuple[float, UUID, RunRecord]]] = field(default_factory=dict)
-    """By the limit that they wait for, in the order in which they are woken. Whoever moved on is dropped when it
-    comes up."""
+    woken: dict[UUID, RunRecord] = field(default_factory=dict)
+    """They waited, may be claimed since they are ready, and have not begun."""
+    waiting: dict[tuple[int, str], list[tuple[float, UUID, RunRecord]]] = field(default_factory=dict)
+    """By the limit that they wait for and their queue, in the order in which they are woken. Whoever moved on is
+    dropped when it comes up."""
 
-    def first(self, taken: int) -> RunRecord | None:
-        """Take out the one that waits longest among those that may start while so many slots are taken."""
+    def first(self, limits: Callable[[int], bool], on_hold: Callable[[str], bool]) -> RunRecord | None:
+        """Take out the one that waits longest among those of these limits whose queue is not on hold."""
         best: list[tuple[float, UUID, RunRecord]] | None = None
-        for limit in [limit for limit in self.waiting if limit > taken]:
-            heap = self.waiting[limit]
+        for kind in [kind for kind in self.waiting if limits(kind[0]) and not on_hold(kind[1])]:
+            heap = self.waiting[kind]
             while heap and not self._waits(*heap[0]):
                 heapq.heappop(heap)
             if not heap:
-                del self.waiting[limit]
+                del self.waiting[kind]
             elif best is None or heap[0][:2] < best[0][:2]:
                 best = heap
         return None if best is None else heapq.heappop(best)[2]
+
+    def on_their_way(self, now: float, on_hold: Callable[[str], bool]) -> tuple[int, int]:
+        """How many of those that were woken are about to take a slot, and how many nobody claims."""
+        soon = late = 0
+        for run in self.woken.values():
+            if on_hold(run.lane.queue):
+                continue
+            if run.dispatched is not None:
+                soon += run.dispatched + START_SECONDS > now
+            elif run.ready + CLAIM_SECONDS < now:
+                late += 1
+            else:
+                soon += run.ready <= now
+        return soon, late
 
     def _waits(self, ready: float, _: UUID, run: RunRecord) -> bool:
         """Whether an entry still says what is so."""
         return run.blocked and run.limit_key == self.key and run.ready == ready
 
 
-class Pace(NamedTuple):
+@dataclass(slots=True)
+class Pace:
     """What is known of one rate."""
 
-    given: float = -math.inf
-    """The last slot that was given."""
+    key: str
     started: float = -math.inf
     """The last start."""
     gap_seconds: float = 0.0
+    """The longest that anybody has asked for."""
+    given: list[tuple[float, UUID, RunRecord]] = field(default_factory=list)
+    """Slots, negated: the last one comes first. Those that are free again are dropped when they come up."""
+
+    def give(self, run: RunRecord, slot: float) -> None:
+        run.slot, run.rate_key = slot, self.key
+        heapq.heappush(self.given, (-slot, run.run_id, run))
+
+    def last(self) -> float:
+        """The last slot that a living run has."""
+        while self.given:
+            slot, _, run = self.given[0]
+            if run.rate_key == self.key and run.slot == -slot:
+                return -slot
+            heapq.heappop(self.given)
+        return -math.inf
 
 
 class Slots:
@@ -97,7 +133,8 @@ class Slots:
     def wait(self, run: RunRecord, key: str, limit: int) -> None:
         """It waits for a slot under this key."""
         run.limit_key, run.limit, run.blocked = key, limit, True
-        heapq.heappush(self._line(run).waiting.setdefault(limit, []), (run.ready, run.run_id, run))
+        line = self._line(run).waiting.setdefault((limit, run.lane.queue), [])
+        heapq.heappush(line, (run.ready, run.run_id, run))
 
     def drop(self, run: RunRecord) -> Name | None:
         """It neither runs under its key nor waits any more. The key, if it had a slot or was on its way to one."""
@@ -110,17 +147,27 @@ class Slots:
         run.limit_key = None
         return name if had else None
 
-    def wake(self, name: Name, now: float) -> list[RunRecord]:
-        """Take as many out of the line as there are free slots, those that wait longest first."""
+    def wake(self, name: Name, now: float, on_hold: OnHold, *, sweeping: bool) -> list[RunRecord]:
+        """Take as many out of the line as there are free slots, those that wait longest first; of a queue on hold none.
+
+        Sweeping, where a slot is free, at least as many as were woken and are claimed by nobody: their number doubles
+        with each sweep, so that a thousand that nobody can take hold up the next one for ten of them.
+        """
         line = self._lines.get(name)
         if line is None:
             return []
-        on_their_way = sum(since + PATIENCE_SECONDS > now for since in line.woken.values())
+        held = partial(on_hold, name.namespace)
+        soon, late = line.on_their_way(now, held)
+        taken = len(line.running) + soon
         woken: list[RunRecord] = []
-        while (run := line.first(len(line.running) + on_their_way + len(woken))) is not None:
+
+        def may_go(limit: int) -> bool:
+            return taken < limit and len(woken) < max(limit - taken, late if sweeping else 0)
+
+        while (run := line.first(may_go, held)) is not None:
             run.blocked = False
             woken.append(run)
-        line.woken.update((run.run_id, now) for run in woken)
+        line.woken.update((run.run_id, run) for run in woken)
         if not (line.running or line.woken or line.waiting):
             del self._lines[name]
         return woken
@@ -129,35 +176,38 @@ class Slots:
         """The concurrency keys that anybody runs under or waits for."""
         return list(self._lines)
 
+    def names_in(self, namespace: str, queue: str) -> Iterable[Name]:
+        """Those that a run of this queue may wait for."""
+        return [
+            name
+            for name, line in self._lines.items()
+            if name.namespace == namespace and any(waits == queue for _, waits in line.waiting)
+        ]
+
     def keep_pace(self, run: RunRecord, gate: Gate, now: float) -> bool:
         """Whether a start comes at its slot under a rate. It is given one if it has none, or has missed its own.
 
+        The next slot follows the last start and the last slot that a living run has: those of runs that ended are free.
         A late slot does no harm if no other start came meanwhile. Were it void even so, then nothing would ever start
         under a rate whose gap is shorter than a claim takes.
         """
-        name, gap_seconds = Name(run.job.namespace, gate.rate_key or ""), gate.rate_gap_seconds
-        pace = self._paces.get(name, Pace())
-        if run.slot is not None and run.slot + gap_seconds < now < pace.started + gap_seconds:
-            run.slot = None
-        given = pace.given
-        if run.slot is None:
-            run.slot = given = max(now, given + gap_seconds)
-        starts = run.slot <= now
-        if starts:
-            run.slot, given = None, max(given, now)
-        self._paces[name] = Pace(given, now if starts else pace.started, gap_seconds)
-        return starts
-
-    def start_over(self, name: Name, kept: float) -> None:
-        """Give all slots of a rate anew that come after its last start, and after the last one that is `kept`."""
-        pace = self._paces.get(name)
-        if pace is not None:
-            self._paces[name] = pace._replace(given=max(pace.started, kept))
+        key, gap_seconds = gate.rate_key or "", gate.rate_gap_seconds
+        pace = self._paces.setdefault(Name(run.job.namespace, key), Pace(key))
+        pace.gap_seconds = max(pace.gap_seconds, gap_seconds)
+        if run.rate_key != key or (run.slot is not None and run.slot + gap_seconds < now < pace.started + gap_seconds):
+            run.slot = run.rate_key = None
+        if run.slot is None and (slot := max(now, pace.last() + gap_seconds, pace.started + gap_seconds)) > now:
+            pace.give(run, slot)
+        if run.slot is not None and run.slot > now:
+            return False
+        run.slot = run.rate_key = None
+        pace.started = now
+        return True
 
     def trim(self, now: float) -> None:
         """Forget the rates whose next slot is now in any case."""
         for name, pace in list(self._paces.items()):
-            if pace.given + pace.gap_seconds < now:
+            if pace.started + pace.gap_seconds < now and pace.last() == -math.inf:
                 del self._paces[name]
 
     def _line(self, run: RunRecord) -> Line:

@@ -330,6 +330,7 @@ class State:
         """The run goes and leaves nothing."""
         self._unhold(run)
         run.place = 0
+        run.slot = run.rate_key = None
         del self.runs[run.run_id], run.job.runs[run.run_id]
         self.unblock(run.job)
 
@@ -356,9 +357,10 @@ class State:
 
     # ------------------------------------------------------------------------------------------- waiting for a slot
 
-    def wake(self, name: Name) -> int:
-        """Make claimable who waits for a slot of this key, as far as there are free ones; how many."""
-        woken = self.slots.wake(name, self.now())
+    def wake(self, name: Name, *, sweeping: bool = False) -> int:
+        """Make claimable who waits for a slot of this key, as far as there are free ones; how many. Sweeping, more, if
+        nobody claims what was woken before."""
+        woken = self.slots.wake(name, self.now(), self.on_hold, sweeping=sweeping)
         for run in woken:
             run.ready = max(run.ready, self.now())
             self.place(run)

@@ -77,7 +77,7 @@ class Changes(Part):
             await self._replan(connection, job, plan)
         await connection.execute(statement("job_respecify"), change.job_id, lane, change.definition)
         if change.repace:
-            await connection.execute(statement("job_repace"), change.job_id, change.namespace)
+            await connection.execute(statement("job_repace"), change.job_id)
 
     async def job_move(self, move: JobMove) -> JobRow:
         """See the port."""

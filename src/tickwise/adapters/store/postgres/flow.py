@@ -14,6 +14,7 @@ from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import make_runs, make_skips
+from tickwise.adapters.store.postgres.waking import wake_queue
 from tickwise.domain.decision import Reason
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.store import Follow, NewRun, NewSkip, QueueHold, QueueRow, Successor
@@ -78,7 +79,14 @@ class Flow(Part):
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
             await connection.execute(statement("queue_unask"), namespace, queue)
+        await self._wake(namespace, queue)
         return bool(stood)
+
+    async def _wake(self, namespace: str, queue: str) -> None:
+        """What waits there for a slot may have one; if that cannot be seen to now, the next sweep does it."""
+        with contextlib.suppress(Unavailable):
+            async with self._links.pooled(writes=True) as connection:
+                await wake_queue(connection, namespace, queue)
 
     async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
         """See the port."""

@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
     place: float
     """Since when it was ready, before it waited."""
     slot: float | None
-    """Its own under its rate, if it was given one."""
+    """Its own under this rate, if it was given one."""
     gate: Gate
 
     @property
@@ -54,13 +54,15 @@ class Wait(NamedTuple):
     place: float
     slot: float | None
     """Its slot under its rate."""
+    rate_key: str | None
+    """Which that is."""
 
 
 class Pace(NamedTuple):
     """How far a rate has come."""
 
     given: float | None = None
-    """The last slot."""
+    """The last slot that a living run has."""
     started: float | None = None
     """The last start."""
 
@@ -81,14 +83,20 @@ def decide(
     """Who passes, the longest ready first."""
     passage = Passage(paces=dict(paces))
     taken = dict(running)
+    for one in candidates:  # What they have is given, whoever of them goes first.
+        if one.rate is not None and one.slot is not None:
+            pace = passage.paces.get(one.rate, Pace())
+            passage.paces[one.rate] = pace._replace(given=_latest(one.slot, pace.given))
     for one in sorted(candidates, key=lambda one: (one.place, one.run_id)):
+        gate = one.gate
         if one.limit is not None and taken.get(one.limit, 0) >= one.gate.limit:
-            passage.waits.append(Wait(one.run_id, one.gate.limit_key, one.gate.limit, one.place, None))
+            rate_key = None if one.slot is None else gate.rate_key
+            passage.waits.append(Wait(one.run_id, gate.limit_key, gate.limit, one.place, one.slot, rate_key))
             continue
         if one.rate is not None:
             slot, passage.paces[one.rate] = _ask(one, passage.paces.get(one.rate, Pace()), now)
             if slot > now:
-                passage.waits.append(Wait(one.run_id, None, None, one.place, slot))
+                passage.waits.append(Wait(one.run_id, None, None, one.place, slot, gate.rate_key))
                 continue
         if one.limit is not None:
             taken[one.limit] = taken.get(one.limit, 0) + 1
@@ -99,16 +107,22 @@ def decide(
 def _ask(one: Candidate, pace: Pace, now: float) -> tuple[float, Pace]:
     """When a candidate may start by its rate, and how far that has come then.
 
+    The next slot follows the last start and the last slot that a living run has: those of runs that ended are free.
     A slot that is late by more than a gap is void if another start came less than that ago: what waited while nobody
     was there does not start all at once. Else it holds, or with gaps shorter than a claim takes nobody would start.
     """
     gap = one.gate.rate_gap_seconds
-    if one.slot is not None and now - one.slot <= gap:
-        return now, pace._replace(started=now)
-    if one.slot is not None and (pace.started is None or now >= pace.started + gap):
-        return now, Pace(now if pace.given is None else max(pace.given, now), now)
-    slot = now if pace.given is None else max(now, pace.given + gap)
-    return slot, Pace(slot, now if slot == now else pace.started)
+    slot = one.slot
+    if slot is None or (now - slot > gap and pace.started is not None and now < pace.started + gap):
+        slot = _latest(now, *(earlier + gap for earlier in pace if earlier is not None))
+    if slot > now:
+        return slot, pace._replace(given=_latest(slot, pace.given))
+    return now, pace._replace(started=now)
+
+
+def _latest(instant: float, *others: float | None) -> float:
+    """Of these, where there is one."""
+    return max([instant, *(other for other in others if other is not None)])
 
 
 async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candidate]) -> set[UUID]:
@@ -128,9 +142,9 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
         await connection.execute(statement("gates_pass"), [one.run_id for one in passage.passed], keys)
     if passage.waits:
         await connection.execute(statement("gates_refuse"), *map(list, zip(*passage.waits, strict=True)))
-    if passage.paces:
-        slots, starts = zip(*passage.paces.values(), strict=True)
-        await connection.execute(statement("rates_give"), *_halves(list(passage.paces)), slots, starts)
+    begun = list(dict.fromkeys(one.rate for one in passage.passed if one.rate is not None))
+    if begun:
+        await connection.execute(statement("rates_start"), *_halves(begun), [now] * len(begun))
     return {wait.run_id for wait in passage.waits}
 
 

@@ -96,10 +96,12 @@ class Letters(Part):
             row = await connection.fetchrow(statement("operation_get"), namespace, operation_id)
         return None if row is None else _operation_row(row)
 
-    async def operations_list(self, namespace: str, before: UUID | None, limit: int) -> Sequence[OperationRow]:
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("operations_list"), namespace, before, limit)
+            rows = await connection.fetch(statement("operations_list"), namespace, before, limit, kinds)
         return [_operation_row(row) for row in rows]
 
     async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:

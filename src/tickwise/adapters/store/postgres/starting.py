@@ -113,7 +113,8 @@ async def _settle(
 def _candidate(began: Began, row: asyncpg.Record) -> Candidate | None:
     if began.gate is None:
         return None
-    return Candidate(began.run_id, row["namespace"], row["place"], row["slot"], began.gate)
+    slot = row["slot"] if row["rate_key"] == began.gate.rate_key else None
+    return Candidate(began.run_id, row["namespace"], row["place"], slot, began.gate)
 
 
 async def _settle_overlap(

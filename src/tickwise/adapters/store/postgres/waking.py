@@ -56,14 +56,21 @@ async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID]) -> int:
     return count
 
 
-async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key]) -> int:
+async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str) -> int:
+    """Make claimable who waited for a slot in a queue that was on hold, as far as there are free ones; how many."""
+    rows = await connection.fetch(statement("limits_of_queue"), namespace, queue)
+    return await _wake_keys(connection, sorted((row["namespace"], row["limit_key"]) for row in rows))
+
+
+async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False) -> int:
+    """Sweeping, more are woken than there are free slots, if nobody claims what was woken before."""
     if not keys:
         return 0
     namespaces, names = [namespace for namespace, _ in keys], [key for _, key in keys]
     async with connection.transaction():
         await lock_limits(connection, keys)
         # Another statement: it sees whoever began to wait before the lock was given.
-        count: int = await connection.fetchval(statement("limits_wake"), namespaces, names)
+        count: int = await connection.fetchval(statement("limits_wake"), namespaces, names, sweeping)
     return count
 
 
@@ -78,7 +85,8 @@ async def sweep(connection: asyncpg.Connection) -> int:
     after: tuple[str | None, str | None] = (None, None)
     while True:
         rows = await connection.fetch(statement("limits_waiting"), *after, KEYS_A_PAGE)
-        count += await _wake_keys(connection, [(row["namespace"], row["limit_key"]) for row in rows if row["waiting"]])
+        keys = [(row["namespace"], row["limit_key"]) for row in rows if row["waiting"]]
+        count += await _wake_keys(connection, keys, sweeping=True)
         if len(rows) < KEYS_A_PAGE:
             return count
         after = (rows[-1]["namespace"], rows[-1]["limit_key"])

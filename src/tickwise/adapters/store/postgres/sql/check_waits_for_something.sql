@@ -1,8 +1,9 @@
--- Runs that wait for nothing. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
+-- Runs that wait for nothing. Whatever has been woken is about to take a slot; and who waits in a queue on hold is woken by the first
+-- sweep after that, which has its time. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
 -- looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
-  SELECT run_id AS id, job_id, namespace, limit_key, most, blocked, overlap, due, trigger FROM tickwise.runs
+  SELECT run_id AS id, job_id, namespace, limit_key, most, lane, blocked, overlap, due, trigger FROM tickwise.runs
   WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
 ),
 bad AS MATERIALIZED (
@@ -19,7 +20,9 @@ bad AS MATERIALIZED (
   WHERE blocked AND limit_key IS NOT NULL AND (
     SELECT count(*) FROM tickwise.runs r
     WHERE r.namespace = p.namespace AND r.limit_key = p.limit_key AND NOT r.blocked
-  ) < p.most
+  ) < p.most AND lane NOT IN (
+    SELECT l.lane FROM tickwise.holds h JOIN tickwise.lanes l ON l.namespace = h.namespace AND l.queue = h.queue
+    WHERE h.begun <= (SELECT at FROM clock) AND h.until > (SELECT at FROM clock) - interval '60 seconds')
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true

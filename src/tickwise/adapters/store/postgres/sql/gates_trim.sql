@@ -1,4 +1,4 @@
--- Concurrency keys that no run has or waits for, and rates whose last slot is older than any rate reaches; at most $1 of each.
+-- Concurrency keys that no run has or waits for, and rates whose last start is older than any rate reaches; at most $1 of each.
 WITH l AS (
   DELETE FROM tickwise.limits
   WHERE ctid = ANY(ARRAY(
@@ -9,7 +9,7 @@ WITH l AS (
 ),
 r AS (
   DELETE FROM tickwise.rates
-  WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.rates WHERE slot < tickwise.now() - interval '400 days' LIMIT $1 FOR UPDATE SKIP LOCKED))
+  WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.rates WHERE started < tickwise.now() - interval '400 days' LIMIT $1 FOR UPDATE SKIP LOCKED))
   RETURNING 1
 )
 SELECT greatest((SELECT count(*) FROM l), (SELECT count(*) FROM r))

@@ -1,35 +1,44 @@
 -- Those that wait for a slot of these keys are claimable if fewer have one than their own limits say, the earliest first; how many.
--- $1 namespaces, $2 keys, which this transaction has locked (`limits_lock`). A run that was woken within the last seconds, and has not
--- begun, is about to take a slot. One that somebody else has in hand just now is left to the next sweep.
+-- $1 namespaces, $2 keys, which this transaction has locked (`limits_lock`), $3 whether more are woken than there are free slots, if
+-- nobody claims what was woken before: as many more as there are such. So their number doubles with each sweep.
+-- A slot is taken by what is RUNNING, and for a moment by what was woken: until it should have been claimed, or its start recorded. In a
+-- queue on hold nobody takes one, or is woken. One that somebody else has in hand just now is left to the next sweep.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+held AS MATERIALIZED (SELECT array_agg(lane) AS lanes FROM tickwise.lanes_held),
 n AS MATERIALIZED (
-  SELECT n.namespace, n.limit_key,
-         (SELECT count(*) FROM tickwise.runs r
-          WHERE r.namespace = n.namespace AND r.limit_key = n.limit_key AND NOT r.blocked
-            AND (r.state = 3 OR r.state < 3 AND r.ready BETWEEN (SELECT at FROM clock) - interval '5 seconds' AND (SELECT at FROM clock))
-         )::int AS taken
+  SELECT n.namespace, n.limit_key, t.taken, CASE WHEN $3::boolean THEN t.stale ELSE 0 END AS stale
   FROM unnest($1::text[], $2::text[]) AS n(namespace, limit_key)
+  CROSS JOIN LATERAL (
+    SELECT (count(*) FILTER (WHERE r.state = 3 OR r.goes AND (
+              r.state = 1 AND r.ready BETWEEN (SELECT at FROM clock) - interval '1 second' AND (SELECT at FROM clock)
+              OR r.state = 2 AND r.claimed > (SELECT at FROM clock) - interval '5 seconds')))::int AS taken,
+           (count(*) FILTER (WHERE r.goes AND r.state = 1 AND r.ready < (SELECT at FROM clock) - interval '1 second'))::int AS stale
+    FROM (SELECT state, ready, claimed, (lane = ANY((SELECT lanes FROM held)::int[])) IS NOT TRUE AS goes FROM tickwise.runs r
+          WHERE r.namespace = n.namespace AND r.limit_key = n.limit_key AND NOT r.blocked) r) t
 ),
--- The limits above that for which anybody waits, each found by one step in the index: jobs that share a key may say different ones.
+-- The lanes and limits for which anybody waits, each found by one step in the index: jobs that share a key may say different ones.
 l AS (
-  SELECT n.namespace, n.limit_key, n.taken, f.most FROM n CROSS JOIN LATERAL (
-    SELECT most FROM tickwise.runs r
-    WHERE r.namespace = n.namespace AND r.limit_key = n.limit_key AND r.blocked AND r.most > n.taken ORDER BY r.most LIMIT 1) f
+  SELECT n.namespace, n.limit_key, n.taken, n.stale, f.lane, f.most FROM n CROSS JOIN LATERAL (
+    SELECT lane, most FROM tickwise.runs r
+    WHERE r.namespace = n.namespace AND r.limit_key = n.limit_key AND r.blocked ORDER BY r.lane, r.most LIMIT 1) f
   UNION ALL
-  SELECT l.namespace, l.limit_key, l.taken, f.most FROM l CROSS JOIN LATERAL (
-    SELECT most FROM tickwise.runs r
-    WHERE r.namespace = l.namespace AND r.limit_key = l.limit_key AND r.blocked AND r.most > l.most ORDER BY r.most LIMIT 1) f
+  SELECT l.namespace, l.limit_key, l.taken, l.stale, f.lane, f.most FROM l CROSS JOIN LATERAL (
+    SELECT lane, most FROM tickwise.runs r
+    WHERE r.namespace = l.namespace AND r.limit_key = l.limit_key AND r.blocked AND (r.lane, r.most) > (l.lane, l.most)
+    ORDER BY r.lane, r.most LIMIT 1) f
 ),
 -- Of each, as many as could go on at all.
 w AS MATERIALIZED (
-  SELECT l.namespace, l.limit_key, l.taken, l.most, w.place, w.run_id FROM l CROSS JOIN LATERAL (
+  SELECT l.namespace, l.limit_key, l.taken, l.stale, l.most, w.place, w.run_id FROM l CROSS JOIN LATERAL (
     SELECT place, run_id FROM tickwise.runs r
-    WHERE r.namespace = l.namespace AND r.limit_key = l.limit_key AND r.blocked AND r.most = l.most
-    ORDER BY r.place, r.run_id LIMIT l.most - l.taken FOR UPDATE SKIP LOCKED) w
+    WHERE r.namespace = l.namespace AND r.limit_key = l.limit_key AND r.blocked AND r.lane = l.lane AND r.most = l.most
+    ORDER BY r.place, r.run_id LIMIT greatest(l.most - l.taken, l.stale) FOR UPDATE SKIP LOCKED) w
+  WHERE l.most > l.taken AND (l.lane = ANY((SELECT lanes FROM held)::int[])) IS NOT TRUE
 ),
 v AS MATERIALIZED (
-  SELECT run_id, most > coalesce(tickwise.taken(taken, most) OVER (
-           PARTITION BY namespace, limit_key ORDER BY place, run_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), taken) AS goes
+  SELECT run_id, coalesce(tickwise.woken(most, taken, stale) OVER (
+           PARTITION BY namespace, limit_key ORDER BY place, run_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+         < greatest(most - taken, stale) AS goes
   FROM w
 ),
 u AS (

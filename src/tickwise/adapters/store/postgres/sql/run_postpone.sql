@@ -3,7 +3,7 @@
 UPDATE tickwise.runs r
 SET due = to_timestamp($3::float8), nominal = nullif(coalesce(nominal, due), to_timestamp($3)),
     ready = greatest((SELECT tickwise.now()), to_timestamp($3)), overlap = abs(overlap),
-    slot = NULL, limit_key = NULL, place = NULL
+    slot = NULL, rate_key = NULL, limit_key = NULL, place = NULL
 WHERE run_id = $1 AND namespace = $2 AND state = 1 AND NOT blocked
   AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
 RETURNING job_id

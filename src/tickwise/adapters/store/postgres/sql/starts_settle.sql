@@ -55,6 +55,7 @@ v AS MATERIALIZED (
 started AS (
   UPDATE tickwise.runs r
   SET state = 3, started = to_timestamp((SELECT b.started FROM b WHERE b.run_id = r.run_id)), overlap = -overlap, limit_key = NULL,
+      slot = NULL, rate_key = NULL,
       on_unknown = (SELECT b.on_unknown FROM b WHERE b.run_id = r.run_id),
       watched = watched OR (SELECT true FROM tickwise.runs o WHERE o.job_id = r.job_id AND o.blocked AND o.limit_key IS NULL LIMIT 1) IS NOT NULL
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'start'))

@@ -129,6 +129,7 @@ CREATE TABLE tickwise.runs (
   place     timestamptz,                -- among those that wait for a slot of a key: since when it was ready,
   most      int,                        -- and as how many of them it may start; old news of all others
   slot      timestamptz,                -- under its rate; NULL: it has none, or had it and began
+  rate_key  text,                       -- which rate that is
   -- Plain comparisons: with IN this check took 2 us of the claim of a run.
   CONSTRAINT runs_held CHECK (state > 0 AND state < 5 AND (holder = 0) = (state = 1 OR state = 4))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200000,
@@ -137,7 +138,8 @@ CREATE TABLE tickwise.runs (
 CREATE INDEX runs_ready ON tickwise.runs (lane, ready);
 CREATE INDEX runs_job ON tickwise.runs (job_id);
 CREATE INDEX runs_blocked ON tickwise.runs (job_id, due, run_id) WHERE blocked AND limit_key IS NULL;
-CREATE INDEX runs_limited ON tickwise.runs (namespace, limit_key, blocked, most, place, run_id) WHERE limit_key IS NOT NULL;
+CREATE INDEX runs_limited ON tickwise.runs (namespace, limit_key, blocked, lane, most, place, run_id) WHERE limit_key IS NOT NULL;
+CREATE INDEX runs_paced ON tickwise.runs (namespace, rate_key, slot) WHERE rate_key IS NOT NULL;
 
 -- Concurrency keys in use. A row is there to be locked: who has it may count what is RUNNING with the key, and start more.
 CREATE TABLE tickwise.limits (
@@ -146,16 +148,15 @@ CREATE TABLE tickwise.limits (
   PRIMARY KEY (namespace, limit_key)
 ) WITH (fillfactor = 50);
 
--- How many slots of a key are taken after those that wait for one were asked in turn: who finds fewer taken than the limit that it
--- said itself takes one.
-CREATE FUNCTION tickwise.take(so_far int, taken int, most int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-SELECT coalesce(so_far, taken) + CASE WHEN most > coalesce(so_far, taken) THEN 1 ELSE 0 END
+-- How many of those that wait for a slot of a key, asked in turn, are woken: who finds fewer taken and woken than the limit that it said
+-- itself; and where slots are free, and `stale` were woken that nobody claims, as many more as these.
+CREATE FUNCTION tickwise.wake(so_far int, most int, taken int, stale int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+SELECT so_far + CASE WHEN most > taken AND so_far < greatest(most - taken, stale) THEN 1 ELSE 0 END
 $$;
-CREATE AGGREGATE tickwise.taken(taken int, most int) (SFUNC = tickwise.take, STYPE = int);
+CREATE AGGREGATE tickwise.woken(most int, taken int, stale int) (SFUNC = tickwise.wake, STYPE = int, INITCOND = '0');
 
--- The last slot that was given under each rate, and when the last run started by it.
+-- When the last run started under each rate (-infinity: none has). Who has the row may give slots; which are given, the runs say.
 CREATE TABLE tickwise.rates (
-  slot      timestamptz NOT NULL,
   started   timestamptz NOT NULL,
   namespace text NOT NULL,
   rate_key  text NOT NULL,
