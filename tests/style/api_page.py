@@ -77,7 +77,8 @@ def _within(bodies: Iterable[str], known: Description) -> list[str]:
 
 
 def _entry(path: str, method: str, operation: Description, known: Description) -> Iterator[str]:
-    scope = f"scope `{operation['x-scope']}`" if "x-scope" in operation else "open to anybody"
+    scopes = operation["x-scope"].split(" or ") if "x-scope" in operation else ()
+    scope = "scope " + " or ".join(f"`{each}`" for each in scopes) if scopes else "open to anybody"
     statuses = sorted(operation["responses"])
     good = ", ".join(status for status in statuses if status < "400")
     bad = ", ".join(status for status in statuses if status >= "400")

@@ -116,7 +116,7 @@ class Server:
         if endpoint.scope is not None:
             if principal is None:
                 raise Bug("a request without a principal came through to a route that needs one")
-            require(principal, endpoint.scope)
+            require(principal, endpoint.scope, *endpoint.or_scopes)
         headers = exchange.headers
         call = Call(
             control=self._control,

@@ -56,7 +56,7 @@ class Authenticator:
         return known
 
 
-def require(principal: Principal, scope: str) -> None:
-    """Raises `Forbidden` unless the scope is granted."""
-    if not principal.may(scope):
-        raise Forbidden(f"this key lacks the scope {scope}")
+def require(principal: Principal, *scopes: str) -> None:
+    """Raises `Forbidden` unless one of the scopes is granted."""
+    if not any(principal.may(scope) for scope in scopes):
+        raise Forbidden(f"this key lacks the scope {' or '.join(scopes)}")

@@ -115,6 +115,8 @@ class Endpoint:
     answers: tuple[Any, ...] = ()
     """The types of what is answered, for the description."""
     status: int = 200
+    or_scopes: tuple[str, ...] = ()
+    """Scopes of which each lets in as well; what it lets see is up to the control."""
     further: tuple[int, ...] = ()
     """Further statuses of success."""
     refuses: tuple[int, ...] = ()

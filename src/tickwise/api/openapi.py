@@ -44,7 +44,7 @@ def operation(endpoint: Endpoint) -> dict[str, Any]:
         "security": _SECURITY if endpoint.scope else [],
     }
     if endpoint.scope:
-        found["x-scope"] = endpoint.scope
+        found["x-scope"] = " or ".join((endpoint.scope, *endpoint.or_scopes))
     if endpoint.body is not None:
         schema = {"$ref": _REF.format(name=endpoint.body.__name__)}
         content: dict[str, Any] = {}

@@ -412,3 +412,41 @@ async def test_runs_of_cancelled_jobs_are_refused_one_by_one(here: Scene) -> Non
     )
     assert {gone, done[0]} == {problem["id"] for problem in found["problems"]}
     assert "open" == (await here.ask("GET", f"/dead-letters/{gone}"))["status"]
+
+
+@pytest.mark.parametrize(("subject", "path"), [("jobs", "/jobs:pause"), ("runs", "/runs:cancel")])
+async def test_who_may_ask_for_an_operation_may_look_at_it_and_cancel_it(here: Scene, subject: str, path: str) -> None:
+    """And a key for other things may not: an operation goes by the scopes of what it is about."""
+    await here.create(every="1h")
+    job_id = await here.create(schedule_type="ON_DEMAND", timezone="UTC")
+    await here.ask("POST", f"/jobs/{job_id}/runNow", 202)
+    operation_id = await asked(here, path)
+    other = "runs" if subject == "jobs" else "jobs"
+    own = [await here.world.key(f"own-{action}", f"{subject}:{action}") for action in ("read", "write")]
+    others = await here.world.key("another", f"{other}:read", f"{other}:write")
+
+    async def answered(key: str, method: str, path: str) -> Any:
+        headers = {"Authorization": f"Bearer {key}"}
+        return await here.world.client.request(method, API + path, headers=headers)
+
+    for key in own:
+        assert 200 == (await answered(key, "GET", f"/operations/{operation_id}")).status_code
+        found = await answered(key, "GET", "/operations")
+        assert [operation_id] == [each["operation_id"] for each in found.json()]
+    assert [] == (await answered(others, "GET", "/operations")).json()
+    for method, tail in (("GET", ""), ("POST", "/cancel")):
+        refusal = await answered(others, method, f"/operations/{operation_id}{tail}")
+        assert 403 == refusal.status_code
+        assert f"{subject}:write" in refusal.json()["detail"]
+    read, write = own
+    assert 403 == (await answered(read, "POST", f"/operations/{operation_id}/cancel")).status_code
+    assert "running" == (await here.ask("GET", f"/operations/{operation_id}"))["status"]
+    assert "cancelled" == (await answered(write, "POST", f"/operations/{operation_id}/cancel")).json()["status"]
+
+
+async def test_operations_of_dead_letters_go_by_the_scopes_of_runs(here: Scene) -> None:
+    """Which they are."""
+    await here.ask("POST", "/dead-letters:discard", 202, EVERYTHING)
+    for scope, number in (("runs:read", 1), ("jobs:read", 0)):
+        headers = {"Authorization": f"Bearer {await here.world.key(scope, scope)}"}
+        assert number == len((await here.world.client.get(f"{API}/operations", headers=headers)).json())

@@ -227,6 +227,9 @@ _WHAT: Final = (
 )
 
 
+_LOOK: Final = ("runs:read", "runs:write", "jobs:read", "jobs:write")
+
+
 def _bulk(path: str, name: str, summary: str, **more: Any) -> Endpoint:
     return Endpoint(
         method="POST", path=API + path, name=name, summary=summary, description=_WHAT, status=202, further=(200,),
@@ -272,17 +275,23 @@ OPERATIONS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/operations", scope="runs:read", name="listOperations", tag="operations",
-        summary="Operations over many things at once, newest first.",
+        summary="Operations over many things at once, newest first.", or_scopes=_LOOK[1:],
+        description="Those that the key may look at: operations of jobs with `jobs:read` or `jobs:write`, of runs and "
+        "of dead letters with `runs:read` or `runs:write`.",
         handler=operations_list, answers=(list[OperationView],), query=OperationsQuery,
     ),
     Endpoint(
         method="GET", path=f"{API}/operations/{{operation_id}}", scope="runs:read", name="getOperation",
-        tag="operations", summary="One operation, and how far it has come.",
+        tag="operations", summary="One operation, and how far it has come.", or_scopes=_LOOK[1:],
+        description="Needs `jobs:read` or `jobs:write` for an operation of jobs, `runs:read` or `runs:write` for one "
+        "of runs or dead letters.",
         handler=operation_get, answers=(OperationView,), refuses=(404,),
     ),
     Endpoint(
         method="POST", path=f"{API}/operations/{{operation_id}}/cancel", scope="runs:write", name="cancelOperation",
-        tag="operations", summary="Let an operation go no further; what is done stays done.",
+        tag="operations", summary="Let an operation go no further; what is done stays done.", or_scopes=("jobs:write",),
+        description="Needs the scope with which it was asked for: `jobs:write` for an operation of jobs, `runs:write` "
+        "for one of runs or dead letters.",
         handler=operation_cancel, answers=(OperationView,), refuses=(404,),
     ),
 )  # fmt: skip

@@ -338,3 +338,4 @@ _WORKS: Final[dict[str, Callable[[Runs, Tally], Awaitable[None]]]] = {
     Kind.LETTERS_REDRIVE: _letters_redrive,
     Kind.LETTERS_DISCARD: _letters_discard,
 }
+KINDS: Final = tuple(_WORKS)

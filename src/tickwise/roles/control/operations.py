@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.errors import Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
@@ -27,7 +27,7 @@ from tickwise.ports.store import (
     Replay,
     RunRow,
 )
-from tickwise.roles.control.bulk import RETRIED, STATES, STATUSES, Kind, Request
+from tickwise.roles.control.bulk import KINDS, RETRIED, STATES, STATUSES, Kind, Request
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.filters import (
     UNFINISHED,
@@ -143,19 +143,26 @@ class Operations(Runs):
         return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
 
     async def operation_get(self, who: Principal, operation: UUID) -> OperationRow:
-        """One operation. Raises `NotFound`."""
+        """One operation. Raises `NotFound`, `Forbidden`."""
+        found = await self._operation(who, operation)
+        _check_scope(who, found, "read", "write")
+        return found
+
+    async def operations_list(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
+        """Newest first, of those that this key may look at."""
+        kinds = [kind for kind in KINDS if _may(who, kind, "read", "write")]
+        return await self._store.operations_list(who.namespace, before, limit, kinds=kinds)
+
+    async def operation_cancel(self, who: Principal, operation: UUID) -> OperationRow:
+        """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
+        _check_scope(who, await self._operation(who, operation), "write")
+        return await self._surely(lambda: self._store.operation_cancel(who.namespace, operation))
+
+    async def _operation(self, who: Principal, operation: UUID) -> OperationRow:
         found = await self._store.operation_get(who.namespace, operation)
         if found is None:
             raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
         return found
-
-    async def operations_list(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
-        """Newest first."""
-        return await self._store.operations_list(who.namespace, before, limit)
-
-    async def operation_cancel(self, who: Principal, operation: UUID) -> OperationRow:
-        """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`."""
-        return await self._surely(lambda: self._store.operation_cancel(who.namespace, operation))
 
     # ------------------------------------------------------------------------------------------ what it is about
 
@@ -205,6 +212,23 @@ class Operations(Runs):
             return stored
         self._signals.send(Topic.OPERATIONS)
         return accepted
+
+
+def _scopes(kind: str, *actions: str) -> list[str]:
+    """The scopes that let do one of these with operations of a kind. Those of dead letters go by runs, as they do."""
+    subject = "jobs" if kind.startswith("jobs:") else "runs"
+    return [f"{subject}:{action}" for action in actions]
+
+
+def _may(who: Principal, kind: str, *actions: str) -> bool:
+    return any(who.may(scope) for scope in _scopes(kind, *actions))
+
+
+def _check_scope(who: Principal, operation: OperationRow, *actions: str) -> None:
+    """Who may ask for an operation may look at it and end it. Raises `Forbidden`."""
+    if not _may(who, operation.kind, *actions):
+        needed = " or ".join(_scopes(operation.kind, *actions))
+        raise Forbidden(f"the operation is one of {operation.kind}, and this key lacks the scope {needed}")
 
 
 def _raw(said: Filter) -> msgspec.Raw:

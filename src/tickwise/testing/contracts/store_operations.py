@@ -218,3 +218,15 @@ class OperationsContract(StoreContract):
         first = [row.operation_id for row in await store.operations_list("default", None, 2)]
         rest = [row.operation_id for row in await store.operations_list("default", first[-1], 10)]
         assert first + rest == newest_first
+
+    async def test_operations_are_listed_by_kind_too(self, store: KeyedStore, make: Factory) -> None:
+        """Only those of the kinds that are asked for, and pages are full of them."""
+        kinds = ["jobs:pause", "runs:cancel", "jobs:pause", "runs:retry"]
+        ids = [make.identifier(number) for number in range(4)]
+        for operation_id, kind in zip(ids, kinds, strict=True):
+            await self.added_operation(store, make, operation_id=operation_id, kind=kind)
+        by_id = dict(zip(ids, kinds, strict=True))
+        found = await store.operations_list("default", None, 2, kinds=["jobs:pause", "runs:retry"])
+        wanted = [each for each in sorted(ids, reverse=True) if by_id[each] != "runs:cancel"]
+        assert [row.operation_id for row in found] == wanted[:2]
+        assert list(await store.operations_list("default", None, 10, kinds=[])) == []
