@@ -21,7 +21,7 @@ Invariant: no attempt is planned for a time after the deadline, nor more than `m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -41,8 +41,18 @@ STATUSES: Final = (100, 599)
 
 # Reasons that end a run, or give it back, without its task having failed: no rule is ever asked about them.
 _NO_FAILURES: Final = frozenset(
-    ("busy", "cancelled", "executor_lost", "lease_lost", "poison", "revoked", "unknown_function", "unknown_outcome")
-)
+    (
+        "busy", "cancelled", "circuit_open", "executor_left", "executor_lost", "lease_lost", "lease_over", "poison",
+        "retry_deadline", "revoked", "unknown_function", "unknown_outcome",
+    )
+)  # fmt: skip
+FAILURES: Final = frozenset(
+    (
+        "cpu_limit", "crashed", "error", "exit_code", "http_error", "http_status", "invalid", "memory_limit",
+        "not_started", "output_limit", "output_lost", "process_limit", "result", "signal", "timeout", "unkillable",
+    )
+)  # fmt: skip
+"""The reasons with which an attempt fails whose task is of a kind of ours; kinds of others may have more."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
 _RANGE = re.compile(r"(0|[1-9][0-9]{0,3})-(0|[1-9][0-9]{0,3})")
 _CLASS = re.compile(r"([1-5])xx")
@@ -303,6 +313,12 @@ def _check_numbers(rules: Iterable[str], limits: tuple[int, int], pointer: str) 
                         pointer=at,
                     )
             ranges.append((span, key))
+
+
+def numbers_within(rules: Iterable[str], wanted: Callable[[int], bool]) -> list[str]:
+    """The keys of rules by number that speak of wanted numbers only."""
+    spans = ((key, _span(key)) for key in rules)
+    return [key for key, span in spans if span is not None and all(map(wanted, range(span.first, span.last + 1)))]
 
 
 def _cross(one: _Span, other: _Span) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -15,10 +16,13 @@ from tests.support.app import API, World, world
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.domain.retry import After
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.definition import Definition, decode_definition, decode_work
+from tickwise.roles.control.policies import OWN_KINDS, doubtful
+from tickwise.roles.definition import Definition, Retry, RetryOn, decode_definition, decode_work
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -35,7 +39,7 @@ async def test_all_of_it_is_answered_as_it_was_said(here: World) -> None:
     """Every field of every object, also those at their defaults."""
     said: dict[str, Any] = {
         "retry": {
-            "backoff": "linear",
+            "backoff": "exponential",
             "base_seconds": 2.0,
             "factor": 3.0,
             "cap_seconds": 60.0,
@@ -201,6 +205,14 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
         ({"retry": {"on": {"status": {"999": "fail"}}}}, "/retry/on/status/999", "out of range"),
         ({"retry": {"on": {"reason": {"lease_lost": "fail"}}}}, "/retry/on/reason/lease_lost", "no failure"),
         ({"retry": {"on": {"colour": {}}}}, "/retry/on/colour", "no field"),
+        ({"retry": {"on": {"reason": {"time_out": "fail"}}}}, "/retry/on/reason/time_out", "did you mean timeout?"),
+        ({"retry": {"on": {"reason": {"nonsense": "retry"}}}}, "/retry/on/reason/nonsense", "there are cpu_limit, "),
+        ({"retry": {"on": {"reason": {"retry_deadline": "fail"}}}}, "/retry/on/reason/retry_deadline", "no failure"),
+        ({"retry": {"backoff": "linear", "factor": 3}}, "/retry/factor", "says nothing of backoff linear"),
+        ({"retry": {"backoff": "fixed", "factor": 3}}, "/retry/factor", "exponential"),
+        ({"retry": {"delays_seconds": [1], "factor": 3}}, "/retry/factor", "says nothing of backoff list"),
+        ({"retry": {"delays_seconds": [1], "cap_seconds": 9}}, "/retry/cap_seconds", "leave it out"),
+        ({"retry": {"delays_seconds": []}}, "/retry/delays_seconds", "names no delay"),
         ({"limits": {"cpu_seconds": 0}}, "/limits/cpu_seconds", "between"),
         ({"limits": {"memory_bytes": 512}}, "/limits/memory_bytes", "between 1048576 and 1125899906842624"),
         ({"limits": {"processes": 0}}, "/limits/processes", "between"),
@@ -221,6 +233,40 @@ async def test_what_cannot_be_carried_out_is_pointed_at(
     refused = await here.client.put(f"{API}/jobs/{job_id}", json=body)
     assert pointer == problem(refused, 422)["pointer"]
     assert 1 == (await stored(here, job_id)).version
+
+
+@pytest.mark.parametrize("backoff", ["fixed", "linear", "exponential", "list"])
+async def test_a_policy_as_it_is_answered_can_be_sent_again(here: World, backoff: str) -> None:
+    """All its fields are in it, also those that say nothing of its backoff."""
+    delays = {"delays_seconds": [1, 2]} if backoff == "list" else {}
+    job_id = await create(here, every="1h", retry={"backoff": backoff, **delays})
+    answered = (await get(here, f"/jobs/{job_id}"))["retry"]
+    assert {"factor", "delays_seconds"} <= answered.keys()
+    assert answered == (await put(here, job_id, retry=answered))["retry"]
+
+
+async def test_rules_for_statuses_that_are_no_failure_are_told_of(here: World) -> None:
+    """What the task expects it never fails of; on create and on change."""
+    task = {"kind": "http", "url": "http://127.0.0.1/", "expect": ["2xx", 404]}
+    rules = {"on": {"status": {"200": "retry", "204-299": "fail", "404": "retry", "400-499": "fail", "5xx": "retry"}}}
+    created = (await post(here, {**WHEN, "task": task, "retry": rules})).json()
+    changed = await here.client.put(f"{API}/jobs/{created['job_id']}", json={"retry": rules})
+    for answer in (created, changed.json()):
+        told = [said for said in answer["warnings"] if "never met" in said]
+        assert ["'200'", "'204-299'", "'404'"] == [said.split()[1] for said in told]
+
+
+def test_the_kinds_whose_reasons_are_known_are_those_of_ours() -> None:
+    """A kind of a plugin may end with reasons of its own."""
+    assert {kind.name for kind in builtin_kinds()} == OWN_KINDS
+
+
+def test_a_reason_of_a_kind_of_others_is_told_of_and_not_refused() -> None:
+    """Nobody here knows with what their tasks end."""
+    rules = RetryOn(reason={"throttled": After.RETRY, "timeout": After.FAIL})
+    [said] = doubtful(Retry(on=rules), "spark", msgspec.Raw(b"{}"))
+    assert "'throttled'" in said
+    assert "spark" in said
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -160,10 +160,13 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     factor: Annotated[float, Meta(description="Of exponential: each delay is so many times the one before.")] = 2.0
     cap_seconds: Annotated[float, Meta(description="No delay is longer, but for those of a list.")] = 300.0
     jitter: Annotated[float, Meta(description="Each delay is moved by up to this share of itself, 0 to 1.")] = 0.2
-    delays_seconds: Annotated[
-        list[float],
-        Meta(max_length=100, description="Before the first retry, the second, …; then the last, again and again."),
-    ] = []
+    delays_seconds: (
+        Annotated[
+            list[float],
+            Meta(max_length=100, description="Before the first retry, the second, …; then the last, again and again."),
+        ]
+        | UnsetType
+    ) = UNSET
     deadline_seconds: Annotated[
         float | None, Meta(description="So long after the run was due no further attempt begins.")
     ] = None

@@ -25,7 +25,7 @@ from tickwise.ports.store import ExecutorRow, NewJob, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.core import clean_id, clean_text
 from tickwise.roles.control.planning import Timing, is_decided, plan_fields, timing, zone_data
-from tickwise.roles.control.policies import Keyed, check_kept, policies, with_keys
+from tickwise.roles.control.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.roles.control.successors import NOTHING, Graph, check_sequence, resolved
 from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.roles.definition import CalendarUse, Definition, encode_definition
@@ -188,11 +188,14 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
     lasting = when.warnings
     if resolved.warning:
         lasting = (*lasting, resolved.warning)
-    passing = not_offered(task.function, scene.offered)
+    missing = not_offered(task.function, scene.offered)
     own_lane = lane(body, task, scene.offered)
     definition = _definition(body, when, resolved, lasting)
     if body.limits:
         check_kept(definition.limits, task.kind, check.limits(task.kind), sent=True)
+    passing = doubtful(definition.retry, task.kind, task.text) if body.retry else ()
+    if missing:
+        passing = (*passing, missing)
     if body.concurrency or body.rate:
         definition = with_keys(definition, Keyed(job_id, own_lane.queue, body.labels or {}), _LIMITED)
     if body.then or body.on_failure:
@@ -223,7 +226,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
             calendars=tuple(use.name for use in plan.calendars) if plan.calendars else (),
             zone_data=zone_data(plan) if recurs else None,
         ),
-        (*lasting, passing) if passing else lasting,
+        (*lasting, *passing) if passing else lasting,
     )
 
 

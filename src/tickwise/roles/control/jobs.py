@@ -43,7 +43,7 @@ from tickwise.roles.control.composing import (
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.links import RACES_MAX, Links
 from tickwise.roles.control.planning import Replanned, plan_fields, plan_of, replanned, upcoming
-from tickwise.roles.control.policies import Keyed, check_kept, payload_of, policies, with_keys
+from tickwise.roles.control.policies import Keyed, check_kept, doubtful, payload_of, policies, with_keys
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submitted
 from tickwise.roles.control.successors import listed
@@ -209,6 +209,7 @@ class Jobs(Links):
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
         if body.limits or resolved is not None:
             check_kept(definition.limits, task.kind, self._check_task.limits(task.kind), sent=bool(body.limits))
+        doubts = doubtful(definition.retry, task.kind, task.text) if body.retry else ()
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,
@@ -231,7 +232,7 @@ class Jobs(Links):
             row = await self._change_stored(row, change)
             self._ring_all()
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
-        return Change(row=row, warnings=warnings, **difference)
+        return Change(row=row, warnings=(*warnings, *doubts), **difference)
 
     async def _ahead(self, row: JobRow, changed: Replanned | None, now: float) -> Ahead:
         """Times to come that are runs already, or were skipped by request or by a pause."""

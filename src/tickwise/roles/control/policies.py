@@ -8,6 +8,7 @@ Pure. `null` means the default; what contradicts itself is refused, never guesse
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.domain.errors import Invalid
-from tickwise.domain.retry import Backoff, OnUnknown, check_rules
+from tickwise.domain.retry import FAILURES, Backoff, OnUnknown, check_rules, numbers_within
 from tickwise.ports.runner import TaskLimits
 from tickwise.roles.control.bodies import TEXT_MAX, JobBody, RetryBody
 from tickwise.roles.control.core import clean_text
@@ -34,6 +35,8 @@ DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
 SLOTS_MOST: Final = 1_000_000
 ISOLATION: Final = "process"
+OWN_KINDS: Final = frozenset(("function", "http", "python", "shell"))
+"""The kinds of tasks of which all reasons to fail are known."""
 KEYS: Final = "job, queue, namespace, label:NAME or key:TEXT"
 
 
@@ -100,6 +103,7 @@ def _checked_retry(said: RetryBody) -> Retry:
     ):
         _check_between(value, (least, most), name=name, pointer=f"/retry/{name}")
     _check_delays(said, backoff)
+    _check_spoken_of(said, backoff)
     deadline = said.deadline_seconds
     if deadline is not None and not 0 < deadline <= DELAY_SECONDS_MAX:
         raise Invalid(
@@ -113,13 +117,18 @@ def _checked_retry(said: RetryBody) -> Retry:
         factor=said.factor,
         cap_seconds=said.cap_seconds,
         jitter=said.jitter,
-        delays_seconds=tuple(said.delays_seconds),
+        delays_seconds=tuple(said.delays_seconds or ()),
         deadline_seconds=deadline,
         on=said.on,
     )
 
 
 def _check_delays(said: RetryBody, backoff: Backoff) -> None:
+    if said.backoff is UNSET and said.delays_seconds == []:
+        raise Invalid(
+            "delays_seconds is empty, so it names no delay; write some, such as [1, 60, 600], or leave it out",
+            pointer="/retry/delays_seconds",
+        )
     if backoff is Backoff.LIST and not said.delays_seconds:
         raise Invalid(
             "backoff list needs delays_seconds, such as [1, 60, 600]: before the first retry, the second, …",
@@ -130,8 +139,45 @@ def _check_delays(said: RetryBody, backoff: Backoff) -> None:
             f"delays_seconds belongs to backoff list, but backoff is {backoff}; leave one of them out",
             pointer="/retry/delays_seconds",
         )
-    for place, seconds in enumerate(said.delays_seconds):
+    for place, seconds in enumerate(said.delays_seconds or ()):
         _check_between(seconds, (0.0, DELAY_SECONDS_MAX), name="a delay", pointer=f"/retry/delays_seconds/{place}")
+
+
+def _check_spoken_of(said: RetryBody, backoff: Backoff) -> None:
+    """Refuse what this backoff would ignore. The default says nothing: a job is answered with all its fields."""
+    usual = Retry()
+    ignored = [] if backoff is Backoff.EXPONENTIAL else ["factor"]
+    if backoff is Backoff.LIST:
+        ignored += ["base_seconds", "cap_seconds"]
+    for name in ignored:
+        if getattr(said, name) != getattr(usual, name):
+            raise Invalid(
+                f"{name} says nothing of backoff {backoff}, which would ignore it; leave it out, or write another "
+                "backoff, such as exponential",
+                pointer=f"/retry/{name}",
+            )
+
+
+def doubtful(retry: Retry, kind: str, task: msgspec.Raw) -> tuple[str, ...]:
+    """What is to be said of rules that no failure of this task meets. Raises `Invalid` for a reason with which no task
+    of a kind of ours ends; of kinds of others nobody here knows it."""
+    found = []
+    for reason in retry.on.reason:
+        if reason in FAILURES:
+            continue
+        near = difflib.get_close_matches(reason, sorted(FAILURES), n=3)
+        advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(FAILURES))}"
+        if kind in OWN_KINDS:
+            raise Invalid(
+                f"no task of the kind {kind} fails with the reason {reason!r}; {advice}",
+                pointer=f"/retry/on/reason/{reason}",
+            )
+        found.append(f"retry.on.reason {reason!r} is no reason of Tickwise's own: only the kind {kind} can end with it")
+    if kind == "http" and retry.on.status:
+        expect = msgspec.json.decode(task)["expect"]
+        never = numbers_within(retry.on.status, lambda status: status in expect or f"{status // 100}xx" in expect)
+        found += [f"retry.on.status {key!r} is never met: the task expects it, so it is no failure" for key in never]
+    return tuple(found)
 
 
 def _check_between(value: float, limits: tuple[float, float], *, name: str, pointer: str) -> None:
