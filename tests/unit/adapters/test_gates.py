@@ -75,6 +75,26 @@ def test_a_late_slot_holds_if_nobody_else_has_just_started() -> None:
     assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=Pace(NOW + 9 * GAP, NOW - GAP / 2)) == []
 
 
+def test_who_comes_before_its_own_slot_waits_for_it() -> None:
+    """However little: a gap is a gap. It keeps the slot that it has, and the next one comes a gap after that."""
+    early = [one(1, PACED, slot=NOW + 0.001), one(2, PACED)]
+    passage = decide(early, running={}, paces={RATE: Pace(None, NOW - GAP)}, now=NOW)
+    assert [wait.slot for wait in passage.waits] == [NOW + 0.001, NOW + 0.001 + GAP]
+    assert passage.passed == []
+
+
+def test_the_next_slot_follows_the_last_start_if_no_living_run_has_one() -> None:
+    """Whatever was given meanwhile to runs that ended."""
+    passage = decide([one(1, PACED)], running={}, paces={RATE: Pace(None, NOW - GAP / 2)}, now=NOW)
+    assert [wait.slot for wait in passage.waits] == [NOW + GAP / 2]
+
+
+def test_who_waits_for_a_slot_of_its_key_keeps_the_one_under_its_rate() -> None:
+    """It has been given; the start that passes the limit takes it up."""
+    passage = decide([one(1, BOTH, slot=NOW)], running={KEY: 1}, paces={}, now=NOW)
+    assert passage.waits == [Wait(UUID(int=1), "job:x", 1, NOW, NOW, RATE[1])]
+
+
 def test_who_waits_for_a_slot_of_its_key_asks_for_none_under_its_rate() -> None:
     """A slot under a rate is not spent on what could not start."""
     passage = decide([one(1, BOTH)], running={KEY: 1}, paces={}, now=NOW)
