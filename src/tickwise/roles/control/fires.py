@@ -22,7 +22,8 @@ from tickwise.domain.schedule import Schedule
 from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunQuery, RunRow
 from tickwise.roles.control.bodies import SkipNextBody, SnoozeBody
 from tickwise.roles.control.core import clean_text
-from tickwise.roles.control.jobs import CHANGED_TOO_OFTEN, RACES_MAX, Jobs
+from tickwise.roles.control.jobs import CHANGED_TOO_OFTEN, Jobs
+from tickwise.roles.control.links import RACES_MAX
 from tickwise.roles.control.planning import instant, instant_within, written, zone_data
 from tickwise.roles.control.replans import check_recurring, skipped, was_paused
 from tickwise.roles.definition import Plan, decode_definition
