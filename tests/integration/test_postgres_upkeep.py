@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 
@@ -9,7 +10,10 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.databases import sessions_waiting
+from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.upkeep import Partition
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import (
     Began,
@@ -88,3 +92,26 @@ async def test_settlements_operations_and_keys_go_with_what_they_belong_to(
     assert await counted(operator) == {"letters": 0, "limits": 0, "rates": 0, "operations": 0}
     steps = [message for message in caplog.messages if "step" in message]
     assert steps == []
+
+
+@pytest.mark.parametrize("kind", ["jobs", "history"])
+async def test_what_moves_into_a_new_partition_is_there_for_who_looks_meanwhile(
+    store: PostgresStore, operator: asyncpg.Connection, kind: str
+) -> None:
+    """Who asks for a job or a run at the moment in which its partition is made gets it, and not that it does not exist."""
+    make = Factory(await store.now(), seed="meanwhile")
+    job = make.job()
+    await store.jobs_add([job])
+    assert job.run_id is not None
+    await store.runs_cancel("default", job.run_id, "ada")
+    day = int((await store.now()) // DAY_SECONDS)
+    partition = Partition(f"{kind}_of_today", kind, day)
+    parent = "jobs_passing" if kind == "jobs" else "history"
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute("SELECT tickwise.partition_make($1, $2, $3, $4)", parent, partition.name, *partition.bounds)
+    looks = store.job_get("default", job.job_id) if kind == "jobs" else store.run_get("default", job.run_id)
+    look = asyncio.create_task(looks)
+    await eventually(lambda: sessions_waiting(operator), what="somebody who looks and has to wait")
+    await transaction.commit()
+    assert await look is not None

@@ -27,6 +27,8 @@ DAY_SECONDS: Final = 86_400
 BEHIND_SECONDS: Final = 86_400.0
 """Partitions are made for the day before as well: ids of runs that were due then are still being ended."""
 ROWS_A_TRIM: Final = 10_000
+MAKE_TRIES: Final = 2
+"""Rows that a new partition has to take over, and that came in between its look and its lock, are seen by the second."""
 TRIMS_MOST: Final = 1_000
 """Ten million rows a round, so that what comes in a day also goes in one; each transaction holds few rows for long."""
 
@@ -128,8 +130,10 @@ async def _make(steps: Steps, there: list[Partition], days: range) -> list[str]:
             if day in existing:
                 continue
             new = Partition(f"{kind}_{datetime.fromtimestamp(day * DAY_SECONDS, UTC):%Y%m%d}", kind, day)
-            if await steps.run("partition_make", parent, new.name, *new.bounds) is not None:
-                made.append(new.name)
+            for _ in range(MAKE_TRIES):
+                if await steps.run("partition_make", parent, new.name, *new.bounds) is not None:
+                    made.append(new.name)
+                    break
     return made
 
 

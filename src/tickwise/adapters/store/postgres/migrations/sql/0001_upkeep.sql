@@ -2,15 +2,27 @@
 -- up (lock_not_available) rather than make the hot path wait behind it; the next round tries again.
 
 -- Make a partition. What its default sibling took in its place moves into it first. Attached rather than made in place,
--- because that leaves readers and writers of the others alone.
+-- because that leaves readers and writers of the others alone. But where something moves, everybody waits at the parent: who
+-- had listed its partitions before, and waited at the sibling, would look for the row there, after it had gone.
 CREATE FUNCTION tickwise.partition_make(parent text, name text, low uuid, high uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   rest text := CASE parent WHEN 'history' THEN 'history_rest' ELSE 'jobs_rest' END;
   id text := CASE parent WHEN 'history' THEN 'run_id' ELSE 'job_id' END;
+  look text := format('SELECT count(*) > 0 FROM (SELECT FROM tickwise.%I WHERE %I >= $1 AND %I < $2 LIMIT 1) s', rest, id, id);
+  moves boolean;
+  late boolean;
 BEGIN
   PERFORM set_config('lock_timeout', '3s', true);
+  EXECUTE look INTO moves USING low, high;
+  IF moves THEN
+    EXECUTE format('LOCK TABLE ONLY tickwise.%I IN ACCESS EXCLUSIVE MODE', parent);
+  END IF;
   -- At once as strongly as attaching needs it: what came in between would have no place, and all would have been in vain.
   EXECUTE format('LOCK TABLE ONLY tickwise.%I IN ACCESS EXCLUSIVE MODE', rest);
+  EXECUTE look INTO late USING low, high;
+  IF late AND NOT moves THEN
+    RAISE 'rows came in before the lock' USING ERRCODE = 'lock_not_available';
+  END IF;
   EXECUTE format('CREATE TABLE tickwise.%I (LIKE tickwise.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
                   WITH (autovacuum_vacuum_insert_threshold = 1000000, autovacuum_analyze_threshold = 1000000)', name, parent);
   EXECUTE format('WITH moved AS (DELETE FROM tickwise.%I WHERE %I >= $1 AND %I < $2 RETURNING *)
