@@ -98,7 +98,7 @@ async def test_settlements_operations_and_keys_go_with_what_they_belong_to(
 async def test_what_moves_into_a_new_partition_is_there_for_who_looks_meanwhile(
     store: PostgresStore, operator: asyncpg.Connection, kind: str
 ) -> None:
-    """Who asks for a job or a run at the moment in which its partition is made gets it, and not that it does not exist."""
+    """Who asks for a job or a run in the moment in which its partition is made gets it, and not that there is none."""
     make = Factory(await store.now(), seed="meanwhile")
     job = make.job()
     await store.jobs_add([job])

@@ -28,7 +28,7 @@ BEHIND_SECONDS: Final = 86_400.0
 """Partitions are made for the day before as well: ids of runs that were due then are still being ended."""
 ROWS_A_TRIM: Final = 10_000
 MAKE_TRIES: Final = 2
-"""Rows that a new partition has to take over, and that came in between its look and its lock, are seen by the second."""
+"""Rows that came in between its look and its lock, and have to move into the new partition, are seen by the second."""
 TRIMS_MOST: Final = 1_000
 """Ten million rows a round, so that what comes in a day also goes in one; each transaction holds few rows for long."""
 
