@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("rows", nargs="*", default=[*ROWS], metavar="ROW")
     wanted = parser.parse_args().rows
+    # What ends us ends what we started: asyncio unwinds after Ctrl-C, and knows nothing of TERM.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     seed = int(os.environ.get("SEED") or int.from_bytes(SystemClock().noise(4), "big"))
     histories = Path(os.environ["HISTORIES"]) if os.environ.get("HISTORIES") else None
     bad = []
