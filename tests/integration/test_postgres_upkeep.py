@@ -115,3 +115,32 @@ async def test_what_moves_into_a_new_partition_is_there_for_who_looks_meanwhile(
     await eventually(lambda: sessions_waiting(operator), what="somebody who looks and has to wait")
     await transaction.commit()
     assert await look is not None
+
+
+async def test_what_comes_in_while_its_partition_waits_for_its_place_moves_too(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """A row that is committed between the look and the lock is not left out, and its partition is made at once."""
+    await store.maintain(KEEP)
+    today = f"jobs_{await _today(operator)}"
+    await operator.execute(f"DROP TABLE IF EXISTS tickwise.jobs_of_today, tickwise.{today}")
+    await operator.execute("DELETE FROM tickwise.jobs")
+    job = Factory(await store.now(), seed="late").job()
+    await store.jobs_add([job])
+    await operator.execute("CREATE TEMP TABLE late AS SELECT * FROM tickwise.jobs")
+    await operator.execute("DELETE FROM tickwise.jobs")
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute("INSERT INTO tickwise.jobs SELECT * FROM late")
+    upkeep = asyncio.create_task(store.maintain(KEEP))
+    await eventually(lambda: sessions_waiting(operator), what="upkeep that has to wait")
+    await transaction.commit()
+    assert today in (await upkeep).made
+    lies_in = await operator.fetchval(
+        "SELECT relname FROM pg_class WHERE oid = (SELECT tableoid FROM tickwise.jobs WHERE job_id = $1)", job.job_id
+    )
+    assert lies_in == today
+
+
+async def _today(operator: asyncpg.Connection) -> str:
+    return str(await operator.fetchval("SELECT to_char(tickwise.now() AT TIME ZONE 'UTC', 'YYYYMMDD')"))
