@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import median
 from time import perf_counter_ns
 
-from bench.harness import Failed, Rig, Round
+from bench.harness import Case, Failed, Rig, Round
 from tickwise.domain import zones
 from tickwise.domain.decision import Pending, decide
 from tickwise.domain.schedule import Misfire, MisfireMode, Schedule, ScheduleType, first_fire
@@ -65,3 +65,6 @@ async def product(_: Rig) -> Round:
 async def an_hour(_: Rig) -> Round:
     """The limit: the same after an hour."""
     return Round(max(measured(name, mode, 3600.0) for name in (CRON, INTERVAL) for mode in MisfireMode))
+
+
+CASE = Case("DOWN", "ms a decision", 10.0, False, product, an_hour, "the same after an hour, not ten years")

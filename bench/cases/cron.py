@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from cronsim import CronSim
 
-from bench.harness import Rig, Round
+from bench.harness import Case, Rig, Round
 from tickwise.domain import cron
 
 ZONE = ZoneInfo("America/New_York")
@@ -101,3 +101,6 @@ async def cronsim(_: Rig) -> Round:
     """The limit: the quicker of the two libraries, from fire to fire in the same zone."""
     begin = BEGIN.astimezone(ZONE)
     return Round(timed(walks(lambda line: CronSim(line, begin).__next__)))
+
+
+CASE = Case("CRON", "us a next fire", 15.0, False, product, cronsim, "cronsim in the same zone")

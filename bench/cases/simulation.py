@@ -18,7 +18,7 @@ from statistics import median
 from time import perf_counter, process_time
 from zoneinfo import ZoneInfo
 
-from bench.harness import Failed, Rig, Round
+from bench.harness import Case, Failed, Rig, Round
 from tickwise.domain import cron
 
 JOBS = 1_000
@@ -106,3 +106,6 @@ async def times_alone(_: Rig) -> Round:
     begin = process_time()
     fires()
     return Round(round(process_time() - begin, 3))
+
+
+CASE = Case("SIM", "s", 60.0, False, product, times_alone, "to name the fires alone, in one process")
