@@ -1,0 +1,2 @@
+-- What an earlier run of a peer left.
+DROP DATABASE IF EXISTS tickwise_peer WITH (FORCE)
