@@ -1,65 +1,61 @@
-"""`python -m bench T1 T2 …`: three rounds of each case, product and limit in turn, a table and a file per case.
+"""`python -m bench T1 T2 …`: rounds of each case, limit and product (and peers) in turn, a table and a file per case.
 
-FULL=1 takes the long windows. Exits 1 if a case is void; a missed target is shown, not hidden, and is no error.
+FULL=1 takes the long windows, ROUNDS=n other than three rounds, PEERS=1 measures other queues in the same rounds.
+Exits 1 if a case of ours is void; a missed target is shown, not hidden, and is no error.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import uvloop
 from rich.console import Console
-from rich.table import Table
 
-from bench.cases import CASES
-from bench.harness import Failed, Round, record, rig
-
-ROUNDS = 3
+from bench import record
+from bench.cases import CASES, UNUSABLE
+from bench.harness import Case, Failed, Rig, Round, rig
+from bench.table import show
 
 
 async def measure(names: list[str]) -> int:
     """All cases named; the number of void ones."""
-    console = Console(width=120)
-    table = Table("case", "value", "range", "unit", "limit", "ratio", "target", "met", "beside")
+    console = Console(width=140)
+    done: list[dict[str, Any]] = []
     void = 0
     async with rig(full=bool(os.environ.get("FULL"))) as bench:
         for name in names:
-            case = CASES[name]
-            product: list[Round] = []
-            limits: list[Round] = []
             try:
-                for number in range(ROUNDS):
-                    limits.append(await case.limit(bench))
-                    product.append(await case.product(bench))
-                    console.print(
-                        f"{name} {number + 1}/{ROUNDS}: {product[-1].value:.3f} {case.unit} {product[-1].more}"
-                    )
+                done.append(await rounds(bench, CASES[name], console))
             except (Failed, TimeoutError) as wrong:
                 console.print(f"[red]{name} is void: {wrong!r}")
                 void += 1
-                continue
-            done = record(case, product, limits)
-            span = f"{done['low']:,.1f} to {done['high']:,.1f}"
-            table.add_row(
-                name,
-                f"{done['value']:,.1f}",
-                span,
-                case.unit,
-                f"{done['limit']:,.1f}",
-                str(done["ratio"]),
-                f"{case.target:,.1f}",
-                "yes" if done["met"] else "no",
-                case.limit_is,
-            )
-    console.print(table)
+    console.print(show(done))
     return void
+
+
+async def rounds(bench: Rig, case: Case, console: Console) -> dict[str, Any]:
+    """All rounds of a case, and its result file. Raises Failed for a void one."""
+    number = int(os.environ.get("ROUNDS") or case.rounds)
+    product: list[Round] = []
+    limits: list[Round] = []
+    for at in range(number):
+        limits.append(await case.limit(bench))
+        product.append(await case.product(bench))
+        console.print(f"{case.name} {at + 1}/{number}: {product[-1].value:.3f} {case.unit} {product[-1].more}")
+    around = record.surroundings(postgresql=await bench.postgresql(), full=bench.full)
+    said = record.result(case, product, limits, surroundings=around)
+    record.write(record.folder(case, number) / f"{case.name}.json", said)
+    return said
 
 
 def main() -> int:
     """The command."""
     names = sys.argv[1:] or list(CASES)
     unknown = [name for name in names if name not in CASES]
+    for module, why in UNUSABLE.items():
+        print(f"bench/cases/{module}.py cannot be used: {why}", file=sys.stderr)
     if unknown:
         print(f"unknown cases {', '.join(unknown)}; there are {', '.join(CASES)}", file=sys.stderr)
         return 2

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -72,6 +72,64 @@ async def sustained(rig: Rig) -> Round:
     value = count / (time.perf_counter() - begun)
     await asyncio.gather(*(connection.close() for connection in three))
     return Round(value)
+
+
+class Flow:
+    """Queueing, claiming and ending until told to stop, the backlog bounded at 20k. Counts what was ended."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._queued = 0
+        self._open = True
+
+    def stop(self) -> None:
+        """End both after what they are at."""
+        self._open = False
+
+    async def submit(self, connection: asyncpg.Connection[Any]) -> None:
+        """Queue."""
+        while self._open:
+            if self._queued - self.done > 20_000:
+                await asyncio.sleep(0.005)
+                continue
+            await submit(connection, 500)
+            self._queued += 500
+
+    async def work(self, claim: asyncpg.Connection[Any], finish: asyncpg.Connection[Any]) -> None:
+        """Claim and finish as `work` does, from a cursor a second behind the last claim."""
+        mark, rows = FAR_PAST, []
+        while self._open or rows:
+            ending = finish.execute(SQL["raw_finish"], [row[0] for row in rows]) if rows else asyncio.sleep(0.001)
+            following, _ = await asyncio.gather(claim.fetch(SQL["raw_claim"], 500, mark), ending)
+            self.done += len(rows)
+            rows = following
+            if rows:
+                mark = max(mark, max(row[2] for row in rows) - timedelta(seconds=1))
+
+
+async def pinned(rig: Rig) -> Round:
+    """What a snapshot that is held for a while leaves: the rate under it, of the rate before it."""
+    clean, held = (20.0, 70.0) if rig.full else (10.0, 30.0)
+    sessions = [await _session(rig) for _ in range(4)]
+    await sessions[0].execute(SQL["raw_schema"])
+    flow = Flow()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(flow.submit(sessions[0]))
+        group.create_task(flow.work(sessions[1], sessions[2]))
+        await asyncio.sleep(2.0)
+        before = await _rate(flow, clean)
+        async with sessions[3].transaction(isolation="repeatable_read"):
+            await sessions[3].fetchval(SQL["snapshot"])
+            under = await _rate(flow, held)
+        flow.stop()
+    await asyncio.gather(*(connection.close() for connection in sessions))
+    return Round(under / before, {"clean": round(before), "held": round(under)})
+
+
+async def _rate(flow: Flow, seconds: float) -> float:
+    done, begun = flow.done, time.perf_counter()
+    await asyncio.sleep(seconds)
+    return (flow.done - done) / (time.perf_counter() - begun)
 
 
 async def burst(rig: Rig) -> Round:

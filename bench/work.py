@@ -14,8 +14,8 @@ from tickwise.ports.store import NewJob
 LANE = Lane(requires=("function:*", "task:function"))
 
 
-def jobs(rig: Rig, count: int, *, due: list[float] | None = None) -> list[NewJob]:
-    """One-time jobs of a function that does nothing, as control makes them."""
+def jobs(rig: Rig, count: int, *, due: list[float] | None = None, definitions: list[str] | None = None) -> list[NewJob]:
+    """One-time jobs, as control makes them: of a function that does nothing, if no definitions say otherwise."""
     clock = rig.clock
     now = clock.now()
     made = []
@@ -29,7 +29,7 @@ def jobs(rig: Rig, count: int, *, due: list[float] | None = None) -> list[NewJob
                 name="bench",
                 schedule_type="IMMEDIATE" if at is None else "FUTURE",
                 task_kind="function",
-                definition=raw.SPEC,
+                definition=definitions[number] if definitions else raw.SPEC,
                 lane=LANE,
                 created_by="bench",
                 recurring=False,

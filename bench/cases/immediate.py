@@ -7,7 +7,8 @@ import json
 from datetime import UTC, datetime
 
 from bench import raw
-from bench.harness import KEY, SQL, Case, Failed, Rig, Round
+from bench.figures import percentile
+from bench.harness import KEY, SQL, Case, Check, Failed, Rig, Round
 from bench.ports import free_port, until_open
 from bench.work import jobs, store
 
@@ -30,9 +31,7 @@ async def immediate(rig: Rig) -> Round:
     await connection.close()
     started = {str(row["job_id"]): row["started"] for row in rows}
     taken = sorted((started[job] - at) * 1000 for job, at in sent.items())
-    return Round(
-        taken[int(len(taken) * 0.99)], {"p50_ms": taken[len(taken) // 2], "max_ms": taken[-1], "runs": len(taken)}
-    )
+    return Round(percentile(taken, 0.99), {"p50_ms": percentile(taken, 0.5), "max_ms": taken[-1], "runs": len(taken)})
 
 
 async def _paced(port: int, *, rate: int, seconds: float) -> dict[str, float]:
@@ -63,4 +62,13 @@ async def _paced(port: int, *, rate: int, seconds: float) -> dict[str, float]:
     return sent
 
 
-CASE = Case("L1", "ms p99", 15.0, False, immediate, raw.commits, "raw SQL: one commit")
+CASE = Case(
+    "L1",
+    "ms p99",
+    15.0,
+    False,
+    immediate,
+    raw.commits,
+    "raw SQL: one commit",
+    checks=(Check("p50 in ms", "p50_ms", 5.0),),
+)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import shutil
 
-from bench.harness import KEY, SQL, Case, Failed, Rig, Round
+from bench.harness import KEY, SQL, Case, Check, Failed, Rig, Round
 from bench.load import Load, Posted, wrk
 from bench.ports import free_port, until_open
 
@@ -75,4 +75,13 @@ async def hello(rig: Rig) -> Round:
     return Round(load.rate, {"p99_ms": load.p99_ms})
 
 
-CASE = Case("T3", "requests/s", 12_000, True, submit, hello, "a route that does nothing")
+CASE = Case(
+    "T3",
+    "requests/s",
+    12_000,
+    True,
+    submit,
+    hello,
+    "a route that does nothing",
+    checks=(Check("p99 in ms", "p99_ms", 20.0),),
+)

@@ -1,0 +1,119 @@
+"""A stream of work: batches of 500 jobs handed in while they run, for as long as a case wants.
+
+The backlog is bounded the way a client bounds it, by what came back: every ten batches wait until the batch thirty
+before them has ended, so at most 20,000 runs are under way. That is looked up by a few ids, whatever else the tables
+hold. What ended when is read from the history afterwards, so nothing counts rows while something is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from bench.figures import window_rates
+from bench.harness import SQL, Rig
+from bench.usage import Reading, read
+from bench.work import jobs, store
+from tickwise.adapters.store.postgres import PostgresStore
+
+BATCH = 500
+LOOK_EVERY = 10
+"""Batches."""
+BEHIND = 30
+"""Batches before the next one, of which the last must have ended."""
+SAMPLED = 25
+"""Every so manieth run of a batch is looked up."""
+WINDOW_SECONDS = 5.0
+
+
+@dataclass
+class Stream:
+    """Work under way. All its times are the server's, in Unix seconds."""
+
+    rig: Rig
+    connection: asyncpg.Connection[Any]
+    processes: dict[str, int]
+    """Process ids of the roles, by name."""
+    rate: float | None = None
+    """Jobs a second to hand in; None: as many as come back. May be changed while it flows."""
+    sent: int = 0
+    flowing: bool = True
+    _batches: list[list[UUID]] = field(default_factory=list)
+
+    async def now(self) -> float:
+        """The server's time."""
+        return float(await self.connection.fetchval(SQL["now"]))
+
+    async def ended(self) -> tuple[int, float]:
+        """How many have ended durably, and when that was so. Counts all rows: ask before and after, not in between."""
+        row = await self.connection.fetchrow(SQL["progress"])
+        return row["ended"], row["at"]
+
+    async def usage(self) -> Reading:
+        """What server, roles and this client have used so far."""
+        return await read(self.connection, **self.processes)
+
+    async def finish(self) -> float:
+        """Hand in nothing more and wait until all has ended durably: when that was. Raises Failed if any went wrong."""
+        self.flowing = False
+        last = [run for batch in self._batches[-BEHIND:] for run in batch]
+        durable = await self.rig.until_ended(self.sent, 180, last=last)
+        await self.rig.outcome(self.sent)
+        return durable
+
+    async def rates(self, begin: float, end: float, window: float = WINDOW_SECONDS) -> list[float]:
+        """Runs a second that ended in each whole window from `begin` to `end`; of a stream that is finished."""
+        windows = int((end - begin) / window + 1e-6)
+        rows = await self.connection.fetch(SQL["windows"], begin, window, begin + windows * window)
+        return window_rates({row["window"]: row["ended"] for row in rows}, windows, window)
+
+    async def feed(self, opened: PostgresStore) -> None:
+        """Hand in until told to stop."""
+        looking = await self.rig.connect()
+        begun, offered, rate = perf_counter(), 0, self.rate
+        while self.flowing:
+            if self.rate != rate:
+                begun, offered, rate = perf_counter(), 0, self.rate
+            if rate is not None:
+                await asyncio.sleep(max(0.0, begun + offered / rate - perf_counter()))
+            batch = jobs(self.rig, BATCH)
+            await opened.jobs_add(batch)
+            self.sent += BATCH
+            offered += BATCH
+            self._batches.append([job.run_id for job in batch[::SAMPLED] if job.run_id is not None])
+            if len(self._batches) % LOOK_EVERY == 0 and len(self._batches) > BEHIND:
+                await self._until_over(looking, self._batches[-BEHIND])
+        await looking.close()
+
+    async def _until_over(self, looking: asyncpg.Connection[Any], runs: list[UUID]) -> None:
+        while self.flowing and await looking.fetchval(SQL["ended_of"], runs) < len(runs):
+            await self.rig.clock.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def flowing(rig: Rig, *, rate: float | None = None, warm_seconds: float = 2.0) -> AsyncIterator[Stream]:
+    """An empty store, one scheduler, one executor, and a stream that has flowed for a while: measure from here on."""
+    await rig.reset()
+    async with store(rig) as opened, rig.role("scheduler") as scheduler, rig.role("executor") as executor:
+        await rig.until_executors(1)
+        connection = await rig.connect()
+        stream = Stream(rig, connection, {"scheduler": scheduler.pid, "executor": executor.pid}, rate)
+        # The start of the worker process is not what is measured: one batch goes ahead.
+        await opened.jobs_add(jobs(rig, BATCH))
+        await rig.until_ended(BATCH, 30)
+        stream.sent = BATCH
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stream.feed(opened))
+            try:
+                await asyncio.sleep(warm_seconds)
+                yield stream
+            finally:
+                stream.flowing = False
+        await connection.close()
