@@ -42,7 +42,7 @@ async def work(claim: asyncpg.Connection[Any], finish: asyncpg.Connection[Any], 
         rows = following
 
 
-async def _session(rig: Rig) -> asyncpg.Connection[Any]:
+async def session(rig: Rig) -> asyncpg.Connection[Any]:
     """As the hot connections are set: plans that do not depend on statistics."""
     settings = {"plan_cache_mode": "force_generic_plan", "jit": "off", "enable_seqscan": "off", "enable_sort": "off"}
     settings |= {"enable_nestloop": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off"}
@@ -52,7 +52,7 @@ async def _session(rig: Rig) -> asyncpg.Connection[Any]:
 async def drain(rig: Rig) -> Round:
     """100k queued rows claimed and ended."""
     count = 100_000
-    one, two = await _session(rig), await _session(rig)
+    one, two = await session(rig), await session(rig)
     await one.execute(SQL["raw_schema"])
     await submit(one, count)
     begun = time.perf_counter()
@@ -65,7 +65,7 @@ async def drain(rig: Rig) -> Round:
 async def sustained(rig: Rig) -> Round:
     """Queued, claimed and ended at once."""
     count = 200_000
-    three = [await _session(rig) for _ in range(3)]
+    three = [await session(rig) for _ in range(3)]
     await three[0].execute(SQL["raw_schema"])
     begun = time.perf_counter()
     await asyncio.gather(submit(three[0], count), work(three[1], three[2], count))
@@ -110,7 +110,7 @@ class Flow:
 async def pinned(rig: Rig) -> Round:
     """What a snapshot that is held for a while leaves: the rate under it, of the rate before it."""
     clean, held = (20.0, 70.0) if rig.full else (10.0, 30.0)
-    sessions = [await _session(rig) for _ in range(4)]
+    sessions = [await session(rig) for _ in range(4)]
     await sessions[0].execute(SQL["raw_schema"])
     flow = Flow()
     async with asyncio.TaskGroup() as group:
@@ -135,7 +135,7 @@ async def _rate(flow: Flow, seconds: float) -> float:
 async def burst(rig: Rig) -> Round:
     """60k queued rows claimed."""
     count = 60_000
-    connection = await _session(rig)
+    connection = await session(rig)
     await connection.execute(SQL["raw_schema"])
     await submit(connection, count)
     begun, got = time.perf_counter(), 0
@@ -148,7 +148,7 @@ async def burst(rig: Rig) -> Round:
 
 async def commits(rig: Rig) -> Round:
     """One durable row of one run, 200 times a second: p99 of the commit, in ms."""
-    connection = await _session(rig)
+    connection = await session(rig)
     await connection.execute(SQL["raw_schema"])
     taken = []
     for _ in range(600):

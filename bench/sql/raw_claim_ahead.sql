@@ -1,0 +1,5 @@
+-- Take a batch of what is due within $3.
+UPDATE raw.runs SET holder = 1, token = (SELECT nextval('raw.fence'))
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM raw.runs WHERE ready <= statement_timestamp() + $3::interval AND ready >= $2 AND holder = 0
+                        ORDER BY ready LIMIT $1 FOR UPDATE SKIP LOCKED)) AND holder = 0
+RETURNING run_id, token, ready;
