@@ -51,14 +51,17 @@ def _install(folder: Path, *, scripts: bool) -> None:
     stamp.write_text(lock)
 
 
-def program(folder: Path, left: str | tuple[tuple[str, ...], ...], settings: str, **more: int) -> Program:
-    """The driver of a folder. `more` is what `Program` takes: `jobs`, `workers`."""
+def program(
+    folder: Path, left: str | tuple[tuple[str, ...], ...], settings: str, *, jobs: int = 100_000, workers: int = 1
+) -> Program:
+    """The driver of a folder."""
     return Program(
         command=(os.fspath(_NODE), "driver.mjs"),
         folder=INSTALLED / folder.name,
         left=left,
         settings=settings,
-        **more,
+        jobs=jobs,
+        workers=workers,
     )
 
 

@@ -1,4 +1,4 @@
-"""graphile-worker: jobs in PostgreSQL, deleted when they are done; one process of 24 concurrent jobs, and two."""
+"""graphile-worker: jobs in PostgreSQL, deleted when they are done. `graphile-worker-2` is two processes of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BEST = replace(
     cases=nodejs.program(_FOLDER, _LEFT, "best").cases("T1", "T2", "L2"),
 )
 _TWO = replace(
-    _BEST, name="graphile-worker (2)", cases=nodejs.program(_FOLDER, _LEFT, "best", workers=2).cases("T1", "T2")
+    _BEST, name="graphile-worker-2", cases=nodejs.program(_FOLDER, _LEFT, "best", workers=2).cases("T1", "T2")
 )
 
 PEERS = (_DEFAULT, _BEST, _TWO)
