@@ -72,13 +72,13 @@ def say(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
-def report(record: Record) -> None:
+def report(count: Callable[[], int]) -> None:
     """Say now and then how many were handled, from a thread of its own, for as long as the process lives."""
 
     def loop() -> None:
         told = -1
         while True:
-            handled = len(record.ids)
+            handled = count()
             if handled != told:
                 say(f"handled {handled}")
                 told = handled
@@ -104,7 +104,7 @@ async def working(record: Record, stop: Callable[[], object]) -> AsyncIterator[N
     """For workers that run in an event loop: ready from here on, `stop` is called in the loop, then the record."""
     loop = asyncio.get_running_loop()
     when_told_to_end(lambda: loop.call_soon_threadsafe(stop))
-    report(record)
+    report(lambda: len(record.ids))
     say("ready")
     yield
     record.write(Path(os.environ["PEER_RECORD"]))
