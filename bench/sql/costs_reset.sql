@@ -1,0 +1,2 @@
+-- Statements are counted anew.
+SELECT pg_stat_statements_reset();
