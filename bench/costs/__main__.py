@@ -1,50 +1,57 @@
-"""`python -m bench.costs [whole stages api features]`: measure these parts, keep their figures, write the book anew.
+"""`python -m bench.costs [PART or PART.ITEM …]`: measure, keep the figures, and write the book of all that are kept.
 
-Figures of parts that are not named stay as they were kept in `bench/results/COSTS.json`, with their own commit.
+    whole.T1 whole.T2 whole.functions     stages.submit … stages.retire     api.future     features.submit …
+
+Without names everything is measured, in some minutes. Figures that are not named stay as they were kept in
+`bench/results/COSTS.json`, each with its own commit.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from bench.costs import parts
 from bench.costs.book import write
 from bench.costs.figures import keep, kept
 from bench.costs.meter import Meter
+from bench.costs.parts import ITEMS
 from bench.costs.server import counting_rig
-from bench.harness import Rig
-
-PARTS: dict[str, Callable[[Rig, Meter], Awaitable[parts.Figures]]] = {
-    "whole": parts.whole,
-    "stages": parts.stages,
-    "api": parts.api,
-    "features": parts.features,
-}
 
 
-async def measure(names: list[str]) -> None:
-    """One part after another, each on a server of its own."""
-    for name in names:
-        async with counting_rig() as rig:
-            meter = await Meter.open(rig.dsn)
-            try:
-                keep(name, await PARTS[name](rig, meter), await rig.postgresql())
-            finally:
-                await meter.close()
+def chosen(names: list[str]) -> list[tuple[str, str]]:
+    """The items that these names mean. Raises ValueError for one that means none."""
+    found = []
+    for name in names or list(ITEMS):
+        part, _, item = name.partition(".")
+        if part not in ITEMS or (item and item not in ITEMS[part]):
+            there = ", ".join(f"{part}.{item}" for part, items in ITEMS.items() for item in items)
+            raise ValueError(f"there is no {name!r} to measure; there are {there}")
+        found += [(part, each) for each in ([item] if item else ITEMS[part])]
+    return found
+
+
+async def measure(items: list[tuple[str, str]]) -> None:
+    """One after another, on one server."""
+    async with counting_rig() as rig:
+        meter = await Meter.open(rig.dsn)
+        server = await rig.postgresql()
+        try:
+            for part, item in items:
+                keep(part, item, await ITEMS[part][item](rig, meter), server)
+        finally:
+            await meter.close()
     write(kept())
 
 
 def main() -> int:
     """The command."""
-    names = sys.argv[1:] or list(PARTS)
-    unknown = [name for name in names if name not in PARTS and name != "book"]
-    if unknown:
-        print(f"unknown parts {', '.join(unknown)}; there are {', '.join(PARTS)}, and book", file=sys.stderr)
+    try:
+        items = chosen(sys.argv[1:])
+    except ValueError as unknown:
+        print(unknown, file=sys.stderr)
         return 2
-    uvloop.run(measure([name for name in names if name in PARTS]))
+    uvloop.run(measure(items))
     return 0
 
 

@@ -50,8 +50,14 @@ def book(parts: Figures) -> str:
 
 
 def _made(parts: Figures, needs: Sequence[str], block: Callable[[Figures], str]) -> str:
-    missing = [part for part in needs if part not in parts]
+    missing = [name for name in needs if not _is_there(parts, name)]
     return f"_Not measured yet: `make bench-profile PARTS={missing[0]}`._" if missing else block(parts)
+
+
+def _is_there(parts: Figures, name: str) -> bool:
+    """Of a part, any item will do."""
+    part, _, item = name.partition(".")
+    return bool(parts.get(part)) and (not item or item in parts[part])
 
 
 def write(parts: Figures) -> None:
@@ -64,8 +70,9 @@ def write(parts: Figures) -> None:
 
 def _head(parts: Figures) -> str:
     rows = []
-    for name, part in parts.items():
-        head = part["head"]
+    named = [(f"{part}.{item}", figures) for part, items in parts.items() for item, figures in items.items()]
+    for name, figures in named:
+        head = figures["head"]
         on = head["machine"]
         rows.append(
             [
@@ -131,8 +138,8 @@ def _api(parts: Figures) -> str:
             f"{span(rounds, 'trips').middle:.3f}",
         ]
         for title, rounds in (
-            ("`POST /api/v1/jobs`, a future job", parts["api"]["product"]),
-            ("a route that does nothing", parts["api"]["limit"]),
+            ("`POST /api/v1/jobs`, a future job", parts["api"]["future"]["product"]),
+            ("a route that does nothing", parts["api"]["future"]["limit"]),
         )
     ]
     return table(["request", "process µs", "database µs", "WAL B", "statements"], rows)
@@ -146,7 +153,7 @@ def all_of(kind: str) -> Callable[[Figures], float]:
 def _sums(parts: Figures) -> str:
     rows = []
     for name, path in PATHS.items():
-        rounds = parts["whole"][name]
+        rounds = parts["whole"][name]["rounds"]
         alone = [parts["stages"][stage] for stage in path]
 
         def added(side: str, key: str, alone: Rounds = alone) -> float:
@@ -172,7 +179,7 @@ def _sums(parts: Figures) -> str:
 
 
 def _held(parts: Figures) -> str:
-    rounds = parts["whole"]["T2"]
+    rounds = parts["whole"]["T2"]["rounds"]
     executor = span(rounds, lambda one: one["programs"]["executor"][0]).middle
     sides = sum(span(parts["stages"][name]["product"], "client").middle for name in ("claim", "finish"))
     workers = span(rounds, lambda one: one["programs"].get("executor: workers", [0.0])[0])
@@ -182,7 +189,7 @@ def _held(parts: Figures) -> str:
 def _processes(parts: Figures) -> str:
     found = []
     for name, case in (("T1", "the drain of 100,000 queued runs"), ("T2", "submit and run at once")):
-        rounds, rows = parts["whole"][name], []
+        rounds, rows = parts["whole"][name]["rounds"], []
         for kind, title in (("programs", "product"), ("sessions", "session"), ("background", "server")):
             for process in sorted({process for one in rounds for process in one[kind]}):
                 used = [one[kind].get(process, [0.0, 0.0]) for one in rounds]
@@ -195,7 +202,7 @@ def _processes(parts: Figures) -> str:
 
 
 def _statements(parts: Figures) -> str:
-    rounds, rows = parts["whole"]["T2"], []
+    rounds, rows = parts["whole"]["T2"]["rounds"], []
     for name in sorted({name for one in rounds for name in one["statements"]}):
         there = [one["statements"][name] for one in rounds if name in one["statements"]]
         time = span(there, "microseconds")
@@ -218,9 +225,8 @@ def _statements(parts: Figures) -> str:
 
 
 def _functions(parts: Figures) -> str:
-    whole = parts["whole"]
-    cpu = whole["watched"]["executor"][0]
-    shares = list(whole["functions"].items())[:FUNCTIONS]
+    cpu = parts["whole"]["functions"]["cpu"]
+    shares = list(parts["whole"]["functions"]["shares"].items())[:FUNCTIONS]
     rows = [[f"`{name}`", f"{share * cpu:.2f}", f"{share:.1%}"] for name, share in shares]
     return table(["function", "µs", "share"], [*rows, ["all", f"{cpu:.2f}", "100%"]])
 
@@ -263,13 +269,13 @@ BLOCKS: Mapping[str, tuple[Sequence[str], Callable[[Figures], str]]] = {
     "head": ((), _head),
     "stages": (("stages",), _stages),
     "limits": ((), _limits),
-    "api": (("api",), _api),
-    "sums": (("whole", "stages"), _sums),
-    "held": (("whole", "stages"), _held),
-    "processes": (("whole",), _processes),
-    "statements": (("whole",), _statements),
-    "functions": (("whole",), _functions),
+    "api": (("api.future",), _api),
+    "sums": (("whole.T1", "whole.T2", "stages.submit", "stages.claim", "stages.finish"), _sums),
+    "held": (("whole.T2", "stages.claim", "stages.finish"), _held),
+    "processes": (("whole.T1", "whole.T2"), _processes),
+    "statements": (("whole.T2",), _statements),
+    "functions": (("whole.functions",), _functions),
     "steps": (("features",), _steps),
     "features": (("features",), _features),
 }
-"""By their names in the page: the parts that each is of, and how it is made."""
+"""By their names in the page: the figures that each needs, and how it is made."""

@@ -1,4 +1,4 @@
-"""The figures as they are kept between runs: one file, a part each, with the commit and the machine that it is of."""
+"""The figures as they are kept between runs: one file, each item with the commit and the machine that it is of."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ def kept() -> dict[str, Any]:
     return dict(json.loads(FILE.read_text())) if FILE.exists() else {}
 
 
-def keep(part: str, figures: dict[str, Any], server: dict[str, str]) -> None:
-    """Replace one part."""
+def keep(part: str, item: str, figures: dict[str, Any], server: dict[str, str]) -> None:
+    """Replace one item of a part."""
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     head = {"commit": commit(), "at": at, "machine": machine(), "postgresql": server}
-    FILE.write_text(json.dumps({**kept(), part: {"head": head, **figures}}, indent=1) + "\n")
+    parts = kept()
+    parts[part] = {**parts.get(part, {}), item: {"head": head, **figures}}
+    FILE.write_text(json.dumps(parts, indent=1) + "\n")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from bench.costs import features as leaving_out
@@ -31,15 +32,20 @@ def _say(*words: object) -> None:
 # ------------------------------------------------------------------ T1 and T2 as they are
 
 
-async def whole(rig: Rig, meter: Meter) -> Figures:
-    """T1 and T2 with every role as a process."""
-    rounds: dict[str, list[Figures]] = {"T1": [], "T2": []}
+async def _whole(rig: Rig, meter: Meter, case: Callable[[Rig, Meter], Awaitable[entire.Whole]]) -> Figures:
+    """A case with every role as a process."""
+    rounds = []
     for _ in range(ROUNDS):
-        for done in (await entire.drain(rig, meter), await entire.sustained(rig, meter)):
-            rounds[done.name].append(_of_whole(done))
-            _say(done.name, round(done.runs / done.seconds), "runs/s")
+        done = await case(rig, meter)
+        rounds.append(_of_whole(done))
+        _say(done.name, round(done.runs / done.seconds), "runs/s")
+    return {"rounds": rounds}
+
+
+async def _functions(rig: Rig, meter: Meter) -> Figures:
+    """T2 once more, its executor watched."""
     watched = await entire.sustained(rig, meter, watch=True)
-    return {**rounds, "functions": watched.functions, "watched": _of_whole(watched)["programs"]}
+    return {"shares": watched.functions, "cpu": _of_whole(watched)["programs"]["executor"][0]}
 
 
 def _of_whole(done: entire.Whole) -> Figures:
@@ -65,12 +71,8 @@ def _each_run(used: Mapping[str, Usage], runs: int) -> Figures:
 # ------------------------------------------------------------------ stage by stage
 
 
-async def stages(rig: Rig, meter: Meter) -> Figures:
-    """Each stage beside its limit."""
-    return {stage.name: await _stage(rig, meter, stage) for stage in STAGES}
-
-
 async def _stage(rig: Rig, meter: Meter, stage: Stage) -> Figures:
+    """A stage beside its limit."""
     figures: Figures = {"product": [], "limit": []}
     for _ in range(ROUNDS):
         limit = await limit_round(rig, meter, stage.limit)
@@ -85,7 +87,7 @@ async def _stage(rig: Rig, meter: Meter, stage: Stage) -> Figures:
 # ------------------------------------------------------------------ one request, one job
 
 
-async def api(rig: Rig, meter: Meter) -> Figures:
+async def _api(rig: Rig, meter: Meter) -> Figures:
     """Future jobs through one API process, one a request, beside a route that does nothing."""
     if not shutil.which("wrk"):
         raise Failed("the cost of a request needs wrk: another client would take most of the cores (apt install wrk)")
@@ -124,17 +126,9 @@ async def _requests(meter: Meter, port: int, path: str, pid: int) -> Cost:
 # ------------------------------------------------------------------ what single parts cost
 
 
-async def features(rig: Rig, meter: Meter) -> Figures:
-    """Stages with one part left out, in turn with the whole stage, with the same writes by a bare statement in the
-    product's tables, and with bare tables."""
-    found: Figures = {}
-    for stage in STAGES:
-        if stage.name in leaving_out.FEATURES:
-            found[stage.name] = await _left_out(rig, meter, stage)
-    return found
-
-
 async def _left_out(rig: Rig, meter: Meter, stage: Stage) -> Figures:
+    """A stage with one part left out, in turn with all of it, with the same writes by a bare statement in the product's
+    tables, and with bare tables."""
     rounds: Figures = {"bare": [], "wide": [], "all": []}
     for _ in range(ROUNDS):
         rounds["bare"].append(asdict(await limit_round(rig, meter, stage.limit)))
@@ -154,3 +148,17 @@ async def _left_out(rig: Rig, meter: Meter, stage: Stage) -> Figures:
             {name: round(each[-1]["database"], 2) for name, each in rounds.items() if each and isinstance(each, list)},
         )
     return rounds
+
+
+Item = Callable[[Rig, Meter], Awaitable[Figures]]
+ITEMS: Mapping[str, Mapping[str, Item]] = {
+    "whole": {
+        "T1": partial(_whole, case=entire.drain),
+        "T2": partial(_whole, case=entire.sustained),
+        "functions": _functions,
+    },
+    "stages": {stage.name: partial(_stage, stage=stage) for stage in STAGES},
+    "api": {"future": _api},
+    "features": {stage.name: partial(_left_out, stage=stage) for stage in STAGES if stage.name in leaving_out.FEATURES},
+}
+"""All that can be measured, by part."""

@@ -7,20 +7,17 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from bench.harness import SQL, Rig
+from bench.harness import SQL, Rig, install
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres
 from tickwise.adapters.embedded.cluster import Wanted, prepare
 from tickwise.adapters.embedded.programs import run
-from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.ports.store import Retention
 
 COUNTING = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.max": "2000",
     "pg_stat_statements.track_planning": "on",
 }
-RETENTION = Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400)
 
 
 def _let_count(folder: Path) -> None:
@@ -45,11 +42,7 @@ async def counting_rig() -> AsyncIterator[Rig]:
         server = EmbeddedPostgres(folder / "server", clock=SystemClock(), settings=COUNTING)
         try:
             dsn = await server.start()
-            await upgrade(dsn)
-            store = PostgresStore(dsn, clock=SystemClock())
-            await store.open()
-            await store.maintain(RETENTION)
-            await store.close()
+            await install(dsn)
             yield Rig(dsn, folder, full=False)
         finally:
             await server.stop()

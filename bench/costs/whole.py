@@ -83,7 +83,7 @@ async def drain(rig: Rig, meter: Meter, count: int = 100_000) -> Whole:
     return Whole("T1", count, seconds, await _settled(meter, after, before))
 
 
-async def sustained(rig: Rig, meter: Meter, seconds: float = 15.0, *, watch: bool = False) -> Whole:
+async def sustained(rig: Rig, meter: Meter, seconds: float = 8.0, *, watch: bool = False) -> Whole:
     """T2: batches of 500 handed in while they run, the backlog bounded. `watch` says where the executor's CPU goes."""
     await rig.reset()
     sent, samples = 0, rig.folder / "samples.json"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.costs import book
+from bench.costs.__main__ import chosen
 from bench.costs.features import FEATURES, NoSuchPart, between, replaced, without_history
 from bench.costs.meter import Reading, Rows, Statement, Usage, canonical, cpu_seconds, less, named
 from bench.costs.sampled import name_of
@@ -135,17 +136,30 @@ def test_the_book_names_what_was_never_measured() -> None:
 def test_the_book_shows_each_stage_beside_its_limit() -> None:
     """With the ratio of the two."""
     stages: dict[str, Any] = {
-        stage.name: {"product": _rounds(12.0), "limit": _rounds(4.0), "rows": "runs +1"} for stage in STAGES
+        stage.name: {"head": HEAD, "product": _rounds(12.0), "limit": _rounds(4.0), "rows": "runs +1"}
+        for stage in STAGES
     }
-    line = next(line for line in book.book({"stages": {"head": HEAD, **stages}}).splitlines() if "| claim |" in line)
+    line = next(line for line in book.book({"stages": stages}).splitlines() if "| claim |" in line)
     assert [cell.strip() for cell in line.split("|")[3:7]] == ["1.0", "12.0", "4.0", "3.0"]
 
 
 def test_the_book_says_when_a_part_is_not_there_to_be_left_out() -> None:
     """Instead of a figure."""
-    claim: dict[str, Any] = {name: _rounds(9.0) for name in ("bare", "wide", "all")}
+    claim: dict[str, Any] = {"head": HEAD, **{name: _rounds(9.0) for name in ("bare", "wide", "all")}}
     claim |= {feature.name: _rounds(8.5) for feature in FEATURES["claim"]}
     claim[FEATURES["claim"][0].name] = "gone"
-    page = book.book({"features": {"head": HEAD, "claim": claim}})
+    page = book.book({"features": {"claim": claim}})
     assert page.count("not in the statement any more") == 1
     assert f"| {FEATURES['claim'][1].name} | claim | 0.5 |" in page
+
+
+def test_a_part_is_named_whole_or_by_its_items() -> None:
+    """And what is not there is refused with what is."""
+    assert [("stages", "claim"), ("api", "future")] == chosen(["stages.claim", "api"])
+    with pytest.raises(ValueError, match=r"no 'stages\.sleep' to measure; there are whole\.T1"):
+        chosen(["stages.sleep"])
+
+
+def test_without_names_everything_is_measured() -> None:
+    """Each stage among it."""
+    assert {("stages", stage.name) for stage in STAGES} <= set(chosen([]))
