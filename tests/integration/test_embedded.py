@@ -174,6 +174,15 @@ async def test_the_server_is_durable_and_speaks_unicode_in_utc(make: Make, used_
     assert "UTF8" == await ask(dsn, "SHOW server_encoding")
 
 
+async def test_autovacuum_visits_no_database_that_nobody_uses(make: Make, data_dir: Path) -> None:
+    """It visits those of which statistics are kept: in a new cluster the product's own alone."""
+    dsn = await make().start()
+    used = (
+        "SELECT count(*) FROM pg_stat_database WHERE datname <> 'tickwise' AND blks_hit + blks_read + xact_commit > 0"
+    )
+    assert 0 == await ask(dsn, used)
+
+
 async def test_settings_of_the_caller_win(make: Make, used_dir: Path) -> None:
     """`settings` go over our own."""
     dsn = await make(settings={"work_mem": "3MB"}).start()
