@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.arrays import pack_columns
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, Misconfigured, StoreUnavailable, TickwiseError
 
@@ -211,6 +212,7 @@ class Links:
                 max_cached_statement_lifetime=0,
                 server_settings={**terms.settings, "application_name": f"tickwise {duty}"},
             )
+            await pack_columns(connection)
             await self.adjust(connection)
         return connection
 
@@ -231,6 +233,7 @@ class Links:
             max_cached_statement_lifetime=0,
             max_inactive_connection_lifetime=120.0,
             connection_class=QuietConnection,
+            init=pack_columns,
             setup=self.adjust,
             server_settings={**POOL_SETTINGS, "application_name": "tickwise"},
         )
