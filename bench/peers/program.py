@@ -182,13 +182,18 @@ class _Run:
             await connection.close()
 
     def outcome(self, expected: int) -> dict[str, Any]:
-        """Judge what was handled against what was queued. Raises Failed if one is lost."""
-        times = Counter(number for record in self.records() for number in record["ids"])
-        lost = sum(1 for number in range(expected) if number not in times)
-        unknown = sum(1 for number in times if not 0 <= number < expected)
-        if lost or unknown:
-            raise Failed(f"a void measurement: {lost} of {expected} jobs lost, {unknown} that nobody queued")
-        return {"runs": expected, "lost": 0, "duplicates": times.total() - expected}
+        """Of the workers' records: see `judge`."""
+        return judge(self.records(), expected)
+
+
+def judge(records: Sequence[Mapping[str, Any]], expected: int) -> dict[str, Any]:
+    """What was handled against what was queued: the ids from 0 to `expected`. Raises Failed if one is lost."""
+    times = Counter(number for record in records for number in record["ids"])
+    lost = sum(1 for number in range(expected) if number not in times)
+    unknown = sum(1 for number in times if not 0 <= number < expected)
+    if lost or unknown:
+        raise Failed(f"a void measurement: {lost} of {expected} jobs lost, {unknown} that nobody queued")
+    return {"runs": expected, "lost": 0, "duplicates": times.total() - expected}
 
 
 @contextlib.asynccontextmanager
