@@ -109,6 +109,8 @@ class Schedule:
     planned_at: float | None = None
     """Since when it counts: what a clock skipped before is nobody's loss. None: always."""
     _line: cron.Cron | None = field(default=None, init=False, repr=False, compare=False)
+    _grid: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
+    _simple: bool | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def recurs(self) -> bool:
@@ -123,6 +125,29 @@ class Schedule:
             line = cron.parse(self.cron_expression or "", self.seed)
             object.__setattr__(self, "_line", line)  # it follows from the other fields, so nothing has changed
         return line
+
+    def grid(self) -> tuple[int, int]:
+        """INTERVAL: its anchor and its step in microseconds. Kept, as the line is."""
+        grid = self._grid
+        if grid is None:
+            anchor = self.start_at if self.anchor is None else self.anchor
+            grid = _micros(anchor or 0.0), _micros(self.interval_seconds or 0.0)
+            object.__setattr__(self, "_grid", grid)
+        return grid
+
+    def is_simple(self) -> bool:
+        """Whether it recurs, and no decision about one of its occurrences has to look at others: its runs are not
+        counted, no minute holds enough of them to blow the fuse, and no clock takes any away. Kept, as the line is."""
+        simple = self._simple
+        if simple is None:
+            simple = (
+                self.recurs
+                and self.max_runs is None
+                and most_per_minute(self) <= self.fuse_per_minute
+                and not loses_times(self)
+            )
+            object.__setattr__(self, "_simple", simple)
+        return simple
 
 
 # ------------------------------------------------------------------------------------------------------- checking
@@ -300,7 +325,7 @@ def count_between(schedule: Schedule, start: float, end: float) -> int:
     if schedule.type is ScheduleType.CRON:
         until = math.floor(last) if end > last else math.ceil(end) - 1
         return schedule.line().count(math.ceil(start), until, zone_named(schedule.timezone), schedule.dst)
-    anchor, step = _grid(schedule)
+    anchor, step = schedule.grid()
     until = _micros(last) if end > last else _micros(end) - 1
     return max(0, (until - anchor) // step - (_micros(start) - 1 - anchor) // step)
 
@@ -406,12 +431,6 @@ def _every(seconds: float) -> str:
 # ------------------------------------------------------------------------------------------------------ the maths
 
 
-def _grid(schedule: Schedule) -> tuple[int, int]:
-    """An interval's anchor and step in microseconds."""
-    anchor = schedule.start_at if schedule.anchor is None else schedule.anchor
-    return _micros(anchor or 0.0), _micros(schedule.interval_seconds or 0.0)
-
-
 def _micros(seconds: float) -> int:
     """Rounded, not cut: 0.1 s and a time read back from a store are a hair off the microsecond that they mean. (The
     fraction by itself, because of the whole a product would be off by one in a few decades.)"""
@@ -421,13 +440,13 @@ def _micros(seconds: float) -> int:
 
 def _from_micros(schedule: Schedule, micros: int) -> float | None:
     """The first occurrence of an interval from a microsecond on."""
-    anchor, step = _grid(schedule)
+    anchor, step = schedule.grid()
     found = (anchor - (anchor - micros) // step * step) / _MICROS
     return None if found > (LAST_INSTANT if schedule.end_at is None else schedule.end_at) else found
 
 
 def _up_to_micros(schedule: Schedule, micros: int) -> float | None:
-    anchor, step = _grid(schedule)
+    anchor, step = schedule.grid()
     found = (anchor + (micros - anchor) // step * step) / _MICROS
     return None if schedule.start_at is not None and found < schedule.start_at else found
 

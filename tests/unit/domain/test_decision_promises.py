@@ -130,7 +130,9 @@ class Life:
         for _ in range(3000):
             if self.timer is None or self.timer.due > self.now + horizon:
                 return
-            until, fresh = self.now + horizon, self.rules and Rules(self.rules.calendars, self.rules.windows)
+            until = self.now + horizon
+            # Rules that close nothing are none: the few steps of ordinary decisions say what all of them would.
+            fresh = Rules() if self.rules is None else Rules(self.rules.calendars, self.rules.windows)
             decision, again = (
                 decide(self.schedule, self.timer, now=self.now, until=until, rules=rules, limit=limit)
                 for rules in (self.rules, fresh)
