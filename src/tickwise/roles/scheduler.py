@@ -16,6 +16,7 @@ be decided or recorded of one job holds up no other.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +51,11 @@ DECIDING_SECONDS: Final = 0.25
 """And after so long, for nothing else of this process gets a turn meanwhile, not even a heartbeat."""
 PARKED_SECONDS: Final = 60.0
 """A timer that cannot be decided or recorded (a defect of ours) is looked at again after this: it blocks no other."""
-LOOKS_PER_HORIZON: Final = 4
+LOOKS_PER_HORIZON: Final = 3
+"""Each timer is seen well before it is due, even if one look is late."""
+AFTER_SECOND: Final = 0.25
+"""So long after a whole second a look begins, or in the midst of a shorter time from one look to the next: cron lines
+name whole seconds, and while executors begin what is due then, schedulers leave them the machine."""
 AFTER_WINDOW_SECONDS: Final = 60.0
 """So long after the end of a maintenance window what it held back is still about."""
 FIRE_GAP_SECONDS: Final = 0.02
@@ -173,8 +178,7 @@ class Scheduler(Service):
             return 0.0
         # So that a ring for each submit does not become a look for each submit.
         await self._clock.sleep(FIRE_GAP_SECONDS)
-        # Four looks in a horizon: each timer is seen well before it is due, even if one look is late.
-        return settings.horizon_seconds / LOOKS_PER_HORIZON
+        return until_next_look(look.now + FIRE_GAP_SECONDS, settings.horizon_seconds / LOOKS_PER_HORIZON)
 
     async def fire_due(self) -> int:
         """One look for timers within the horizon; how many it decided."""
@@ -194,7 +198,7 @@ class Scheduler(Service):
         if fired or made:
             self._telemetry.fired(fired + made)
             self._signals.send(Topic.RUNS)
-        return _Look(fired + look.timers, filled=look.filled or fired >= settings.batch)
+        return _Look(fired + look.timers, now=look.now, filled=look.filled or fired >= settings.batch)
 
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide what is near; how many runs came of which look."""
@@ -207,15 +211,15 @@ class Scheduler(Service):
                 if taken.rules_version == self._rulebook.version:
                     if not taken.timers:
                         self._singly = 0
-                        return 0, _Look(0, filled=False)
+                        return 0, _Look(0, now=taken.now, filled=False)
                     decided = self._decide_some(taken)
                     try:
                         made = await self._record(taken, decided)
                     except (Invalid, Bug) as wrong:
                         self._is_refused(decided, wrong)
-                        return 0, _Look(0, filled=True)
+                        return 0, _Look(0, now=taken.now, filled=True)
                     filled = len(taken.timers) >= most or len(decided) < len(taken.timers)
-                    return made, _Look(len(decided), filled=filled)
+                    return made, _Look(len(decided), now=taken.now, filled=filled)
             # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
             await self._rulebook.load()
 
@@ -398,10 +402,20 @@ class Scheduler(Service):
         return MAINTAIN_SECONDS
 
 
+def until_next_look(now: float, longest: float) -> float:
+    """How long to wait, `longest` at most, at `now` of the store: for a time between whole seconds if there is one."""
+    gap = 1.0 if longest >= 1.0 else 1.0 / math.ceil(1.0 / longest)
+    phase = min(AFTER_SECOND, gap / 2)
+    at = math.floor((now + longest - phase) / gap) * gap + phase
+    return min(max(at - now, 0.0), longest)
+
+
 class _Look(NamedTuple):
     """One look for timers."""
 
     timers: int
+    now: float
+    """The store's clock when it looked."""
     filled: bool
     """There may be more."""
 

@@ -16,6 +16,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Began, ClaimRequest
+from tickwise.roles.scheduler import AFTER_SECOND, until_next_look
 from tickwise.testing.factories import executor
 
 
@@ -121,6 +122,19 @@ async def test_a_look_goes_on_at_once_after_one_that_was_cut(rig: Rig, monkeypat
     jobs = [await rig.cron("0 0 * * *", due) for _ in range(5)]
     await drive(rig.clock, rig.scheduler().tick())
     assert {run_id(job.job_id, due) for job in jobs} == {row.run_id for row in await rig.rows()}
+
+
+@pytest.mark.parametrize(("longest", "gap"), [(0.05, 0.05), (0.5, 0.5), (2 / 3, 0.5), (1.0, 1.0), (20.0, 1.0)])
+def test_looks_come_between_whole_seconds_and_never_too_late(longest: float, gap: float) -> None:
+    """Cron lines name whole seconds: while executors begin what is due then, schedulers are to keep quiet."""
+    after = min(AFTER_SECOND, gap / 2)
+    for number in range(1000):
+        now = 1_790_000_000 + number * 0.0137
+        pause = until_next_look(now, longest)
+        assert 0 <= pause <= longest
+        assert longest - gap - 1e-6 <= pause, "it looks more often than it has to"
+        off = (now + pause - after) % gap
+        assert min(off, gap - off) < 1e-6
 
 
 async def test_a_timer_that_cannot_be_decided_blocks_no_other(rig: Rig) -> None:
