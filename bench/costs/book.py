@@ -69,22 +69,18 @@ def write(parts: Figures) -> None:
 
 
 def _head(parts: Figures) -> str:
-    rows = []
-    named = [(f"{part}.{item}", figures) for part, items in parts.items() for item, figures in items.items()]
-    for name, figures in named:
+    """Each machine once; then what was measured when, and at which commit."""
+    rows, machines = [], {}
+    for name, figures in (
+        (f"{part}.{item}", figures) for part, items in parts.items() for item, figures in items.items()
+    ):
         head = figures["head"]
-        on = head["machine"]
-        rows.append(
-            [
-                name,
-                head["commit"],
-                head["at"],
-                head["postgresql"].get("server_version", "unknown"),
-                f"{on['cores']} cores of {on['cpu']}, {on['memory_gib']} GiB, {on['kernel']}",
-                on["loop_ms"],
-            ]
-        )
-    return table(["part", "commit", "measured", "PostgreSQL", "machine", "loop ms"], rows)
+        on, server = head["machine"], head["postgresql"].get("server_version", "of an unknown version")
+        text = f"{on['cores']} cores of {on['cpu']}, {on['memory_gib']} GiB, {on['kernel']}; PostgreSQL {server}"
+        number = machines.setdefault(text, len(machines) + 1)
+        rows.append([name, head["commit"], head["at"], number, on["loop_ms"]])
+    lines = [f"{number}. {text}" for text, number in machines.items()]
+    return "\n".join([*lines, "", table(["measured", "commit", "at", "machine", "loop ms"], rows)])
 
 
 def _stages(parts: Figures) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+from asyncpg import Connection
 
 from bench import raw
 from bench.costs.meter import Meter
@@ -23,7 +24,6 @@ RUNS = 20_000
 HOUR_SECONDS = 3600.0
 PERIOD_SECONDS = 10.0
 
-Connection = asyncpg.Connection
 Measure = Callable[[Meter, Connection], Awaitable[Cost]]
 
 

@@ -87,7 +87,7 @@ class Reading:
 
 def less(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Field by field; what is zero in all of them is left out."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, now in after.items():
         then = before.get(name)
         left = now if then is None else type(now)(*(one - other for one, other in zip(now, then, strict=True)))

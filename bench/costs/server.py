@@ -26,7 +26,15 @@ def _let_count(folder: Path) -> None:
     folder.mkdir(mode=0o711)
     cluster, _ = prepare(Wanted(data_dir=folder, minimum_free_bytes=0, noise=clock.noise, binaries=None))
     options = [part for name, value in COUNTING.items() for part in ("-c", f"{name}={value}")]
-    command = [cluster.program("postgres"), "--single", "-j", "-D", cluster.data, "-c", "exit_on_error=on"]
+    command: list[str | Path] = [
+        cluster.program("postgres"),
+        "--single",
+        "-j",
+        "-D",
+        cluster.data,
+        "-c",
+        "exit_on_error=on",
+    ]
     done = run([*command, *options, "tickwise"], account=cluster.account, standard_input=SQL["costs_setup"])
     if done.returncode:
         raise RuntimeError(f"the server cannot be made to count its statements: {done.stdout}")

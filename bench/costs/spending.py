@@ -5,16 +5,18 @@ Invariant: what is prepared before and cleared after is not in it, nor is what t
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import statistics
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import process_time
 from typing import NamedTuple
 
 from bench.costs.meter import Meter, Reading, Rows, total
 
-OWN_SQL = "costs_"
-"""Statements of the measurement itself, which are left out."""
+OWN = frozenset({"costs_reset", "costs_sessions", "costs_statements", "costs_tables", "costs_wal"})
+"""Statements of the meter, which are left out."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Span(NamedTuple):
 
 def cost_of(used: Reading, runs: int, *, client_seconds: float) -> Cost:
     """A difference of readings, divided by the runs."""
-    calls = sum(one.calls for name, one in used.statements.items() if not name.startswith(OWN_SQL))
+    calls = sum(one.calls for name, one in used.statements.items() if name not in OWN)
     return Cost(
         client=client_seconds * 1e6 / runs,
         database=total(used.sessions.values()).cpu * 1e6 / runs,
@@ -82,10 +84,22 @@ def rows_text(rows: Mapping[str, Rows], runs: int) -> str:
     return ", ".join(found) or "–"
 
 
+@contextlib.contextmanager
+def _nothing_else_alive() -> Iterator[None]:
+    """What was prepared for the measurement is no work for the garbage collector during it."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 async def spent(meter: Meter, runs: int, work: Awaitable[object]) -> Cost:
     """Do the work, within this process, and say what each of its runs cost."""
     await meter.reset()
-    before, begun = await meter.read(), process_time()
-    await work
-    client_seconds = process_time() - begun
+    with _nothing_else_alive():
+        before, begun = await meter.read(), process_time()
+        await work
+        client_seconds = process_time() - begun
     return cost_of((await meter.read()).since(before), runs, client_seconds=client_seconds)
