@@ -70,7 +70,8 @@ def write(parts: Figures) -> None:
 
 def _head(parts: Figures) -> str:
     """Each machine once; then what was measured when, and at which commit."""
-    rows, machines = [], {}
+    rows: list[list[object]] = []
+    machines: dict[str, int] = {}
     for name, figures in (
         (f"{part}.{item}", figures) for part, items in parts.items() for item, figures in items.items()
     ):

@@ -23,6 +23,8 @@ from bench.harness import SQL
 METER = "bench meter"
 """The application name of the meter's own session, which is left out of what it reads."""
 
+ENDED = "vacuum workers and sessions that ended"
+
 _STATEMENTS = Path(__file__).parents[2] / "src/tickwise/adapters/store/postgres/sql"
 
 
@@ -74,7 +76,7 @@ class Reading:
     wal: int
 
     def since(self, before: Reading) -> Reading:
-        """What was used between the two. A process that ended in between is not in it."""
+        """What was used between the two. A session that ended in between counts as one of the background."""
         return Reading(
             programs=less(self.programs, before.programs),
             sessions=less(self.sessions, before.sessions),
@@ -106,6 +108,14 @@ def cpu_seconds(pid: int) -> float:
     return total / 1e9
 
 
+def reaped_seconds(pid: int) -> float:
+    """What the children of a process that have ended had run, to a hundredth of a second; 0 for one that is gone."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def family(pid: int) -> list[int]:
     """A process and its descendants."""
     try:
@@ -127,7 +137,7 @@ def canonical(query: str) -> str:
 @cache
 def _names() -> dict[str, str]:
     """Canonical statement to its name, of the product and of the benchmarks; parts of a file have its name too."""
-    found = {}
+    found: dict[str, str] = {}
     for name, text in [*((file.stem, file.read_text()) for file in _STATEMENTS.glob("*.sql")), *SQL.items()]:
         bare = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         for part in (bare, *bare.split(";\n")):
@@ -172,6 +182,8 @@ class Meter:
                 continue
             where, key = (sessions, name) if kind == "client backend" else (background, kind)
             _add(where, key, Usage(cpu_seconds(row["pid"]), row["wal"]))
+        server = psutil.Process(self.connection.get_server_pid()).ppid()
+        background[ENDED] = Usage(reaped_seconds(server))
         statements: dict[str, Statement] = {}
         for row in await self.connection.fetch(SQL["costs_statements"]):
             _add(statements, named(row["query"]), Statement(*[*row.values()][1:]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from bench.costs import book
 from bench.costs.__main__ import chosen
 from bench.costs.features import FEATURES, NoSuchPart, between, replaced, without_history
-from bench.costs.meter import Reading, Rows, Statement, Usage, canonical, cpu_seconds, less, named
+from bench.costs.meter import Reading, Rows, Statement, Usage, canonical, cpu_seconds, less, named, reaped_seconds
 from bench.costs.sampled import name_of
 from bench.costs.spending import Span, cost_of, rows_text
 from bench.costs.stages import STAGES
@@ -91,6 +93,14 @@ def test_the_cpu_of_a_process_is_read() -> None:
     """This one has worked for a while; one that is gone has used nothing that could be read."""
     assert cpu_seconds(os.getpid()) > 0.0
     assert cpu_seconds(2**22 + 1) == 0.0
+
+
+def test_what_ended_children_used_is_theirs_to_be_found() -> None:
+    """A session that closes takes its figures along; its parent keeps the sum."""
+    before = reaped_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    assert reaped_seconds(os.getpid()) > before
+    assert reaped_seconds(2**22 + 1) == 0.0
 
 
 def test_a_span_says_its_range_only_if_there_is_one() -> None:
