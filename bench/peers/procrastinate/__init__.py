@@ -20,7 +20,7 @@ DEFAULT = Program(
     jobs=10_000,
     environment=ENVIRONMENT.variables,
 )
-BEST = replace(DEFAULT, settings="best", workers=2)
+BEST = replace(DEFAULT, settings="best")
 
 _default = Peer(
     name="procrastinate",
