@@ -19,14 +19,13 @@ import speak
 
 RECORD = speak.Record()
 BEST_WORKER = {"concurrency": 10, "fetch_job_polling_interval": 0.1}
+BEST_POOL = {"max_size": 12}
 
 
 async def noop(number: int, due: float | None = None) -> None:
     """The job."""
     RECORD.ran(number, due)
 
-
-BEST_POOL = {"max_size": 12}
 
 app = procrastinate.App(
     connector=procrastinate.PsycopgConnector(
