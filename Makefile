@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants bench lock clean
+.PHONY: help setup up down check test sim reference chaos mutants bench bench-check bench-profile lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -14,6 +14,10 @@ PYTEST  := $(BIN)/python -m pytest
 WORKERS ?= 2
 CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
+PARTS   ?=
+PEERS   ?=
+ROUNDS  ?=
+RECORD  ?=
 WRITE   ?=
 ONLY    ?=
 PORT    ?=
@@ -27,7 +31,7 @@ AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 UP_OPTIONS := $(if $(PORT),--port $(PORT)) $(AT)
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## install everything into .venv (Python ≥ 3.11); quick when nothing changed
 	@sh requirements/install.sh $(VENV) $(STAMP)
@@ -69,8 +73,15 @@ chaos: setup  ## harm real processes on a real database, judge, write bench/resu
 mutants: setup  ## take each guard out, one at a time, and show which test misses it (ONLY="part of a name"); minutes
 	ONLY="$(ONLY)" $(BIN)/python -m tests.mutants
 
-bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1 for long windows)
-	FULL=$(FULL) $(BIN)/python -m bench $(CASES)
+bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1, PEERS=1, ROUNDS=n; bench/README.md)
+	@sh bench/tools.sh
+	FULL=$(FULL) PEERS="$(PEERS)" ROUNDS=$(ROUNDS) $(BIN)/python -m bench $(CASES)
+
+bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside the ratios of bench/check.json (RECORD=1)
+	ROUNDS=$(ROUNDS) RECORD=$(RECORD) $(BIN)/python -m bench.check
+
+bench-profile: setup  ## where each microsecond and byte of a run goes, into bench/COSTS.md (PARTS="whole stages.claim …")
+	$(BIN)/python -m bench.costs $(PARTS)
 
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt

@@ -71,6 +71,8 @@ class Case:
     checks: tuple[Check, ...] = ()
     rounds: int = 3
     """What it takes for a figure to be kept."""
+    peers_compare: str | None = None
+    """The figure in `more` that peers are compared with, if it is not the value."""
 
 
 class Rig:

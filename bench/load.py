@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -30,15 +31,30 @@ class Posted(NamedTuple):
     client: str
 
 
+TOOLS = Path(__file__).with_name(".tools")
+
+
+def wrk_command() -> tuple[str | None, dict[str, str]]:
+    """wrk, installed or brought here by `tools.sh`, and what it needs in its environment; None if it is not there."""
+    installed = shutil.which("wrk")
+    unpacked = TOOLS / "usr" / "bin" / "wrk"
+    if installed or not unpacked.exists():
+        return installed, {}
+    libraries = sorted({str(file.parent) for file in TOOLS.rglob("libluajit*.so*")})
+    return str(unpacked), {"LD_LIBRARY_PATH": ":".join(libraries)}
+
+
 async def wrk(ports: list[int], path: str, *, key: str, connections: int, seconds: int) -> Posted:
     """One wrk for each port. Percentiles are those of the slower one."""
     script = Path(__file__).with_name("post.lua")
+    program, variables = wrk_command()
+    assert program is not None
     each = str(connections // len(ports))
     running = [
         await asyncio.create_subprocess_exec(
-            *("wrk", "-t1", f"-c{each}", f"-d{seconds}s", "--timeout", "10s", "-s", str(script)),
+            *(program, "-t1", f"-c{each}", f"-d{seconds}s", "--timeout", "10s", "-s", str(script)),
             f"http://127.0.0.1:{port}{path}",
-            env=os.environ | {"KEY": key},
+            env=os.environ | variables | {"KEY": key},
             stdout=asyncio.subprocess.PIPE,
         )
         for port in ports

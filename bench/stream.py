@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 from uuid import UUID
 
@@ -24,12 +23,14 @@ from bench.work import jobs, store
 from tickwise.adapters.store.postgres import PostgresStore
 
 BATCH = 500
+CLIENTS = 2
+"""Batches on their way at once: a client that builds the next one while the last is committed."""
 LOOK_EVERY = 10
 """Batches."""
 BEHIND = 30
 """Batches before the next one, of which the last must have ended."""
 SAMPLED = 25
-"""Every so manieth run of a batch is looked up."""
+"""Every 25th run of a batch is looked up."""
 WINDOW_SECONDS = 5.0
 
 
@@ -42,9 +43,10 @@ class Stream:
     processes: dict[str, int]
     """Process ids of the roles, by name."""
     rate: float | None = None
-    """Jobs a second to hand in; None: as many as come back. May be changed while it flows."""
+    """Jobs a second to hand in; None: as many as come back."""
     sent: int = 0
     flowing: bool = True
+    _turn: float = 0.0
     _batches: list[list[UUID]] = field(default_factory=list)
 
     async def now(self) -> float:
@@ -75,22 +77,25 @@ class Stream:
         return window_rates({row["window"]: row["ended"] for row in rows}, windows, window)
 
     async def feed(self, opened: PostgresStore) -> None:
-        """Hand in until told to stop."""
+        """Hand in until told to stop, one batch after the other."""
         looking = await self.rig.connect()
-        begun, offered, rate = perf_counter(), 0, self.rate
         while self.flowing:
-            if self.rate != rate:
-                begun, offered, rate = perf_counter(), 0, self.rate
-            if rate is not None:
-                await asyncio.sleep(max(0.0, begun + offered / rate - perf_counter()))
+            await self._paced()
             batch = jobs(self.rig, BATCH)
             await opened.jobs_add(batch)
             self.sent += BATCH
-            offered += BATCH
             self._batches.append([job.run_id for job in batch[::SAMPLED] if job.run_id is not None])
             if len(self._batches) % LOOK_EVERY == 0 and len(self._batches) > BEHIND:
                 await self._until_over(looking, self._batches[-BEHIND])
         await looking.close()
+
+    async def _paced(self) -> None:
+        """Wait for the turn of the next batch, if there is a rate."""
+        if self.rate is None:
+            return
+        at = max(self._turn, self.rig.clock.monotonic() - 1.0)  # what was missed for longer is not made up for
+        self._turn = at + BATCH / self.rate
+        await self.rig.clock.sleep(at - self.rig.clock.monotonic())
 
     async def _until_over(self, looking: asyncpg.Connection[Any], runs: list[UUID]) -> None:
         while self.flowing and await looking.fetchval(SQL["ended_of"], runs) < len(runs):
@@ -110,7 +115,8 @@ async def flowing(rig: Rig, *, rate: float | None = None, warm_seconds: float = 
         await rig.until_ended(BATCH, 30)
         stream.sent = BATCH
         async with asyncio.TaskGroup() as group:
-            group.create_task(stream.feed(opened))
+            for _ in range(CLIENTS):
+                group.create_task(stream.feed(opened))
             try:
                 await asyncio.sleep(warm_seconds)
                 yield stream

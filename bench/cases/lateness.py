@@ -65,4 +65,5 @@ CASE = Case(
         Check("p99 in ms at 10k/s in a database that was never analysed", "p99_ms_never_analysed", 10.0),
         Check("started early", "early", 0),
     ),
+    peers_compare="p99_ms_at_500",
 )

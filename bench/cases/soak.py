@@ -73,7 +73,7 @@ async def _watch(stream: Stream, seconds: float) -> dict[str, list[Point]]:
     """(seconds, figure) of everything that might grow."""
     server = await server_pid(stream.connection)
     watched = _processes(stream.processes)
-    series: dict[str, list[Point]] = {"dead rows": []} | {f"{name} MB": [] for name in watched}
+    series: dict[str, list[Point]] = {"dead rows": [], **{f"{name} MB": [] for name in watched}}
     if server is not None:
         series["database, without what its processes share, MB"] = []
     clock = stream.rig.clock

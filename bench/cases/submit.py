@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 
 from bench.harness import KEY, SQL, Case, Check, Failed, Rig, Round
-from bench.load import Load, Posted, wrk
+from bench.load import Load, Posted, wrk, wrk_command
 from bench.ports import free_port, until_open
 
 
@@ -49,7 +48,7 @@ async def _stored(rig: Rig) -> int:
 
 async def _post(ports: list[int], path: str, *, connections: int, seconds: int) -> Posted:
     """From wrk if it is installed (its requests cost a tenth of ours), else from our own client."""
-    if shutil.which("wrk"):
+    if wrk_command()[0]:
         posted = await wrk(ports, path, key=KEY, connections=connections, seconds=seconds)
     else:
         load = Load(path=path, key=KEY, body=_future_job, expect=201)

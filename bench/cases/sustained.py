@@ -16,6 +16,7 @@ async def sustained(rig: Rig) -> Round:
         before, begin = await stream.ended()
         await rig.clock.sleep(seconds)
         after, end = await stream.ended()
+        sent = stream.sent
         spent = await stream.usage()
         await stream.finish()
         windows = await stream.rates(begin, end)
@@ -24,6 +25,7 @@ async def sustained(rig: Rig) -> Round:
         {
             "seconds": round(end - begin, 1),
             "runs": after - before,
+            "under_way_at_end": sent - after,
             "slowest_window": round(slowest_share(windows), 3),
             "windows": [round(rate) for rate in windows],
             **spent.cost(used, after - before),

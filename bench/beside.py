@@ -1,0 +1,79 @@
+"""Other queues measured in the same rounds as a case of ours: A B C, A B C, A B C, each on a fresh server.
+
+A peer of which a tool is missing, or whose packages cannot be installed, is said to be `not run` and why. One whose
+measurement is void, because it lost a job, is said to be `void` and why.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.harness import Case, Failed, Round
+from bench.peers import PEERS, Peer
+from bench.peers.rig import peer_rig
+
+
+@dataclass
+class Beside:
+    """One peer in one case: what was measured, or why it was not."""
+
+    peer: Peer
+    case: str
+    rounds: list[Round] = field(default_factory=list)
+    not_run: str | None = None
+    void: str | None = None
+
+    async def measure(self, *, full: bool) -> None:
+        """One more round. Whatever goes wrong is the peer's result, and ends nobody else's."""
+        if self.not_run or self.void:
+            return
+        try:
+            async with peer_rig(full=full) as rig:
+                self.rounds.append(await self.peer.cases[self.case](rig))
+        except (Failed, TimeoutError, OSError) as wrong:
+            self.void = f"{type(wrong).__name__}: {wrong}"
+
+    def said(self, case: Case, ours: Round) -> dict[str, Any]:
+        """What the result file says of it. `ratio`: how many times as fast ours is, whichever way better lies."""
+        peer = self.peer
+        about = {
+            name: getattr(peer, name)
+            for name in ("title", "name", "version", "language", "settings", "durability", "stores", "link")
+        }
+        if self.not_run or self.void:
+            return about | ({"not_run": self.not_run} if self.not_run else {"void": self.void})
+        values = [measured.value for measured in self.rounds]
+        value = statistics.median(values)
+        ratio = ours.value / value if case.higher else value / ours.value
+        nearest = min(self.rounds, key=lambda measured: abs(measured.value - value))
+        return about | {
+            "value": round(value, 3),
+            "low": round(min(values), 3),
+            "high": round(max(values), 3),
+            "rounds": [round(one, 3) for one in values],
+            "ratio": round(ratio, 2),
+            "more": nearest.more,
+        }
+
+
+def chosen(case: Case, wanted: Sequence[str]) -> list[Beside]:
+    """The peers that have this case, installed. `wanted`: parts of their titles; none: all."""
+    found = [
+        Beside(peer, case.name)
+        for peer in PEERS
+        if case.name in peer.cases and (not wanted or any(part in peer.title for part in wanted))
+    ]
+    for beside in found:
+        missing = beside.peer.missing()
+        if missing:
+            beside.not_run = f"no {', '.join(missing)}"
+            continue
+        try:
+            beside.peer.install()
+        except (subprocess.CalledProcessError, OSError) as wrong:
+            beside.not_run = f"its packages cannot be installed: {wrong}"
+    return found
