@@ -49,6 +49,7 @@ EXPECTED = {
     "settle_requests": {"cancel_requests_pkey", "runs_pkey"},
     "executor_beat": {"executors_living", "cancel_requests_holder"},
     "timers_fire": {"timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
+    "fires_near": {"timers_decided", "timers_once"},
     "fires_take": {"timers_decided", "jobs_lasting_pkey", "jobs_rest_pkey"},
     "fires_take_all": {"timers_decided", "timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
     "fires_take_outdated": {"timers_zone_data", "jobs_lasting_pkey"},

@@ -74,15 +74,15 @@ MUTANTS: Final = (
     Mutant(
         "a fire that is there is not made again",
         SQL + "fires_commit.sql",
-        "ON CONFLICT DO NOTHING\n  RETURNING 1",
-        "RETURNING 1",
+        "AND (o.has IS NULL OR (SELECT true FROM tickwise.runs r WHERE r.run_id = n.run_id OFFSET 0) IS NULL)",
+        "",
         (POSTGRES + "TestTimers::test_a_run_that_exists_already_is_not_made_twice",),
     ),
     Mutant(
         "a decision counts only for the timer that it was made for",
         SQL + "fires_commit.sql",
-        "WHERE t.due = f.taken",
-        "WHERE true",
+        "AND t.job_id = f.job_id AND t.due = f.taken AND f.due IS NOT NULL",
+        "AND t.job_id = f.job_id AND f.due IS NOT NULL",
         (POSTGRES + "TestTimers::test_a_fire_for_another_time_than_the_timers_is_left_alone",),
     ),
     Mutant(

@@ -100,6 +100,21 @@ class TimersContract(StoreContract):
             dues = [microseconds(timer.pending.due) for timer in batch.timers]
         assert dues == [microseconds(make.now + number) for number in (0, 1, 2)]
 
+    async def test_what_comes_after_looks_that_found_nothing_is_found_by_the_next(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """A scheduler with nothing to do may look in another way; it misses nothing, and says the time all the same."""
+        await self.add(store, make.recurring(make.now + HOUR))
+        for _ in range(3):
+            async with self.near(store, 10.0, 100) as batch:
+                assert list(batch.timers) == []
+                assert abs(batch.now - await store.now()) < 5.0
+                assert await batch.commit([]) == 0
+        job = make.recurring(make.now + 1.0)
+        await self.add(store, job)
+        assert await self.fire_all(store, make.now + HOUR) == 1
+        assert (await self.run_row(store, run_id(job.job_id, make.now + 1.0))).state is RunState.QUEUED
+
     async def test_a_committed_fire_makes_its_run_and_moves_its_timer(self, store: KeyedStore, make: Factory) -> None:
         """In one transaction."""
         job = make.recurring(make.now + 1.0)

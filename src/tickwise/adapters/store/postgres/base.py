@@ -24,6 +24,7 @@ class Part:
         self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], Claimer] = {}
         self._timers_mark = FAR_PAST
         self._timers_swept = FAR_PAST
+        self._fires_quiet = False
         self._stuck = Stuck()
         self._heard: tuple[float, float] | None = None
 

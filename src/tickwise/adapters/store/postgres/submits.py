@@ -181,17 +181,21 @@ async def make_runs(
     return int(done.split()[-1])
 
 
-def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[list[Any]]:
+def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[Sequence[Any]]:
     """One array for each column of new runs, that of their jobs first."""
+    if not runs:
+        return [()] * (1 + len(NewRun._fields))
+    jobs, made = zip(*runs, strict=True)
+    run_ids, dues, triggers, definitions, origins, nominals, overlaps = zip(*made, strict=True)
     return [
-        [job_id for job_id, _ in runs],
-        [run.run_id for _, run in runs],
-        [run.due for _, run in runs],
-        [run.trigger for _, run in runs],
-        [run.definition for _, run in runs],
-        [run.origin for _, run in runs],
-        [run.nominal for _, run in runs],
-        [OVERLAPS[run.overlap] for _, run in runs],
+        jobs,
+        run_ids,
+        dues,
+        triggers,
+        definitions,
+        origins,
+        nominals,
+        [OVERLAPS[overlap] for overlap in overlaps],
     ]
 
 

@@ -1,6 +1,9 @@
 -- What was decided for taken timers: they move on or go, and their runs and skips are recorded, unless a run of that name lives or
 -- has ended. $1 jobs, $2 due times as taken, $3 next due times (NULL: never again), $4 … $9 what else stands there then; $10 … one
--- array per column of the runs, the last: it is settled if no run of its job is unfinished; $19 … of the skips.
+-- array per column of the runs, the last: it is settled if no run of its job is unfinished; $19 … of the skips. An empty array is
+-- a column of NULLs.
+-- Nobody else makes a run of these names while this transaction has the timers, so one that is there is seen, and the insert need not
+-- ask each unique index first (ON CONFLICT took 2 us a run).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
   SELECT job_id, to_timestamp(taken) AS taken, to_timestamp(due) AS due, to_timestamp(since) AS since, hold, nullif(fired, 0) AS fired,
@@ -8,19 +11,19 @@ f AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::float8[], $3::float8[], $4::float8[], $5::text[], $6::bigint[], $7::float8[], $8::int[], $9::text[])
     AS f(job_id, taken, due, since, hold, fired, minute, in_minute, zone_data)
 ),
-held AS MATERIALIZED (
-  SELECT f.* FROM (SELECT job_id, due FROM tickwise.timers WHERE job_id = ANY($1) OFFSET 0) t JOIN f USING (job_id)
-  WHERE t.due = f.taken
-),
 moved AS (
   UPDATE tickwise.timers t
-  SET due = held.due, since = held.since, hold = held.hold, fired = held.fired, minute = held.minute, in_minute = held.in_minute,
-      zone_data = held.zone_data, run_id = CASE WHEN held.hold IS NULL THEN t.run_id END
-  FROM held WHERE t.job_id = ANY($1) AND t.job_id = held.job_id AND held.due IS NOT NULL
+  SET due = f.due, since = f.since, hold = f.hold, fired = f.fired, minute = f.minute, in_minute = f.in_minute,
+      zone_data = f.zone_data, run_id = CASE WHEN f.hold IS NULL THEN t.run_id END
+  FROM f WHERE t.job_id = ANY($1) AND t.job_id = f.job_id AND t.due = f.taken AND f.due IS NOT NULL
+  RETURNING t.job_id
 ),
 ended AS (
-  DELETE FROM tickwise.timers WHERE job_id = ANY(ARRAY(SELECT job_id FROM held WHERE due IS NULL))
+  DELETE FROM tickwise.timers t USING f
+  WHERE t.job_id = ANY(ARRAY(SELECT job_id FROM f WHERE due IS NULL)) AND t.job_id = f.job_id AND t.due = f.taken
+  RETURNING t.job_id
 ),
+held AS MATERIALIZED (SELECT job_id FROM moved UNION ALL SELECT job_id FROM ended),
 s AS (
   INSERT INTO tickwise.history (due, until, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                                 trigger, occurrences, namespace, reason, error)
@@ -39,8 +42,8 @@ r AS (
   SELECT to_timestamp(n.due), nullif(to_timestamp(n.nominal), to_timestamp(n.due)),
          greatest(tickwise.place(to_timestamp(n.due)), (SELECT at FROM clock)), (SELECT at FROM clock), n.run_id, n.job_id, j.lane,
          n.trigger,
-         CASE WHEN n.settles AND (SELECT true FROM tickwise.runs o
-                                  WHERE o.job_id = n.job_id AND (o.trigger = 5) = (n.trigger = 5) LIMIT 1) IS NULL
+         CASE WHEN n.settles AND (o.has IS NULL OR (SELECT true FROM tickwise.runs o
+                                                    WHERE o.job_id = n.job_id AND (o.trigger = 5) = (n.trigger = 5) LIMIT 1) IS NULL)
               THEN -n.overlap ELSE n.overlap END,
          n.definition IS NOT NULL, j.namespace,
          coalesce(n.definition, CASE WHEN octet_length(j.definition) <= 8192 THEN j.definition END), n.origin
@@ -49,9 +52,11 @@ r AS (
          AS n(job_id, run_id, due, trigger, definition, origin, nominal, overlap, settles)
   JOIN held USING (job_id)
   CROSS JOIN LATERAL (
-    SELECT lane, namespace, definition FROM tickwise.jobs j WHERE j.job_id = n.job_id OFFSET 0) j
+    SELECT lane, namespace, definition FROM tickwise.jobs WHERE job_id = n.job_id AND lasting
+    UNION ALL SELECT lane, namespace, definition FROM tickwise.jobs WHERE job_id = n.job_id AND NOT lasting LIMIT 1) j
+  CROSS JOIN LATERAL (SELECT (SELECT true FROM tickwise.runs o WHERE o.job_id = n.job_id LIMIT 1) AS has OFFSET 0) o
   WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = n.run_id OFFSET 0) IS NULL
-  ON CONFLICT DO NOTHING
+    AND (o.has IS NULL OR (SELECT true FROM tickwise.runs r WHERE r.run_id = n.run_id OFFSET 0) IS NULL)
   RETURNING 1
 )
 SELECT count(*) FROM r
