@@ -231,7 +231,8 @@ class Scheduler(Service):
         except (Invalid, Bug):
             await self._fuse.forget(decided)
             raise
-        self._refused.difference_update(_stand(each.timer) for each in decided)
+        if self._refused:
+            self._refused.difference_update(_stand(each.timer) for each in decided)
         self._singly = max(0, self._singly - len(decided))
         self._tell(decided)
         return made
@@ -260,7 +261,7 @@ class Scheduler(Service):
         return decided
 
     def _decide(self, timer: Timer, now: float) -> Decided:
-        if _stand(timer) in self._refused:
+        if self._refused and _stand(timer) in self._refused:
             return _undecided(timer, now)
         try:
             reading = read_plan(timer.definition, timer.job_id)
