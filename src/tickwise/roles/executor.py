@@ -28,9 +28,8 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Began, CancelKind, NewExecutor, Runs
-from tickwise.roles.books import Books, Held, Seat, Stage
+from tickwise.roles.books import Books, Held, Seat, Stage, read_body
 from tickwise.roles.claiming import Claimer, Terms
-from tickwise.roles.definition import decode_work
 from tickwise.roles.endings import SUCCESS, called_off, given_back, outcome_of, unreadable
 from tickwise.roles.intake import Intake
 from tickwise.roles.leasing import Lease
@@ -51,6 +50,10 @@ LEAVE_SECONDS: Final = 5.0
 """How long an executor that ends tries to tell the store so. If it cannot, its lease runs out by itself."""
 LEAVE_RETRY_SECONDS: Final = 0.25
 """Between two tries."""
+
+_OK: Final = Verdict.OK
+_new = tuple.__new__
+"""A named tuple without the steps of its constructor, for what is made tens of thousands of times a second."""
 
 logger = structlog.get_logger("tickwise.executor")
 
@@ -368,8 +371,8 @@ class Executor(Service):
         by_kind, live, ghosts, taken = self._by_kind, self._books.live, self._books.ghosts, []
         for claimed in rows:
             try:
-                work = decode_work(claimed.spec)
-                held = Held(claimed, work, by_kind[work.task["kind"]])
+                body = read_body(claimed.spec)
+                held = Held(claimed, body, by_kind[body.kind], claimed.guarded or body.guarded)
             except (msgspec.MsgspecError, KeyError) as wrong:
                 self._refuse(claimed, f"{type(wrong).__name__}: {wrong}")
                 continue
@@ -418,22 +421,21 @@ class Executor(Service):
         """Many tasks are over. Quick functions that went well are the bulk of a busy executor's work, so they go
         straight to the outbox, without the calls that the others take."""
         self._release_late()
-        live, done = self._books.live, []
+        live, done, late = self._books.live, [], []
         for run_id, ending in endings:
             held = live.get(run_id)
-            if held is None or ending.verdict is not Verdict.OK:
+            verdict, started, ended, _, _, result, _, _ = ending
+            if held is None or verdict is not _OK:
                 self.ended(run_id, ending)
                 continue
             del live[run_id]
-            held.intake.launched -= 1
-            claimed, follow = held.claimed, bool(held.work.then)
-            started, ended, result = ending.started, ending.ended, ending.result
+            claimed, intake = held.claimed, held.intake
+            intake.launched -= 1
             if claimed.attempt == 1:
-                self._outbox.late(started - claimed.due)
-            done.append(
-                (Outcome(run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, follow), held.intake)
-            )
-        self._outbox.add_many(done)
+                late.append(started - claimed.due)
+            outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
+            done.append((_new(Outcome, outcome), intake))
+        self._outbox.add_many(done, late)
         for intake in {intake for _, intake in done}:
             intake.freed()
 

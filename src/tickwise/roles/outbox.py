@@ -74,11 +74,12 @@ class Outbox:
         if not self.outcomes_more.is_set():
             self.outcomes_more.set()
 
-    def add_many(self, outcomes: Sequence[tuple[Outcome, Intake]]) -> None:
-        """Many more."""
+    def add_many(self, outcomes: Sequence[tuple[Outcome, Intake]], late_seconds: Sequence[float]) -> None:
+        """Many more, and how much after they were due the first attempts among them began."""
         for _, intake in outcomes:
             intake.unrecorded += 1
         self._outcomes.extend(outcomes)
+        self._lateness += late_seconds
         if outcomes:
             self.outcomes_more.set()
 
@@ -172,7 +173,8 @@ class Outbox:
         if refused:
             logger.warning("outcomes_refused", runs=[str(run) for run in refused][:20], count=len(refused))
             self._telemetry.refused(len(refused))
-        accepted = [outcome for outcome, _ in batch if outcome.run_id not in refused]
+            batch = [one for one in batch if one[0].run_id not in refused]
+        accepted = [outcome for outcome, _ in batch]
         lateness, self._lateness = self._lateness, []
         states = [outcome.state for outcome in accepted]
         self._telemetry.started(lateness)

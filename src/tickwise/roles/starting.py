@@ -13,6 +13,7 @@ very moment; a guarded run is given to it only after its start is on record.
 from __future__ import annotations
 
 import asyncio
+import collections
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +41,7 @@ GUARD_RETRY_SECONDS: Final = 0.5
 LEASE_LOOK_SECONDS: Final = 0.02
 """How often who waits for our lease looks whether it stands again."""
 IDLE_SECONDS: Final = 3600.0
+_LAUNCHED: Final = Stage.LAUNCHED
 
 logger = structlog.get_logger("tickwise.executor")
 
@@ -88,12 +90,12 @@ class Starter:
         due: list[Held] = []
         waiting = False
         for held in claimed:
-            # A retry is ready after its backoff, long after it was due; it is claimed ahead as well.
-            start_at = max(held.claimed.due, held.claimed.ready)
-            if start_at <= now:
+            run = held.claimed
+            if run.due <= now and run.ready <= now:
                 due.append(held)
             else:
-                self._hold(held, start_at)
+                # A retry is ready after its backoff, long after it was due; it is claimed ahead as well.
+                self._hold(held, max(run.due, run.ready))
                 waiting = True
         if due:
             self._launch(due)
@@ -132,7 +134,7 @@ class Starter:
                 self._hold(held, 0.0)
             self.changed.set()
             return
-        groups: dict[Intake, list[Assignment]] = {}
+        groups: dict[Intake, list[Assignment]] = collections.defaultdict(list)
         guarded: list[Held] = []
         for held in batch:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
@@ -145,11 +147,8 @@ class Starter:
                 held.stage = Stage.STARTING
                 guarded.append(held)
                 continue
-            held.stage = Stage.LAUNCHED
-            if intake in groups:
-                groups[intake].append(held.assignment())
-            else:
-                groups[intake] = [held.assignment()]
+            held.stage = _LAUNCHED
+            groups[intake].append(held.assignment())
         for intake, assignments in groups.items():
             intake.runner.launch(assignments)
         if guarded:
