@@ -8,6 +8,7 @@ Without names everything is measured, in some minutes. Figures that are not name
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import uvloop
@@ -17,6 +18,7 @@ from bench.costs.figures import keep, kept
 from bench.costs.meter import Meter
 from bench.costs.parts import ITEMS
 from bench.costs.server import counting_rig
+from tickwise.wiring.processes import GC_THRESHOLDS
 
 
 def chosen(names: list[str]) -> list[tuple[str, str]]:
@@ -32,7 +34,8 @@ def chosen(names: list[str]) -> list[tuple[str, str]]:
 
 
 async def measure(items: list[tuple[str, str]]) -> None:
-    """One after another, on one server."""
+    """One after another, on one server, with the garbage collector set as roles set it."""
+    gc.set_threshold(*GC_THRESHOLDS)
     async with counting_rig() as rig:
         meter = await Meter.open(rig.dsn)
         server = await rig.postgresql()
