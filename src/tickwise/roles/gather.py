@@ -7,14 +7,17 @@
 A lone request is written at once. Only when the last write carried several does the writer wait a moment for
 more, so the wait is paid where it saves writes and nowhere else.
 
-Invariant: whoever put a job is answered after its commit, or told that it failed; nobody is left waiting. What is
+Invariants: whoever put a job is answered after its commit, or told that it failed; nobody is left waiting. What waits
+for a store that is slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`. What is
 done after the commit (`wrote`) comes after the answers, so it cannot make a failure of what is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from sys import getsizeof
 from typing import Final, TypeVar
 
 import structlog
@@ -26,6 +29,9 @@ from tickwise.ports.store import Added, NewJob
 REPEATS_IN_DOUBT: Final = 3
 """A commit whose answer was lost is repeated with the same ids this often, then its callers are told."""
 PAUSE_IN_DOUBT_SECONDS: Final = 0.2
+ROOM_BYTES: Final = 64 << 20
+"""Of definitions that wait for the store, all submits of a process together: a tenth of a second's work of a store that
+is well, and a bound on memory for one that is not."""
 
 logger = structlog.get_logger("tickwise.gather")
 
@@ -53,6 +59,40 @@ async def surely(write: Callable[[], Awaitable[T]], clock: Clock) -> T:
     raise doubt or InDoubt("the write was not tried")
 
 
+class Room:
+    """Bytes of what waits for the store. Shared by all ways in."""
+
+    def __init__(self, most: int = ROOM_BYTES) -> None:
+        self._most = most
+        self._taken = 0
+
+    def take(self, size: int) -> None:
+        """Raises `Busy` if so much does not fit beside what waits. Alone anything fits: what a body may be at most is
+        said elsewhere."""
+        if self._taken and self._taken + size > self._most:
+            raise Busy("too much waits to be written, for the store is slower than what comes in; send the same later")
+        self._taken += size
+
+    def give(self, size: int) -> None:
+        """It waits no longer."""
+        self._taken -= size
+
+    @contextmanager
+    def taken(self, jobs: Sequence[NewJob]) -> Iterator[None]:
+        """Room for these jobs while the block lasts. Raises `Busy`."""
+        size = sum(size_of(job) for job in jobs)
+        self.take(size)
+        try:
+            yield
+        finally:
+            self.give(size)
+
+
+def size_of(job: NewJob) -> int:
+    """Bytes in memory of the part of a job that its sender chooses the size of."""
+    return getsizeof(job.definition)
+
+
 class Gatherer:
     """Turns single jobs into batches."""
 
@@ -64,6 +104,7 @@ class Gatherer:
         wait_seconds: float = 0.003,
         limit: int = 500,
         waiting_max: int = 20_000,
+        room: Room | None = None,
         wrote: Callable[[Sequence[NewJob]], None] | None = None,
     ) -> None:
         """`wrote` is told of each batch that was committed, after its callers were."""
@@ -72,6 +113,7 @@ class Gatherer:
         self._wait_seconds = wait_seconds
         self._limit = limit
         self._waiting_max = waiting_max
+        self.room = room or Room()
         self._wrote = wrote
         self._waiting: list[Waiting] = []
         self._wake = asyncio.Event()
@@ -79,11 +121,12 @@ class Gatherer:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, job: NewJob) -> asyncio.Future[Added]:
-        """What became of the job, once it is durable. Raises `Busy` if too many wait already."""
+        """What became of the job, once it is durable. Raises `Busy` if too many wait already, or too much."""
         if len(self._waiting) >= self._waiting_max:
             raise Busy("too many jobs wait to be written; send the same again a little later")
         if self._closing or self._task is None:
             raise Unavailable("this server is going down; send the same again to another, or a little later")
+        self.room.take(size_of(job))
         future: asyncio.Future[Added] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
         self._wake.set()
@@ -116,7 +159,10 @@ class Gatherer:
             del self._waiting[: self._limit]
             busy = len(batch) > 1
             if batch:
-                await self._settle(batch)
+                try:
+                    await self._settle(batch)
+                finally:
+                    self.room.give(sum([size_of(job) for job, _ in batch]))
 
     async def _settle(self, batch: Sequence[Waiting]) -> None:
         """Write a batch and answer everybody in it."""
