@@ -19,6 +19,7 @@ from tickwise.adapters.store.postgres.link import BEAT
 from tickwise.adapters.store.postgres.records import Records
 from tickwise.adapters.store.postgres.rules import Rules
 from tickwise.adapters.store.postgres.schema import WANTED, current
+from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import Submits
 from tickwise.adapters.store.postgres.timers import Timers
@@ -47,7 +48,8 @@ class PostgresStore(
                 if version < VERSION_LEAST:
                     raise Misconfigured(f"PostgreSQL {version // 10_000} is too old: Tickwise needs 15 or later")
                 _check_schema(await current(connection))
-            for finding in await self.findings():
+                found = await settings_findings(connection)
+            for finding in [*found, *self._link_findings()]:
                 log.warning(finding)
         except BaseException:
             await self._links.close()
@@ -66,19 +68,13 @@ class PostgresStore(
     async def findings(self) -> list[str]:
         """What an operator should put right some day: none of it keeps the store from working."""
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("server_findings"))
-        found = []
-        if row["superuser"]:
-            found.append(
-                f"the database role {row['role']} is a superuser: give Tickwise a role that only owns its database"
-            )
-        if not _has_password(self._links.dsn):
-            found.append("the database URL has no password: whoever reaches the server may be let in as that role")
-        if row["fsync"] == "off":
-            found.append("the server runs with fsync=off: a power cut loses or corrupts everything")
-        if row["synchronous_commit"] == "off":
-            found.append("the server runs with synchronous_commit=off: a crash loses the last answers that were given")
-        return found
+            found = await settings_findings(connection)
+            return [*found, *self._link_findings(), *await upkeep_findings(connection)]
+
+    def _link_findings(self) -> list[str]:
+        if _has_password(self._links.dsn):
+            return []
+        return ["the database URL has no password: whoever reaches the server may be let in as that role"]
 
     async def shift(self, seconds: float, *, start_seconds: float = 0.0) -> None:
         """For tests: from now on every statement of this store reads a clock `seconds` ahead of the true one, and takes

@@ -1,0 +1,104 @@
+"""What an operator should put right at the server: none of it keeps the store from working today.
+
+    settings   a crash would lose something, or nobody may clean up
+    tables     autovacuum is off for one of ours, or far behind: dead rows pile up, plans are made from old statistics
+    pins       somebody keeps dead rows from being removed: an old snapshot, a forgotten transaction, an unread slot
+
+Invariant: a sentence names what was found (the process, how old) and ends with what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.statements import statement
+
+BEHIND_TIMES: Final = 5.0
+"""A table is worth a word when so many times as much as calls for autovacuum waits for it."""
+PINNED_SECONDS: Final = 60.0
+"""A transaction that is open for longer is worth a word: what died since can be read over, and not removed."""
+PINNED_TRANSACTIONS: Final = 100_000
+"""The same where the server does not tell us since when."""
+TABLES_NAMED_MOST: Final = 5
+
+Row = Mapping[str, Any]
+
+
+async def settings_findings(connection: asyncpg.Connection) -> list[str]:
+    """What is wrong with the role and the settings."""
+    return [*of_settings(await connection.fetchrow(statement("server_findings")))]
+
+
+async def upkeep_findings(connection: asyncpg.Connection) -> list[str]:
+    """What keeps the tables from being cleaned and analysed."""
+    tables = await connection.fetch(statement("server_tables"), BEHIND_TIMES)
+    pins = await connection.fetch(statement("server_pins"), PINNED_SECONDS, PINNED_TRANSACTIONS)
+    return [*of_tables(tables), *(of_pin(row) for row in pins)]
+
+
+def of_settings(row: Row) -> Iterator[str]:
+    """The role, what a crash would lose, and whether anybody cleans up at all."""
+    if row["superuser"]:
+        yield f"the database role {row['role']} is a superuser: give Tickwise a role that only owns its database"
+    if row["fsync"] == "off":
+        yield "the server runs with fsync=off: a power cut loses or corrupts everything; set it to on"
+    if row["synchronous_commit"] == "off":
+        yield "the server runs with synchronous_commit=off: a crash loses the last answers given; set it to on"
+    if row["track_counts"] == "off":
+        yield (
+            "the server runs with track_counts=off: it counts no dead rows, so autovacuum never comes and no "
+            "statistics are collected; set it to on"
+        )
+    elif row["autovacuum"] == "off":
+        yield (
+            "the server runs with autovacuum=off: dead rows pile up until claims read nothing else; "
+            "set it to on (ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf())"
+        )
+
+
+def of_tables(rows: Sequence[Row]) -> Iterator[str]:
+    """Tables of ours that nobody looks after."""
+    if off := [row["name"] for row in rows if not row["enabled"]]:
+        yield (
+            f"autovacuum is switched off for {_names(off)}: dead rows pile up there and statistics grow old; "
+            f"ALTER TABLE tickwise.{off[0]} RESET (autovacuum_enabled)"
+        )
+    if unclean := [f"{row['name']} ({row['dead']:,} dead rows)" for row in rows if row["unclean"]]:
+        yield (
+            f"vacuum is far behind on {_names(unclean)}: look for what holds it up (autovacuum off, its workers busy "
+            "elsewhere, an old transaction), then VACUUM by hand once"
+        )
+    if unread := [f"{row['name']} ({row['changed']:,} changes)" for row in rows if row["unread"]]:
+        yield f"no statistics are collected of {_names(unread)}, so plans may go wrong: ANALYZE, and see to autovacuum"
+
+
+def of_pin(row: Row) -> str:
+    """Who keeps dead rows alive, for how long, and how to end that."""
+    since = "" if row["seconds"] is None else f" for {row['seconds']:.0f} s"
+    reach = "" if row["transactions"] is None else f", {row['transactions']:,} transactions back"
+    keeps = "vacuum can remove no row that died since"
+    if row["kind"] == "session":
+        doing = f" ({row['doing']})" if row["doing"] else ""
+        return (
+            f"process {row['name']} of {row['who']}{doing} has had a transaction open{since}{reach}: {keeps}; "
+            f"end it there, or with SELECT pg_terminate_backend({row['name']})"
+        )
+    if row["kind"] == "prepared":
+        return (
+            f"the transaction {row['name']!r} of {row['who']} has been prepared{since}{reach}, and nobody ended it: "
+            f"{keeps}; COMMIT PREPARED or ROLLBACK PREPARED it"
+        )
+    return (
+        f"nobody reads the replication slot {row['name']} ({row['who']}){since}{reach}: it keeps "
+        f"{row['bytes'] / 1e6:,.0f} MB of log on the disk, and dead rows if it has a snapshot; connect its reader, or "
+        f"SELECT pg_drop_replication_slot('{row['name']}')"
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    shown = ", ".join(names[:TABLES_NAMED_MOST])
+    return shown if len(names) <= TABLES_NAMED_MOST else f"{shown} and {len(names) - TABLES_NAMED_MOST} more"

@@ -1,0 +1,22 @@
+-- Who keeps dead rows of this database from being removed, the worst first: sessions with an old snapshot or an open transaction,
+-- transactions that were prepared and forgotten, replication slots that nobody reads. $1 seconds, $2 transactions: what is younger is
+-- left out. Of other roles' sessions the times are not shown to us; then only the number of transactions counts.
+WITH pins AS (
+  SELECT 'session' AS kind, pid::text AS name, usename::text AS who, coalesce(state, '') AS doing,
+         date_part('epoch', clock_timestamp() - xact_start) AS seconds, greatest(age(backend_xmin), age(backend_xid)) AS transactions,
+         0::float8 AS bytes
+  FROM pg_stat_activity
+  WHERE (datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid() OR backend_type = 'walsender')
+    AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state LIKE 'idle in transaction%')
+  UNION ALL
+  SELECT 'prepared', gid, owner::text, '', date_part('epoch', clock_timestamp() - prepared), age(transaction), 0
+  FROM pg_prepared_xacts WHERE database = current_database()
+  UNION ALL
+  SELECT 'slot', slot_name::text, coalesce(plugin::text, 'physical'), '',
+         date_part('epoch', clock_timestamp() - (to_jsonb(s) ->> 'inactive_since')::timestamptz), greatest(age(xmin), age(catalog_xmin)),
+         coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::float8
+  FROM pg_replication_slots s WHERE NOT active AND NOT pg_is_in_recovery()
+)
+SELECT kind, name, who, doing, seconds, transactions, bytes FROM pins
+WHERE seconds > $1::float8 OR seconds IS NULL AND (transactions > $2::bigint OR kind = 'slot')
+ORDER BY transactions DESC NULLS LAST, seconds DESC NULLS LAST LIMIT 20
