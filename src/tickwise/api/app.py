@@ -131,14 +131,14 @@ class Server:
             call.query_text = text
             call.query = decode_query(text, endpoint.query or NoQuery)
         if endpoint.method in WITH_BODY:
-            await self._read(endpoint, call, receive)
+            limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
+            call.body = await read_body(receive, headers, limit)
+            self._check_body(endpoint, call)
             if endpoint.method == "POST" and b"idempotency-key" in headers:
                 return await self._once(endpoint, call)
         return await endpoint.handler(call)
 
-    async def _read(self, endpoint: Endpoint, call: Call, receive: Receive) -> None:
-        limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
-        call.body = await read_body(receive, call.headers, limit)
+    def _check_body(self, endpoint: Endpoint, call: Call) -> None:
         if endpoint.body is None:
             if call.body.strip():
                 # The empty object that many clients send with every POST says nothing, and is refused nothing.
@@ -233,7 +233,8 @@ class Front:
         path = scope["path"]
         try:
             if path not in self._open:
-                exchange.principal = await self._authenticator.principal(headers.get(b"authorization"))
+                said = headers.get(b"authorization")
+                exchange.principal = self._authenticator.remembered(said) or await self._authenticator.principal(said)
             endpoint = self._hot.get((scope["method"], path))
             if endpoint is not None:
                 found = await self._server.serve(endpoint, exchange, scope, receive, {})

@@ -33,6 +33,13 @@ class Authenticator:
         self._monotonic = clock.monotonic
         self._remembered: dict[bytes, tuple[float, Principal | None]] = {}
 
+    def remembered(self, authorization: bytes | None) -> Principal | None:
+        """Who it is, if that was looked up a moment ago; None sends the caller to `principal`."""
+        if authorization is None or not authorization.startswith(b"Bearer "):
+            return None
+        known = self._remembered.get(sha256(authorization[7:].strip()).digest())
+        return known[1] if known is not None and known[0] > self._monotonic() else None
+
     async def principal(self, authorization: bytes | None) -> Principal:
         """Who it is. Raises `Unauthenticated`, and `StoreUnavailable` if that cannot be told."""
         if authorization is None:

@@ -72,6 +72,8 @@ def _too_large(limit: int) -> TooLarge:
 def check_media(headers: Mapping[bytes, bytes], accepted: frozenset[bytes] = JSON_TYPES) -> bytes:
     """The media type of the body. None at all is taken for JSON. Raises `WrongMediaType`."""
     said = headers.get(b"content-type", b"application/json")
+    if said in accepted and b"content-encoding" not in headers:
+        return said
     media = said.split(b";", 1)[0].strip().lower()
     if media not in accepted:
         names = " or ".join(sorted(name.decode() for name in accepted))

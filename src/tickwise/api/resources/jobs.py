@@ -53,6 +53,7 @@ Cursor = Annotated[
     str, Meta(max_length=500, pattern="^[A-Za-z0-9_-]+$", description="From the `Link` header of the page before.")
 ]
 Time = Annotated[datetime, Meta(tz=True)]
+_HERE: Final = f"{API}/jobs/".encode()
 _VERSION = re.compile(rb'(?:W/)?"(\d{1,18})"')
 
 _pause: Final = msgspec.json.Decoder(PauseBody)
@@ -115,20 +116,20 @@ async def job_create(call: Call) -> Answer:
 
 
 def _created(submitted: Submitted) -> Answer:
-    job_id = str(submitted.job_id)
+    job_id = str(submitted.job_id).encode()
     headers = _location(job_id)
     if not submitted.warnings:
-        return Answer(201, b'{"job_id":"%s"}' % job_id.encode(), headers)
+        return Answer(201, b'{"job_id":"%b"}' % job_id, headers)
     return answer(201, JobCreated(job_id=submitted.job_id, warnings=submitted.warnings), headers=headers)
 
 
-def _location(job_id: str) -> Headers:
-    return [(b"location", f"{API}/jobs/{job_id}".encode())]
+def _location(job_id: bytes) -> Headers:
+    return [(b"location", _HERE + job_id)]
 
 
 def _location_of(body: bytes) -> Headers:
     """The header that belongs to the answer of a create."""
-    return _location(str(_told(body).job_id))
+    return _location(str(_told(body).job_id).encode())
 
 
 async def jobs_batch(call: Call) -> Answer:

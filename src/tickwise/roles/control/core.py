@@ -87,6 +87,11 @@ class StoreTime:
             self._offset, self._until = said - at, at + TIME_FRESH_SECONDS
         return self._offset + at
 
+    def fresh(self) -> float | None:
+        """The same if nobody need be asked."""
+        at = self._clock.monotonic()
+        return self._offset + at if at < self._until else None
+
     def known(self) -> float:
         """The same without asking anybody, for what follows a commit: as good as the last reading, however old."""
         return self._offset + self._clock.monotonic()
@@ -108,6 +113,10 @@ class Living:
         if self._clock.monotonic() >= self._until:
             await self._look()
         return self._names
+
+    def fresh_functions(self) -> frozenset[str] | None:
+        """The same if nobody need be asked."""
+        return self._names if self._clock.monotonic() < self._until else None
 
     async def executors(self) -> tuple[ExecutorRow, ...]:
         """The same for the executors themselves."""

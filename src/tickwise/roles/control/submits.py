@@ -43,7 +43,7 @@ class Submits(Core):
         self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
     ) -> Submitted | Replay:
         """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
-        scene = await self._scene(who, (body,))
+        scene = self._usual_scene(body) or await self._scene(who, (body,))
         try:
             composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
         except Invalid as refusal:
@@ -54,7 +54,8 @@ class Submits(Core):
             added = await self._gatherer.put(job)
         else:
             receipt = receipt_for(submitted)
-            results = await self._surely(lambda: self._store.jobs_add_all((job,), receipt))
+            with self._gatherer.room.taken((job,)):
+                results = await self._surely(lambda: self._store.jobs_add_all((job,), receipt))
             if isinstance(results, Replay):
                 return results
             added = results[0]
@@ -85,7 +86,8 @@ class Submits(Core):
         places = list(jobs)
         if places:
             chosen = [jobs[place] for place in places]
-            results = await self._surely(lambda: self._store.jobs_add(chosen))
+            with self._gatherer.room.taken(chosen):
+                results = await self._surely(lambda: self._store.jobs_add(chosen))
             if not isinstance(results, Replay):
                 _tell(verdicts, jobs, zip(places, results, strict=True))
             self._stored(chosen)
@@ -127,7 +129,8 @@ class Submits(Core):
         for _ in range(FORETELLINGS_MAX):
             chosen = list(jobs.values())
             receipt = receipt_for(verdicts) if receipt_for is not None else None
-            results = await self._surely(lambda: self._store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
+            with self._gatherer.room.taken(chosen):
+                results = await self._surely(lambda: self._store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
             if isinstance(results, Replay):
                 return results
             taken = {place for place, result in zip(jobs, results, strict=True) if _refusal(result, jobs[place])}
@@ -139,6 +142,13 @@ class Submits(Core):
                 return verdicts
             jobs = {place: job for place, job in jobs.items() if place not in taken}
         raise Busy("others took the keys or ids of this batch while it was written; send it again")
+
+    def _usual_scene(self, body: JobBody) -> Scene | None:
+        """`_scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
+        if body.task_id or body.calendars or body.then or body.on_failure:
+            return None
+        now, offered = self._time.fresh(), self._living.fresh_functions()
+        return None if now is None or offered is None else Scene(now, {}, offered)
 
     async def _scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         tasks: dict[str, StoredTask] = {}

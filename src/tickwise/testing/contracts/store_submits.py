@@ -53,6 +53,27 @@ class SubmitsContract(StoreContract):
         assert row.due_at == row.queued_at
         assert row.dispatched_at is row.started_at is row.ended_at is row.executor is None
 
+    async def test_jobs_of_a_batch_keep_what_each_of_them_says(self, store: KeyedStore, make: Factory) -> None:
+        """Whether they are alike in a field, as most are, or not."""
+        jobs = [
+            make.job(
+                None if number % 2 else make.now + HOUR,
+                name=f"job {number}",
+                task_kind="http" if differs and number else "shell",
+                created_by=f"person {number}" if differs else "ada",
+                lane=lane(number if differs else 5),
+                definition=f'{{"n":{number}}}',
+            )
+            for differs in (False, True)
+            for number in range(3)
+        ]
+        for batch in (jobs[:3], jobs[3:], [make.recurring(make.now + HOUR), make.job()]):
+            await self.add(store, *batch)
+        for job in jobs:
+            row = await self.job_row(store, job.job_id)
+            expected = (job.name, job.schedule_type, job.task_kind, job.created_by, job.lane, job.definition)
+            assert (row.name, row.schedule_type, row.task_kind, row.created_by, row.lane, row.definition) == expected
+
     async def test_a_due_time_within_the_stores_horizon_is_a_run_at_once(
         self, store: KeyedStore, make: Factory
     ) -> None:

@@ -18,6 +18,8 @@ from tickwise.ports.store import Added, NewJob, NewRun, NewSkip, Receipt, Replay
 
 NEVER: Final = float("inf")
 
+_MOSTLY_ALIKE: Final = (1, 3, 4, 6, 7, 8, 11)
+"""Namespace, types, lane, creator, kinds: columns of `jobs_add` that most batches have one value for, and no NULL."""
 
 _STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
 
@@ -57,6 +59,8 @@ class Submits(Part):
 
     async def _add_plain(self, jobs: Sequence[NewJob]) -> None:
         columns = await self._job_columns(jobs)
+        for place in _MOSTLY_ALIKE:
+            columns[place] = _once_if_alike(columns[place])
         # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
         line = self._links.line("submit")
         async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
@@ -131,6 +135,11 @@ class Submits(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await take_receipt(connection, receipt)
+
+
+def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:
+    """The value that all rows share, once; or the column as it is."""
+    return column[:1] if len(set(column)) == 1 else column
 
 
 def _is_plain(jobs: Sequence[NewJob]) -> bool:
