@@ -71,11 +71,14 @@ async def rounds(bench: Rig, case: Case, console: Console, peers: Sequence[Besid
     around = record.surroundings(postgresql=await bench.postgresql(), full=bench.full)
     said = record.result(case, product, limits, surroundings=around)
     place = record.folder(case, number)
-    record.write(place / f"{case.name}.json", said)
     if peers:
-        others = _others(case, said, _comparable(case, product), peers)
-        record.write(place / f"peers-{case.name}.json", others | around)
+        from bench.beside import demands  # as in `_peers`
+
+        others = _others(case, said, _comparable(case, product), peers) | around
+        said["checks"] |= demands(case, others["peers"])
+        record.write(place / f"peers-{case.name}.json", others)
         console.print(table.show_peers(others))
+    record.write(place / f"{case.name}.json", said)
     return said
 
 

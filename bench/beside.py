@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.figures import meets
 from bench.harness import Case, Failed, Round
 from bench.peers import PEERS, Peer
 from bench.peers.rig import peer_rig
@@ -76,4 +77,17 @@ def chosen(case: Case, wanted: Sequence[str]) -> list[Beside]:
             beside.peer.install()
         except (subprocess.CalledProcessError, OSError) as wrong:
             beside.not_run = f"its packages cannot be installed: {wrong}"
+    return found
+
+
+def demands(case: Case, peers: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What the case must be beside peers, as `record.judged` says it; of those that ran."""
+    found = {}
+    for name, times in case.times_peers.items():
+        ran = [peer for peer in peers if "ratio" in peer and name in ("", peer["name"])]
+        if ran:
+            best = min(ran, key=lambda peer: float(peer["ratio"]))
+            of = f"{best['title']}, the best of {len(ran)} settings of peers" if name == "" else best["title"]
+            met = meets(best["ratio"], times, higher=True)
+            found[f"times {of}"] = {"figure": best["ratio"], "bound": times, "met": met}
     return found

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,6 +73,8 @@ class Case:
     """What it takes for a figure to be kept."""
     peers_compare: str | None = None
     """The figure in `more` that peers are compared with, if it is not the value."""
+    times_peers: Mapping[str, float] = field(default_factory=dict)
+    """How many times as good as a peer it must be, by the peer's name; `""`: as the best of all."""
 
 
 class Rig:

@@ -97,7 +97,8 @@ class Flow:
 
     async def work(self, claim: asyncpg.Connection[Any], finish: asyncpg.Connection[Any]) -> None:
         """Claim and finish as `work` does, from a cursor a second behind the last claim."""
-        mark, rows = FAR_PAST, []
+        mark = FAR_PAST
+        rows: list[asyncpg.Record] = []
         while self._open or rows:
             ending = finish.execute(SQL["raw_finish"], [row[0] for row in rows]) if rows else asyncio.sleep(0.001)
             following, _ = await asyncio.gather(claim.fetch(SQL["raw_claim"], 500, mark), ending)

@@ -31,7 +31,8 @@ async def immediate(rig: Rig) -> Round:
     await connection.close()
     started = {str(row["job_id"]): row["started"] for row in rows}
     taken = sorted((started[job] - at) * 1000 for job, at in sent.items())
-    return Round(percentile(taken, 0.99), {"p50_ms": percentile(taken, 0.5), "max_ms": taken[-1], "runs": len(taken)})
+    more = {"p50_ms": round(percentile(taken, 0.5), 3), "max_ms": round(taken[-1], 3), "runs": len(taken)}
+    return Round(percentile(taken, 0.99), more)
 
 
 async def _paced(port: int, *, rate: int, seconds: float) -> dict[str, float]:

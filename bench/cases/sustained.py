@@ -42,4 +42,5 @@ CASE = Case(
     raw.sustained,
     "raw SQL: submit, claim and finish with history",
     checks=(Check("slowest 5 s window, of the median one", "slowest_window", 0.8, higher=True),),
+    times_peers={"river": 1.5},
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bench import record, table
+from bench.beside import demands
 from bench.check import verdict
 from bench.harness import Case, Check, Rig, Round
 
@@ -134,3 +136,18 @@ def test_a_peer_that_did_not_run_is_in_the_table_with_the_reason() -> None:
     text = table.markdown([], [beside])
     assert "| other | 1 | best | not run: no go | – |  |  |" in text
     assert "| [other](u) | 1 | best | 55 [50, 60] | 2 | durable | - |" in text
+
+
+def test_the_best_peer_is_the_one_to_beat() -> None:
+    """Of those that ran; a demand of a named peer looks at that peer's better setting alone."""
+    peers: list[dict[str, Any]] = [
+        {"name": "a", "title": "a-default", "ratio": 9.0},
+        {"name": "a", "title": "a-best", "ratio": 2.0},
+        {"name": "b", "title": "b-best", "ratio": 1.1},
+        {"name": "c", "title": "c-best", "not_run": "no go"},
+    ]
+    case = replace(CASE, times_peers={"": 1.2, "a": 1.5, "c": 1.5})
+    assert {
+        "times b-best, the best of 3 settings of peers": {"figure": 1.1, "bound": 1.2, "met": False},
+        "times a-best": {"figure": 2.0, "bound": 1.5, "met": True},
+    } == demands(case, peers)
