@@ -25,7 +25,7 @@ METER = "bench meter"
 
 ENDED = "vacuum workers and sessions that ended"
 
-_STATEMENTS = Path(__file__).parents[2] / "src/tickwise/adapters/store/postgres/sql"
+STATEMENTS = Path(__file__).parents[2] / "src/tickwise/adapters/store/postgres/sql"
 
 
 class Usage(NamedTuple):
@@ -138,7 +138,7 @@ def canonical(query: str) -> str:
 def _names() -> dict[str, str]:
     """Canonical statement to its name, of the product and of the benchmarks; parts of a file have its name too."""
     found: dict[str, str] = {}
-    for name, text in [*((file.stem, file.read_text()) for file in _STATEMENTS.glob("*.sql")), *SQL.items()]:
+    for name, text in [*((file.stem, file.read_text()) for file in STATEMENTS.glob("*.sql")), *SQL.items()]:
         bare = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         for part in (bare, *bare.split(";\n")):
             found.setdefault(canonical(part), name)
@@ -177,9 +177,9 @@ class Meter:
         sessions: dict[str, Usage] = {}
         background: dict[str, Usage] = {}
         for row in await self.connection.fetch(SQL["costs_sessions"]):
-            kind, name = row["backend_type"], row["application_name"] or "unnamed"
-            if name == METER:
-                continue
+            kind, name = row["backend_type"], row["application_name"]
+            if kind == "client backend" and name in {METER, ""}:
+                continue  # the product's sessions have names, the benchmark's own have none
             where, key = (sessions, name) if kind == "client backend" else (background, kind)
             _add(where, key, Usage(cpu_seconds(row["pid"]), row["wal"]))
         server = psutil.Process(self.connection.get_server_pid()).ppid()

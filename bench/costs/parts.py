@@ -11,16 +11,19 @@ from typing import Any
 from bench.costs import features as leaving_out
 from bench.costs import whole as entire
 from bench.costs.limits import limit_round, wide_round
-from bench.costs.meter import Meter, Reading, Usage
-from bench.costs.spending import Cost, cost_of, rows_text
+from bench.costs.meter import STATEMENTS, Meter, Reading, Usage
+from bench.costs.spending import OWN, Cost, cost_of, rows_text
 from bench.costs.stages import STAGES, Stage, product_round
-from bench.harness import KEY, Failed, Rig
+from bench.harness import KEY, SQL, Failed, Rig
 from bench.load import wrk
 from bench.ports import free_port, until_open
 
 ROUNDS = 3
 CLIENTS = 96
 API_SECONDS = 4
+
+BENCHMARKS = frozenset({*SQL, *OWN} - {file.stem for file in STATEMENTS.glob("*.sql")})
+"""Statements of the benchmark and of the meter, which are no part of the product."""
 
 Figures = dict[str, Any]
 
@@ -44,8 +47,8 @@ async def _whole(rig: Rig, meter: Meter, case: Callable[[Rig, Meter], Awaitable[
 
 async def _functions(rig: Rig, meter: Meter) -> Figures:
     """T2 once more, its executor watched."""
-    watched = await entire.sustained(rig, meter, watch=True)
-    return {"shares": watched.functions, "cpu": _of_whole(watched)["programs"]["executor"][0]}
+    cpu, shares = await entire.functions(rig, meter)
+    return {"shares": shares, "cpu": cpu}
 
 
 def _of_whole(done: entire.Whole) -> Figures:
@@ -58,9 +61,9 @@ def _of_whole(done: entire.Whole) -> Figures:
         "statements": {
             name: {"runs_a_call": runs / one.calls, **{key: value / runs for key, value in one._asdict().items()}}
             for name, one in used.statements.items()
-            if one.calls and not name.startswith("costs_") and name != "waiting"
+            if one.calls and name not in BENCHMARKS
         },
-        "rows": rows_text(used.tables, runs),
+        "rows": done.rows,
     }
 
 

@@ -6,18 +6,20 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import psutil
 
-from bench.costs.meter import Meter, Reading, family
+from bench.costs.meter import Meter, Reading, family, less
+from bench.costs.spending import rows_text
 from bench.harness import SQL, Failed, Rig
+from bench.stream import flowing
 from bench.work import jobs, store
 
-BACKLOG_MOST = 20_000
 BATCH = 500
 STILL_SECONDS_MOST = 7.0
 """Less than a lease."""
@@ -31,13 +33,8 @@ class Whole:
     runs: int
     seconds: float
     used: Reading
-    functions: Mapping[str, float] = field(default_factory=dict)
-    """Of the executor's main process: the share of its CPU by function."""
-
-
-async def _settled(meter: Meter, after: Reading, before: Reading) -> Reading:
-    """The difference, with rows as sessions told of them when they ended."""
-    return replace(after, tables=await meter.tables()).since(before)
+    rows: str
+    """What a run wrote, by table."""
 
 
 @contextlib.contextmanager
@@ -62,55 +59,81 @@ async def _until_empty(rig: Rig, meter: Meter) -> None:
 async def drain(rig: Rig, meter: Meter, count: int = 100_000) -> Whole:
     """T1: 100k queued runs, from the moment at which the executor is there."""
     await rig.reset()
-    async with store(rig) as opened, rig.role("executor") as executor:
+    async with rig.role("executor") as executor:
         await rig.until_executors(1)
-        await opened.jobs_add(jobs(rig, BATCH))
+        async with store(rig) as opened:
+            await opened.jobs_add(jobs(rig, BATCH))
         await rig.until_ended(BATCH, 30)
         meter.programs = {"executor": executor.pid}
         # Its start is not what is measured: it stands still while the work is handed in.
         with standing_still(executor.pid):
-            begun = perf_counter()
-            for _ in range(0, count, 1000):
-                await opened.jobs_add(jobs(rig, 1000))
-            if perf_counter() - begun > STILL_SECONDS_MOST:
-                raise Failed("handing in took so long that the executor's lease is in danger")
+            await _hand_in(rig, count)
             await meter.reset()
             before, begun = await meter.read(), perf_counter()
         await _until_empty(rig, meter)
         seconds = perf_counter() - begun
         after = await meter.read()
     await rig.outcome(count + BATCH)
-    return Whole("T1", count, seconds, await _settled(meter, after, before))
+    rows = less(await meter.tables(), before.tables)
+    return Whole("T1", count, seconds, after.since(before), rows_text(rows, count))
 
 
-async def sustained(rig: Rig, meter: Meter, seconds: float = 8.0, *, watch: bool = False) -> Whole:
-    """T2: batches of 500 handed in while they run, the backlog bounded. `watch` says where the executor's CPU goes."""
-    await rig.reset()
-    sent, samples = 0, rig.folder / "samples.json"
-    role = rig.program("-m", "bench.costs.sampled", str(samples), "executor") if watch else rig.role("executor")
-    async with store(rig) as opened, rig.role("scheduler") as scheduler, role as executor:
-        await rig.until_executors(1)
-        for _ in range(8):
-            await opened.jobs_add(jobs(rig, BATCH))
-        await rig.until_ended(8 * BATCH, 30)
-        meter.programs = {"scheduler": scheduler.pid, "executor": executor.pid, "submitter": os.getpid()}
+async def _hand_in(rig: Rig, count: int) -> None:
+    """Raises Failed if it takes so long that the executor's lease is in danger."""
+    begun = perf_counter()
+    async with store(rig) as opened:
+        for _ in range(0, count, 1000):
+            await opened.jobs_add(jobs(rig, 1000))
+    if perf_counter() - begun > STILL_SECONDS_MOST:
+        raise Failed("handing in took so long that the executor's lease is in danger")
+
+
+async def sustained(rig: Rig, meter: Meter, seconds: float = 8.0) -> Whole:
+    """T2: handed in while they run, in full flow."""
+    tables = await meter.tables()
+    async with flowing(rig) as stream:
+        meter.programs = {**stream.processes, "submitter": os.getpid()}
         await meter.reset()
-        if watch:
-            executor.send_signal(signal.SIGUSR1)
+        earlier, _ = await stream.ended()
         before, begun = await meter.read(), perf_counter()
-        while perf_counter() - begun < seconds:
-            await opened.jobs_add(jobs(rig, BATCH))
-            sent += BATCH
-            if sent % 5000 == 0:
-                while await meter.connection.fetchval(SQL["waiting"]) > BACKLOG_MOST:
-                    await rig.clock.sleep(0.01)
-        await _until_empty(rig, meter)
-        taken = perf_counter() - begun
-        after = await meter.read()
-    await rig.outcome(sent + 8 * BATCH)
-    return Whole("T2", sent, taken, await _settled(meter, after, before), _shares(samples) if watch else {})
+        await rig.clock.sleep(seconds)
+        after, taken = await meter.read(), perf_counter() - begun
+        later, _ = await stream.ended()
+        await stream.finish()
+        sent = stream.sent
+    rows = less(await meter.tables(), tables)
+    return Whole("T2", later - earlier, taken, after.since(before), rows_text(rows, sent))
 
 
-def _shares(samples: Path) -> dict[str, float]:
-    counts = dict(json.loads(samples.read_text()))
-    return {name: count / sum(counts.values()) for name, count in counts.items()}
+class WatchedRig(Rig):
+    """Its executors note where they are."""
+
+    @property
+    def samples(self) -> Path:
+        """The file in which they say so."""
+        return self.folder / "samples.json"
+
+    def role(
+        self, *arguments: str, **settings: object
+    ) -> contextlib.AbstractAsyncContextManager[subprocess.Popen[bytes]]:
+        """One process of the product."""
+        if arguments[0] != "executor":
+            return super().role(*arguments, **settings)
+        return self.program("-m", "bench.costs.sampled", str(self.samples), *arguments, **settings)
+
+
+async def functions(rig: Rig, meter: Meter, seconds: float = 8.0) -> tuple[float, dict[str, float]]:
+    """Of the executor's main process in T2: its microseconds a run, and the share of each function."""
+    watched = WatchedRig(rig.dsn, rig.folder, full=rig.full)
+    async with flowing(watched) as stream:
+        meter.programs = {"executor": stream.processes["executor"]}
+        earlier, _ = await stream.ended()
+        os.kill(stream.processes["executor"], signal.SIGUSR1)
+        before = await meter.read()
+        await rig.clock.sleep(seconds)
+        used = (await meter.read()).since(before)
+        later, _ = await stream.ended()
+        await stream.finish()
+    counts = dict(json.loads(watched.samples.read_text()))
+    shares = {name: count / sum(counts.values()) for name, count in counts.items()}
+    return used.programs["executor"].cpu * 1e6 / (later - earlier), shares
