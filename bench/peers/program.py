@@ -44,6 +44,7 @@ from bench.peers.rig import SQL, PeerProcess, PeerRig, Server
 BATCH = 500
 BACKLOG = 20_000
 SLOWEST_PER_SECOND = 150
+SUSTAINED_SECONDS, SUSTAINED_SECONDS_FULL = 20.0, 60.0
 LATE_PER_SECOND, LATE_SECONDS, LATE_AHEAD_SECONDS = 500, 6, 5
 
 
@@ -252,7 +253,7 @@ async def drain(program: Program, rig: PeerRig) -> Round:
 
 async def sustained(program: Program, rig: PeerRig) -> Round:
     """T2: batches of 500 queued while they run, the backlog bounded at 20k; durable ends a second."""
-    seconds = 60.0 if rig.full else 20.0
+    seconds = SUSTAINED_SECONDS_FULL if rig.full else SUSTAINED_SECONDS
     async with _run(program, rig) as run, run.working(), run.process("produce") as producer:
         await producer.until_ready()
         # The start of either side is not what is measured: one batch goes ahead.
