@@ -49,9 +49,8 @@ async def session(rig: Rig) -> asyncpg.Connection[Any]:
     return await asyncpg.connect(rig.dsn, server_settings=settings)
 
 
-async def drain(rig: Rig) -> Round:
-    """100k queued rows claimed and ended."""
-    count = 100_000
+async def drain(rig: Rig, count: int = 100_000) -> Round:
+    """Queued rows claimed and ended."""
     one, two = await session(rig), await session(rig)
     await one.execute(SQL["raw_schema"])
     await submit(one, count)
@@ -62,9 +61,8 @@ async def drain(rig: Rig) -> Round:
     return Round(value)
 
 
-async def sustained(rig: Rig) -> Round:
+async def sustained(rig: Rig, count: int = 200_000) -> Round:
     """Queued, claimed and ended at once."""
-    count = 200_000
     three = [await session(rig) for _ in range(3)]
     await three[0].execute(SQL["raw_schema"])
     begun = time.perf_counter()
@@ -161,11 +159,11 @@ async def commits(rig: Rig) -> Round:
     return Round(sorted(taken)[int(len(taken) * 0.99)] * 1000)
 
 
-async def timers(_: Rig) -> Round:
+async def timers(_: Rig, seconds: float = 3.0) -> Round:
     """10k due times a second in a heap and nothing else: p99 of their lateness, in ms."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    heap = [begun + number / 10_000 for number in range(30_000)]
+    heap = [begun + number / 10_000 for number in range(int(10_000 * seconds))]
     late = []
     while heap:
         now = loop.time()

@@ -137,11 +137,18 @@ def _place(said: dict[str, Any]) -> tuple[int, str]:
     return (ORDER.index(said["case"]) if said["case"] in ORDER else len(ORDER), said["case"])
 
 
+def placed(readme: str, text: str) -> str:
+    """The page with this text between its markers. Raises ValueError if it has none."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page must have the lines {BEGIN} and {END}, in this order")
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
 def write() -> None:
     """README.md anew, between its markers."""
-    before, _, rest = README.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    README.write_text(f"{before}{BEGIN}\n\n{markdown(*recorded())}\n\n{END}{after}")
+    README.write_text(placed(README.read_text(), markdown(*recorded())))
 
 
 if __name__ == "__main__":

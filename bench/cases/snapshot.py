@@ -56,6 +56,7 @@ async def under_a_snapshot(rig: Rig) -> Round:
         statistics.fmean(judged) / clean,
         {
             "clean": round(clean),
+            "clean_afterwards": round(max(after)),
             "held_seconds": spans.held,
             "whole_hold": round(statistics.fmean(held) / clean, 3),
             "slowest_window_held": round(min(held) / clean, 3),

@@ -9,7 +9,7 @@ import pytest
 
 from bench import record, table
 from bench.beside import demands
-from bench.check import verdict
+from bench.check import Pair, ratio, verdict
 from bench.harness import Case, Check, Rig, Round
 
 
@@ -99,6 +99,23 @@ def test_a_ratio_that_fell_little_or_rose_is_not_told() -> None:
 def test_a_ratio_of_which_nothing_is_recorded_is_told() -> None:
     """A check that compares with nothing would always pass."""
     assert ["T1: nothing is recorded; `make bench-check RECORD=1` records what is now"] == verdict({"T1": 0.4}, {})
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
+    """Of each round's own: the machine may be twice as quick in one round as in another, for both."""
+    assert 0.5 == ratio([Pair(100.0, 50.0), Pair(200.0, 98.0), Pair(50.0, 45.0)])
+
+
+def test_the_table_replaces_what_stood_between_its_markers() -> None:
+    """And nothing else of the page."""
+    page = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
+    assert f"before\n{table.BEGIN}\n\nnew\n\n{table.END}\nafter\n" == table.placed(page, "new")
+
+
+def test_a_page_without_markers_is_refused() -> None:
+    """Rather than losing half of it."""
+    with pytest.raises(ValueError, match="the page must have the lines"):
+        table.placed(f"before {table.END} {table.BEGIN} after", "new")
 
 
 @pytest.mark.parametrize(
