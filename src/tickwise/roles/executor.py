@@ -40,8 +40,9 @@ from tickwise.roles.store_clock import StoreClock
 
 __all__ = ["Executor", "ExecutorSettings", "Seat"]
 
-CLAIM_GAP_SECONDS: Final = 0.003
-"""Between two claims that did not fill: so that a ring for each submit does not become a claim for each submit."""
+CLAIM_GAP_SECONDS: Final = 0.001
+"""Between two claims that did not fill, so that a ring for each submit does not become a claim for each submit. Rings
+of one process are 2 ms apart; a longer gap would add its own half to what an immediate job waits."""
 WATCH_SECONDS: Final = 0.05
 """How often a lease that is over is looked at: what a runner had not begun by then, or was just given, ends too."""
 GHOST_SECONDS: Final = 1.0

@@ -1,7 +1,7 @@
 """A bell through PostgreSQL: LISTEN and NOTIFY on a connection of its own, for all processes of one database.
 
     send ──► own listeners at once
-         └─► pending topics ──(at once; within 5 ms of the last ring, then)──► one NOTIFY ──► everybody else
+         └─► pending topics ──(at once; within 2 ms of the last ring, then)──► one NOTIFY ──► everybody else
 
 A NOTIFY in a transaction that writes data makes commits wait for each other (6.7k inserts a second became 1.5k); here
 none does, and hundreds of calls are one ring. When the link is lost it is made again in the background; whoever listens
@@ -23,8 +23,8 @@ import asyncpg
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Topic
 
-QUIET_SECONDS: Final = 0.005
-"""Between two rings of one process."""
+QUIET_SECONDS: Final = 0.002
+"""Between two rings of one process. With 5 ms, each of 200 jobs a second waited 3 ms for the ring before its own."""
 
 CONNECT_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 30.0
