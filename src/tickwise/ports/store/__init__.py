@@ -62,6 +62,8 @@ from tickwise.ports.store.letters import (
     Settlement,
 )
 from tickwise.ports.store.records import (
+    TALLIES_MOST,
+    TALLIES_SECONDS,
     AttemptRow,
     CancelRow,
     Incident,
@@ -70,6 +72,7 @@ from tickwise.ports.store.records import (
     Retention,
     RunQuery,
     RunRow,
+    Tally,
 )
 from tickwise.ports.store.rules import (
     NAMESPACE_MOST,
@@ -101,6 +104,8 @@ __all__ = [
     "LANES_MOST",
     "NAMESPACE_MOST",
     "RULES_MOST",
+    "TALLIES_MOST",
+    "TALLIES_SECONDS",
     "Added",
     "AttemptRow",
     "Beat",
@@ -160,6 +165,7 @@ __all__ = [
     "StoreStats",
     "StoredTask",
     "Successor",
+    "Tally",
     "Timer",
     "Violation",
     "check_room",

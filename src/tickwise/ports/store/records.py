@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from tickwise.domain.lifecycle import RunState
@@ -103,6 +103,23 @@ class RunQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many runs came on record with one final state in one hour."""
+
+    hour: float
+    """Its first instant, by the store's clock: whole hours since the epoch."""
+    state: RunState
+    runs: int
+
+
+TALLIES_MOST: Final = 10_000
+"""Hours and states in one answer: three months of all four states."""
+
+TALLIES_SECONDS: Final = 400 * 86_400.0
+"""Counts are kept for longer than the runs that they count, so that one year can be held beside the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """A time in which something could not be reached, as somebody noticed it."""
 
@@ -149,6 +166,13 @@ class Records(Protocol):
 
     async def runs_count(self, query: RunQuery) -> int:
         """How many there are, counted to `limit` at most."""
+        ...
+
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        """How many runs came on record in each hour that begins in this time (`until` excluded), oldest first, at most
+        `TALLIES_MOST`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
+        costs the same however many there are, and stays when they are past their time. Nothing is said of states and
+        hours in which nothing came."""
         ...
 
     async def incident_add(self, incident: Incident) -> None:

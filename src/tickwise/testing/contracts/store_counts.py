@@ -5,15 +5,16 @@ from __future__ import annotations
 from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.ports.store import JobAction, JobQuery, RunQuery
+from tickwise.ports.store import JobAction, JobQuery, Retention, RunQuery
 from tickwise.testing.contracts.base import KeyedStore, StoreContract
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
+KEEP = Retention(runs_seconds=24 * HOUR, failed_seconds=48 * HOUR)
 
 
 class CountsContract(StoreContract):
-    """`runs_count`, `jobs_count`, `RunQuery.reason`."""
+    """`runs_count`, `jobs_count`, `runs_tally`, `RunQuery.reason`."""
 
     async def ended(self, store: KeyedStore, make: Factory, state: RunState, reason: str | None) -> UUID:
         """A run that ended so."""
@@ -72,3 +73,72 @@ class CountsContract(StoreContract):
             JobQuery(namespace="elsewhere"),
         ):
             assert await store.jobs_count(query) == len(await store.jobs_list(query)), query
+
+    async def tallied(self, store: KeyedStore, namespace: str | None = "default") -> dict[RunState, int]:
+        """What was ever counted, by final state."""
+        found: dict[RunState, int] = {}
+        for tally in await store.runs_tally(namespace, 0.0, await store.now() + HOUR):
+            found[tally.state] = found.get(tally.state, 0) + tally.runs
+        return found
+
+    async def test_what_comes_on_record_is_counted_by_how_it_ended(self, store: KeyedStore, make: Factory) -> None:
+        """Whoever ended it, an executor or a person. The living are not."""
+        await self.ended(store, make, RunState.FAILED, "timeout")
+        await self.ended(store, make, RunState.SUCCESS, None)
+        await self.ended(store, make, RunState.SUCCESS, None)
+        cancelled, living = make.job(), make.job()
+        await self.add(store, cancelled, living)
+        assert cancelled.run_id is not None
+        await store.runs_cancel("default", cancelled.run_id, "ada")
+        assert await self.tallied(store) == {RunState.SUCCESS: 2, RunState.FAILED: 1, RunState.CANCELLED: 1}
+
+    async def test_a_report_that_is_repeated_is_counted_once(self, store: KeyedStore, make: Factory) -> None:
+        """And so is one that was refused: not at all."""
+        executor = await self.born(store)
+        claimed = await self.held(store, executor, make.job())
+        assert await self.finish(store, executor, outcome(claimed)) == []
+        assert await self.finish(store, executor, outcome(claimed)) == []
+        await self.finish(store, executor, outcome(claimed, RunState.FAILED))
+        assert await self.tallied(store) == {RunState.SUCCESS: 1}
+
+    async def test_counts_are_told_by_the_hour_and_the_namespace(self, store: KeyedStore, make: Factory) -> None:
+        """The hour in which a run came on record; an hour belongs to the time in which it begins."""
+        await self.ended(store, make, RunState.SUCCESS, None)
+        first = (await store.now()) // HOUR * HOUR
+        await self.shift(store, 2 * HOUR)
+        later = (await store.now()) // HOUR * HOUR
+        other = Factory(await store.now(), seed="other").job(namespace="elsewhere")
+        await self.add(store, other)
+        assert other.run_id is not None
+        await store.runs_cancel("elsewhere", other.run_id, "ada")
+        everywhere = await store.runs_tally(None, first - HOUR, later + 2 * HOUR)
+        states = [(tally.state, tally.runs) for tally in everywhere]
+        assert states == [(RunState.SUCCESS, 1), (RunState.CANCELLED, 1)]
+        begun, ended = [tally.hour for tally in everywhere]
+        assert ended - begun in (2 * HOUR, 3 * HOUR)
+        assert list(await store.runs_tally(None, begun + 1.0, ended)) == []
+        assert [tally.hour for tally in await store.runs_tally("elsewhere", 0.0, ended + HOUR)] == [ended]
+        assert list(await store.runs_tally("nowhere", 0.0, ended + HOUR)) == []
+
+    async def test_upkeep_leaves_counts_as_they_are(self, store: KeyedStore, make: Factory) -> None:
+        """Also when it folds them again and again, and when the runs themselves are past their time."""
+        await self.ended(store, make, RunState.FAILED, "timeout")
+        await store.maintain(KEEP)
+        await self.ended(store, make, RunState.FAILED, "timeout")
+        assert await self.tallied(store) == {RunState.FAILED: 2}
+        await store.maintain(KEEP)
+        assert await self.tallied(store) == {RunState.FAILED: 2}
+        await self.shift(store, 5 * 24 * HOUR)
+        await store.maintain(KEEP)
+        assert list(await store.runs_list(RunQuery(namespace="default"))) == []
+        assert await self.tallied(store) == {RunState.FAILED: 2}
+
+    async def test_counts_go_after_more_than_a_year(self, store: KeyedStore, make: Factory) -> None:
+        """They are small, and not for ever."""
+        await self.ended(store, make, RunState.SUCCESS, None)
+        await self.shift(store, 399 * 24 * HOUR)
+        await store.maintain(KEEP)
+        assert await self.tallied(store) == {RunState.SUCCESS: 1}
+        await self.shift(store, 402 * 24 * HOUR)
+        await store.maintain(KEEP)
+        assert await self.tallied(store) == {}

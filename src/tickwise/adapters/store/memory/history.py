@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -9,11 +10,22 @@ from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS, executor_row
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
-from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.lifecycle import RunState
+from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty
+from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import NewKey
-from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, Maintained, Retention, RunQuery, RunRow
+from tickwise.ports.store import (
+    TALLIES_MOST,
+    TALLIES_SECONDS,
+    AttemptRow,
+    ExecutorRow,
+    Incident,
+    Maintained,
+    Retention,
+    RunQuery,
+    RunRow,
+    Tally,
+)
 
 INCIDENTS_MOST = 100
 EXECUTORS_MOST = 1_000
@@ -62,6 +74,14 @@ class History(Duty):
         job = self._state.jobs.get(query.job_id)
         return set() if job is None else {*job.runs, *job.ended}
 
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        found = Counter[tuple[float, RunState]]()
+        for (whose, hour, state), runs in self._state.tallies.items():
+            if namespace in (None, whose) and since <= hour * HOUR_SECONDS < until:
+                found[hour * HOUR_SECONDS, state] += runs
+        ordered = sorted(found.items(), key=lambda item: (item[0][0], CODES[item[0][1]]))
+        return [Tally(hour=hour, state=state, runs=runs) for (hour, state), runs in ordered[:TALLIES_MOST]]
+
     async def incident_add(self, incident: Incident) -> None:
         self._state.incidents.setdefault((incident.kind, incident.begin, incident.who), incident)
 
@@ -85,6 +105,8 @@ class History(Duty):
         for name in expired:
             del self._state.receipts[name]
         self._state.slots.trim(now)
+        for counted in [each for each in self._state.tallies if each[1] * HOUR_SECONDS < now - TALLIES_SECONDS]:
+            del self._state.tallies[counted]
         self._drop_past(now - max(retention.runs_seconds, GONE_LISTED_SECONDS))
         return Maintained(dropped=[str(gone) for gone in dropped], receipts=len(expired))
 

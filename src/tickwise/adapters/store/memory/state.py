@@ -55,6 +55,7 @@ from tickwise.ports.store import (
 )
 
 ON_DEMAND: Final = "ON_DEMAND"
+HOUR_SECONDS: Final = 3600.0
 """The type of a schedule that names no time: its job is there for whoever asks."""
 
 
@@ -73,6 +74,8 @@ class State:
         self.decided: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         self.runs: dict[UUID, RunRecord] = {}
         self.ended: dict[UUID, EndedRun] = {}
+        self.tallies: Counter[tuple[str, int, RunState]] = Counter()
+        """How many came on record, by namespace, hour and final state."""
         self.known: set[tuple[str, Lane]] = set()
         """Every lane that a job of a namespace has ever named."""
         self.lanes: dict[tuple[str, Lane], TimeQueue[RunRecord]] = {}
@@ -238,7 +241,7 @@ class State:
         report = Report(ended=self.now(), reason=new.reason, error=new.error)
         until = new.until if new.occurrences > 1 else None
         row = run_row(run, RunState.SKIPPED, report, occurrences=new.occurrences, until=until)
-        self.ended[run.run_id] = job.ended[run.run_id] = EndedRun(row, 0, (), reported=False)
+        self.put_on_record(run, EndedRun(row, 0, (), reported=False))
 
     def place(self, run: RunRecord) -> None:
         """Let a free run wait in its lane, unless it waits for another run or for a slot."""
@@ -318,9 +321,14 @@ class State:
             attempts.append(attempt_row(run, state, report))
         ended = EndedRun(row, run.token, tuple(attempts), report.reported)
         self.forget(run)
-        self.ended[run.run_id] = run.job.ended[run.run_id] = ended
+        self.put_on_record(run, ended)
         if report.follow and row.reason != UNKNOWN_OUTCOME:
             self.follow(ended, succeeded=state is RunState.SUCCESS)
+
+    def put_on_record(self, run: RunRecord, ended: EndedRun) -> None:
+        """It comes on record, and is counted."""
+        self.ended[run.run_id] = run.job.ended[run.run_id] = ended
+        self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
 
     def follow(self, ended: EndedRun, *, succeeded: bool) -> None:
         """Others go on from the end of this run."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES
+from tickwise.adapters.store.postgres.searching import search
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane
 from tickwise.ports.store import JobQuery, JobRow
+
+NARROW_SECONDS: Final = 86_400.0
+"""A window of next fires in which the jobs are put in order; in a wider one the newest jobs are looked at in turn."""
 
 
 class Jobs(Part):
@@ -34,15 +38,29 @@ class Jobs(Part):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("jobs_list"), *_asked(query))
+        found = _found_by(query)
+        name, arguments = ("jobs_found", [*_asked(query), found]) if found else ("jobs_list", _asked(query))
+        rows = await search(self._links, name, arguments)
         return [job_row(row) for row in rows]
 
     async def jobs_count(self, query: JobQuery) -> int:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            count: int = await connection.fetchval(statement("jobs_count"), *_asked(query))
-        return count
+        found = _found_by(query)
+        name, arguments = ("jobs_found_count", [*_asked(query), found]) if found else ("jobs_count", _asked(query))
+        [(count,)] = await search(self._links, name, arguments)
+        return int(count)
+
+
+def _found_by(query: JobQuery) -> str | None:
+    """What only few jobs have that this search needs; None: it is looked for among all."""
+    if query.status is JobStatus.FAILED:
+        return "failed"
+    after, before = query.next_run_after, query.next_run_before
+    if after is not None and before is not None and before - after <= NARROW_SECONDS:
+        return "due"
+    if query.status is JobStatus.SCHEDULED or after is not None or before is not None:
+        return "planned"
+    return None
 
 
 def _asked(query: JobQuery) -> list[Any]:

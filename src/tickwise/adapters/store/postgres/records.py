@@ -10,20 +10,26 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.searching import search, searched
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import CODES, HELD, STATES
-from tickwise.ports.store import AttemptRow, CancelRow, Incident, RunQuery, RunRow, StoreStats
+from tickwise.domain.model import time_id
+from tickwise.ports.store import TALLIES_MOST, AttemptRow, CancelRow, Incident, RunQuery, RunRow, StoreStats, Tally
 
 COUNTED_MOST: Final = 100_000
 """Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
 
 INCIDENTS_MOST: Final = 100
 
+ID_SLACK_SECONDS: Final = 600.0
+"""How far the time in a run's id and its due time may lie apart, unless `history_late` has it, which says the same: ids
+of immediate runs are made by nodes' clocks, due times by the store's."""
+
 _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 
 
 class Records(Part):
-    """`run_get`, `run_attempts`, `runs_list`, `runs_count`, `incident*` and `stats` of the port."""
+    """`run_get`, `run_attempts`, `runs_list`, `runs_count`, `runs_tally`, `incident*` and `stats` of the port."""
 
     async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
         """See the port."""
@@ -40,13 +46,18 @@ class Records(Part):
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            return await _shown(connection, await connection.fetch(statement("runs_list"), *_asked(query)))
+            return await _shown(connection, await searched(connection, "runs_list", _asked(query)))
 
     async def runs_count(self, query: RunQuery) -> int:
         """See the port."""
+        [(count,)] = await search(self._links, "runs_count", _asked(query))
+        return int(count)
+
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            count: int = await connection.fetchval(statement("runs_count"), *_asked(query))
-        return count
+            rows = await connection.fetch(statement("runs_tally"), namespace, since, until, TALLIES_MOST)
+        return [Tally(hour=row["hour"], state=STATES[row["state"]], runs=row["runs"]) for row in rows]
 
     async def incident_add(self, incident: Incident) -> None:
         """See the port."""
@@ -69,20 +80,33 @@ class Records(Part):
 
 
 def _asked(query: RunQuery) -> list[Any]:
-    """The parameters of `runs_list` and `runs_count`."""
+    """The parameters of `runs_list` and `runs_count`. A window of due times is one of ids too: no run is due before the
+    time in its id, and what is due long after that is found by an index of its own."""
+    before, from_id = query.before, None
+    if query.due_before is not None:
+        newest = _first_id(query.due_before + ID_SLACK_SECONDS)
+        before = newest if before is None else min(before, newest)
+    if query.due_after is not None:
+        from_id = _first_id(query.due_after - ID_SLACK_SECONDS)
     return [
         query.namespace,
         query.job_id,
         [CODES[state] for state in query.states] or None,
         query.due_after,
         query.due_before,
-        query.before,
+        before,
         query.limit,
         query.after,
         list(query.triggers) or None,
         query.origin,
         query.reason,
+        from_id,
     ]
+
+
+def _first_id(instant: float) -> UUID:
+    """Below every id of that instant or later."""
+    return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
 
 
 async def _shown(connection: asyncpg.Connection, rows: Sequence[asyncpg.Record]) -> list[RunRow]:

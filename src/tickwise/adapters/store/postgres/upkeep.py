@@ -21,7 +21,7 @@ from tickwise.adapters.store.postgres.link import UPKEEP, UniqueBroken, translat
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import time_id
-from tickwise.ports.store import Maintained, Retention
+from tickwise.ports.store import TALLIES_SECONDS, Maintained, Retention
 
 DAY_SECONDS: Final = 86_400
 BEHIND_SECONDS: Final = 86_400.0
@@ -87,6 +87,8 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     await steps.trim("attempts_trim", _first_id(failed_since))
     await steps.trim("letters_trim", _first_id(failed_since))
     await steps.trim("gates_trim")
+    await steps.trim("tallies_fold")
+    await steps.trim("tallies_trim", now - TALLIES_SECONDS)
     await steps.run("operations_trim", since)
     await steps.run("executors_trim", since)
     await steps.run("incidents_trim", since)

@@ -10,8 +10,6 @@ WHERE j.namespace = $1
   -- What the rare statuses need to be found by; the view's status has the last word.
   AND ($5::text IS DISTINCT FROM 'PAUSED' OR j.standing = 1)
   AND ($5::text IS DISTINCT FROM 'CANCELLED' OR j.standing = 2)
-  AND ($5::text IS DISTINCT FROM 'FAILED'
-       OR NOT j.recurring AND EXISTS (SELECT FROM tickwise.history h WHERE h.state = 6 AND h.job_id = j.job_id))
   AND ($6::text IS NULL OR j.schedule_type = $6)
   AND ($7::text IS NULL OR j.task_kind = $7)
   AND ($8::text IS NULL OR j.owner = $8)

@@ -1,6 +1,6 @@
 -- How many runs there are, counted to $7 at most. The other parameters as in `runs_list`.
 SELECT count(*) FROM (
-  SELECT FROM tickwise.runs_shown
+  (SELECT FROM tickwise.runs_shown
   WHERE namespace = $1
     AND ($2::uuid IS NULL OR job_id = $2)
     AND ($3::smallint[] IS NULL OR state = ANY($3))
@@ -11,4 +11,20 @@ SELECT count(*) FROM (
     AND ($9::smallint[] IS NULL OR trigger = ANY($9))
     AND ($10::uuid IS NULL OR origin = $10)
     AND ($11::text IS NULL OR reason = $11)
+    AND ($12::uuid IS NULL OR run_id >= $12)
+  LIMIT $7)
+  UNION ALL
+  (SELECT FROM tickwise.runs_shown
+  WHERE namespace = $1
+    AND ($2::uuid IS NULL OR job_id = $2)
+    AND ($3::smallint[] IS NULL OR state = ANY($3))
+    AND ($4::float8 IS NULL OR due >= to_timestamp($4))
+    AND ($5::float8 IS NULL OR due < to_timestamp($5))
+    AND ($6::uuid IS NULL OR run_id < $6)
+    AND ($8::uuid IS NULL OR run_id > $8)
+    AND ($9::smallint[] IS NULL OR trigger = ANY($9))
+    AND ($10::uuid IS NULL OR origin = $10)
+    AND ($11::text IS NULL OR reason = $11)
+    AND run_id < $12 AND late
+  LIMIT $7)
   LIMIT $7) s

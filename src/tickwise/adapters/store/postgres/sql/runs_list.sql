@@ -1,17 +1,35 @@
 -- Runs, newest first by id. $1 namespace, $2 job, $3 states (NULL: any), $4 and $5 window of due times, $6 page: ids below it,
--- $7 limit, $8 ids above it, $9 triggers, $10 origin, $11 reason. Planned for each call's own values: what is NULL falls away, and the rest finds its index.
+-- $7 limit, $8 ids above it, $9 triggers, $10 origin, $11 reason, $12 with $4: below this id only what is due long after the time in its
+-- id. Planned for each call's own values: what is NULL falls away, and the rest finds its index.
 SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
        failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
        cancel_asked, cancel_heard, cancel_error, occurrences, until
-FROM tickwise.runs_shown
-WHERE namespace = $1
-  AND ($2::uuid IS NULL OR job_id = $2)
-  AND ($3::smallint[] IS NULL OR state = ANY($3))
-  AND ($4::float8 IS NULL OR due >= to_timestamp($4))
-  AND ($5::float8 IS NULL OR due < to_timestamp($5))
-  AND ($6::uuid IS NULL OR run_id < $6)
-  AND ($8::uuid IS NULL OR run_id > $8)
-  AND ($9::smallint[] IS NULL OR trigger = ANY($9))
-  AND ($10::uuid IS NULL OR origin = $10)
-  AND ($11::text IS NULL OR reason = $11)
+FROM (
+  (SELECT * FROM tickwise.runs_shown
+  WHERE namespace = $1
+    AND ($2::uuid IS NULL OR job_id = $2)
+    AND ($3::smallint[] IS NULL OR state = ANY($3))
+    AND ($4::float8 IS NULL OR due >= to_timestamp($4))
+    AND ($5::float8 IS NULL OR due < to_timestamp($5))
+    AND ($6::uuid IS NULL OR run_id < $6)
+    AND ($8::uuid IS NULL OR run_id > $8)
+    AND ($9::smallint[] IS NULL OR trigger = ANY($9))
+    AND ($10::uuid IS NULL OR origin = $10)
+    AND ($11::text IS NULL OR reason = $11)
+    AND ($12::uuid IS NULL OR run_id >= $12)
+  ORDER BY run_id DESC LIMIT $7)
+  UNION ALL
+  (SELECT * FROM tickwise.runs_shown
+  WHERE namespace = $1
+    AND ($2::uuid IS NULL OR job_id = $2)
+    AND ($3::smallint[] IS NULL OR state = ANY($3))
+    AND ($4::float8 IS NULL OR due >= to_timestamp($4))
+    AND ($5::float8 IS NULL OR due < to_timestamp($5))
+    AND ($6::uuid IS NULL OR run_id < $6)
+    AND ($8::uuid IS NULL OR run_id > $8)
+    AND ($9::smallint[] IS NULL OR trigger = ANY($9))
+    AND ($10::uuid IS NULL OR origin = $10)
+    AND ($11::text IS NULL OR reason = $11)
+    AND run_id < $12 AND late
+  ORDER BY run_id DESC LIMIT $7)) s
 ORDER BY run_id DESC LIMIT $7

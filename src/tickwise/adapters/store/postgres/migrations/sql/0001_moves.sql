@@ -23,6 +23,17 @@ END
 $$;
 CREATE TRIGGER history_fixed BEFORE UPDATE ON tickwise.history FOR EACH ROW EXECUTE FUNCTION tickwise.refuse_change();
 
+-- What comes on record is counted by the statement that writes it, whichever it is: 0.3 us a run in batches of 500, 20 us a statement.
+CREATE FUNCTION tickwise.tally() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO tickwise.tallies_new (hour, runs, state, namespace)
+  SELECT date_bin('1 hour', tickwise.now(), to_timestamp(0)), count(*), state, namespace FROM came GROUP BY state, namespace;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER history_tally AFTER INSERT ON tickwise.history REFERENCING NEW TABLE AS came
+  FOR EACH STATEMENT EXECUTE FUNCTION tickwise.tally();
+
 -- A final state is reached only from where the table allows it.
 ALTER TABLE tickwise.history ADD CONSTRAINT history_moves CHECK (
   state >= 5 AND state <= 8

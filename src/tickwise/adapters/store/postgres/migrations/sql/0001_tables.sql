@@ -71,6 +71,10 @@ CREATE TABLE tickwise.jobs_rest PARTITION OF tickwise.jobs_passing DEFAULT
   WITH (autovacuum_vacuum_insert_threshold = 1000000, autovacuum_analyze_threshold = 1000000);
 CREATE UNIQUE INDEX jobs_key ON tickwise.jobs_lasting (namespace, key) WHERE key IS NOT NULL;
 CREATE INDEX jobs_standing ON tickwise.jobs (standing, job_id) WHERE standing <> 0;
+CREATE INDEX jobs_namespace ON tickwise.jobs (namespace, job_id) WHERE namespace <> 'default';  -- who shares a database pays for it
+-- Schedules other than the one that is common in the place: most jobs pay nothing.
+CREATE INDEX jobs_lasting_type ON tickwise.jobs_lasting (schedule_type, job_id) WHERE schedule_type <> 'FUTURE';
+CREATE INDEX jobs_passing_type ON tickwise.jobs_passing (schedule_type, job_id) WHERE schedule_type <> 'IMMEDIATE';
 CREATE INDEX jobs_calendars ON tickwise.jobs_lasting USING gin (calendars) WHERE calendars IS NOT NULL;  -- "is it in use?"
 CREATE INDEX jobs_labels ON tickwise.jobs USING gin (labels jsonb_path_ops) WHERE labels IS NOT NULL;
 
@@ -241,8 +245,33 @@ CREATE TABLE tickwise.history (
 -- end then: on a partition that was analysed while it was empty it sees no difference, and remembers that choice.
 CREATE INDEX history_job ON tickwise.history (job_id, run_id) WHERE job_id IS NOT NULL;
 CREATE INDEX history_troubles ON tickwise.history (state, run_id) WHERE state <> 5;  -- what people look for; success pays nothing
+-- What else people look for, where it is rare: the common run pays no more than the look at whether it belongs there.
+CREATE INDEX history_namespace ON tickwise.history (namespace, run_id) WHERE namespace <> 'default';
+CREATE INDEX history_failed ON tickwise.history (job_id, run_id) WHERE state = 6;  -- jobs by their failed runs
+CREATE INDEX history_reason ON tickwise.history (reason, run_id) WHERE reason IS NOT NULL;
+CREATE INDEX history_trigger ON tickwise.history (trigger, run_id) WHERE trigger <> 1;
+CREATE INDEX history_origin ON tickwise.history (origin, run_id) WHERE origin IS NOT NULL;
+-- A search by due time reads the ids of that time; these are due long after the time in their id.
+CREATE INDEX history_late ON tickwise.history (due) WHERE due - nominal > interval '10 minutes';
 CREATE TABLE tickwise.history_rest PARTITION OF tickwise.history DEFAULT
   WITH (autovacuum_vacuum_insert_threshold = 1000000, autovacuum_analyze_threshold = 1000000);
+
+-- How many runs came on record in each hour, so that nobody counts history. What came last is appended, one narrow row for each
+-- statement that wrote history (`tally`), with no index and nothing to wait for; the upkeep folds these into one row an hour.
+CREATE TABLE tickwise.tallies_new (
+  hour      timestamptz NOT NULL,
+  runs      bigint NOT NULL,
+  state     smallint NOT NULL,
+  namespace text NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_insert_threshold = -1);
+CREATE TABLE tickwise.tallies (
+  hour      timestamptz NOT NULL,
+  runs      bigint NOT NULL,
+  state     smallint NOT NULL,
+  namespace text NOT NULL,
+  PRIMARY KEY (namespace, hour, state)
+) WITH (fillfactor = 50);
+CREATE INDEX tallies_hour ON tickwise.tallies (hour);
 
 -- Attempts that did not end their run; the last one is in `runs` or `history`.
 CREATE TABLE tickwise.attempts (

@@ -9,13 +9,15 @@ SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due) AS due
        nullif(holder, 0) AS executor, NULL::text AS reason, NULL::text AS error, NULL::text AS result, origin,
        CASE WHEN own THEN spec END AS definition, date_part('epoch', coalesce(nominal, due)) AS nominal_at, blocked,
        CASE WHEN state = 3 OR blocked THEN limit_key END AS limit_key, slot IS NOT NULL AS paced, NULL::float8 AS cancel_asked, NULL::float8 AS cancel_heard,
-       NULL::text AS cancel_error, 1 AS occurrences, NULL::float8 AS until, due, token
+       NULL::text AS cancel_error, 1 AS occurrences, NULL::float8 AS until, due, token,
+       due - nominal > interval '10 minutes' AS late  -- as `history_late` has it
 FROM tickwise.runs
 UNION ALL
 SELECT run_id, job_id, namespace, state, trigger, date_part('epoch', due), date_part('epoch', queued),
        date_part('epoch', claimed), date_part('epoch', started), date_part('epoch', ended), NULL, attempt, failures, crashes,
        nullif(executor, 0), reason, error, result, origin, definition, date_part('epoch', coalesce(nominal, due)), false,
-       NULL, false, date_part('epoch', cancel_asked), date_part('epoch', cancel_heard), cancel_error, coalesce(occurrences, 1), date_part('epoch', until), due, token
+       NULL, false, date_part('epoch', cancel_asked), date_part('epoch', cancel_heard), cancel_error, coalesce(occurrences, 1), date_part('epoch', until), due, token,
+       due - nominal > interval '10 minutes'
 FROM tickwise.history;
 
 -- Jobs with what follows from their timers and runs. Only a pause (until it is over) and a cancellation are stored.

@@ -1,0 +1,198 @@
+"""`make bench-data`: databases as large as after years of use, built once and kept.
+
+bench/.data/5000000/          one server's folder for each size: as many jobs that lie ahead as runs that are finished,
+    BUILT.json                each of these with its one-time job, over the last ten days; what it was built from, and when
+    postgres/                 (or where `LOCATION` says, if the server's user cannot come here)
+
+A tenth of the finished runs lies in today's partition, into which a measurement writes: if it was built on an earlier
+day, today's part is filled when the server starts. Invariant: what `filled` gives is the schema of the product's migrations
+as they are now; a folder that was built from others is built anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.embedded import EmbeddedPostgres
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.schema import MIGRATIONS
+from tickwise.ports.store import Retention
+
+HERE: Final = Path(__file__).parent
+FOLDER: Final = HERE / ".data"
+SQL: Final = {file.stem: file.read_text() for file in (HERE / "sql").glob("fill_*.sql")}
+SIZES: Final = {"C2": (5_000_000,), "growth": (100_000, 1_000_000, 10_000_000)}
+DAYS: Final = 10
+FRESH: Final = timedelta(days=15)
+"""Later the scheduler of a measurement would drop the oldest days."""
+BYTES_A_JOB: Final = 1_600
+"""Of disk, for one job ahead and one finished run with its job, measured; the write-ahead log of the building included."""
+SPEC: Final = '{"schedule_type":"FUTURE","task":{"kind":"function","name":"bench.noop"},"payload":{"a":1}}'
+BUILDING: Final = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "autovacuum": "off",
+    "maintenance_work_mem": "512MB",
+    "max_wal_size": "4GB",
+}
+"""A building that is interrupted is begun anew, so nothing of it need be durable before its end."""
+PAGE: Final = 500_000
+"""Jobs a statement."""
+SECONDS: Final = 600.0
+
+
+class NoRoom(Exception):
+    """The disk is too small."""
+
+
+def digest() -> str:
+    """What the data were built from: the migrations, and our own statements."""
+    files = sorted([*MIGRATIONS.rglob("*.sql"), *MIGRATIONS.rglob("0*.py"), *(HERE / "sql").glob("fill_*.sql")])
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+@contextlib.asynccontextmanager
+async def filled(size: int) -> AsyncIterator[str]:
+    """The address of a server at its shipped settings that holds this many jobs ahead and as many finished runs; built
+    first if it is not there. Raises `NoRoom`."""
+    folder = FOLDER / str(size)
+    if not _usable(folder):
+        await _build(folder, size)
+    server = EmbeddedPostgres(folder, clock=SystemClock())
+    dsn = await server.start()
+    try:
+        await _fill_today(dsn, size)
+        yield dsn
+    finally:
+        await server.stop()
+
+
+def _usable(folder: Path) -> bool:
+    try:
+        built = json.loads((folder / "BUILT.json").read_text())
+    except FileNotFoundError:
+        return False
+    fresh = datetime.now(UTC) - datetime.fromisoformat(built["at"]) < FRESH
+    return bool(built["digest"] == digest()) and fresh
+
+
+def _remove(folder: Path) -> None:
+    pointer = folder / "postgres" / "LOCATION"
+    if pointer.exists():
+        shutil.rmtree(pointer.read_text().strip(), ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _build(folder: Path, size: int) -> None:
+    _remove(folder)
+    folder.mkdir(parents=True)
+    free = shutil.disk_usage(folder).free
+    if free < size * BYTES_A_JOB + (2 << 30):
+        raise NoRoom(f"{size:,} jobs need {size * BYTES_A_JOB >> 30} GB and 2 to spare; {folder} has {free >> 30} GB")
+    begun, made_from = time.perf_counter(), digest()
+    server = EmbeddedPostgres(folder, clock=SystemClock(), settings=BUILDING)
+    try:
+        dsn = await server.start()
+        await upgrade(dsn)
+        connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
+        await _fill(connection, size)
+        await connection.close()
+    finally:
+        await server.stop()
+    os.sync()
+    seconds = round(time.perf_counter() - begun, 1)
+    told = {"digest": made_from, "at": datetime.now(UTC).isoformat(), "jobs": size, "seconds": seconds}
+    (folder / "BUILT.json").write_text(json.dumps(told) + "\n")
+
+
+async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
+    lane = await connection.fetchval(SQL["fill_lane"])
+    await connection.execute(SQL["fill_schema"])
+    indexes = await connection.fetch(SQL["fill_indexes"])
+    for name, _ in indexes:
+        await connection.execute(f"DROP INDEX tickwise.{name}")
+    for low in range(1, size + 1, PAGE):
+        await connection.execute(SQL["fill_future"], low, min(low + PAGE - 1, size), lane, SPEC)
+    for _, definition in indexes:
+        await connection.execute(definition)
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for day in range(1, DAYS):
+        since = midnight - timedelta(days=day)
+        await _fill_day(connection, since, since + timedelta(days=1), size // DAYS, lane)
+    await connection.execute("VACUUM (FREEZE, ANALYZE) tickwise.jobs, tickwise.timers, tickwise.history")
+    await connection.execute("CHECKPOINT") if await _may_checkpoint(connection) else None
+
+
+async def _may_checkpoint(connection: asyncpg.Connection[Any]) -> bool:
+    return bool(await connection.fetchval("SELECT pg_has_role(current_user, 'pg_checkpoint', 'MEMBER')"))
+
+
+async def _fill_day(
+    connection: asyncpg.Connection[Any], since: datetime, until: datetime, count: int, lane: int
+) -> None:
+    await connection.execute("SELECT bench.fill_day($1, $2, $3, $4, $5)", since, until, count, lane, SPEC)
+
+
+async def _fill_today(dsn: str, size: int) -> None:
+    """Fill today's partitions unless they are, and have the others made that a scheduler makes at its start."""
+    connection = await asyncpg.connect(dsn, command_timeout=SECONDS)
+    try:
+        now = datetime.now(UTC)
+        there = {row["day"] for row in await connection.fetch(SQL["fill_days"])}
+        if f"{now:%Y%m%d}" not in there:
+            lane = await connection.fetchval(SQL["fill_lane"])
+            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            await _fill_day(connection, midnight, now, size // DAYS, lane)
+            await connection.execute("VACUUM (FREEZE, ANALYZE) tickwise.history, tickwise.jobs_passing")
+    finally:
+        await connection.close()
+    store = PostgresStore(dsn, clock=SystemClock())
+    await store.open()
+    await store.maintain(Retention(runs_seconds=30 * 86_400, failed_seconds=90 * 86_400))
+    await store.close()
+
+
+async def build(sizes: list[int]) -> None:
+    """Build what is not there, and say what there is."""
+    for size in sizes:
+        begun = time.perf_counter()
+        async with filled(size):
+            pass
+        print(
+            f"{size:,} jobs ahead and {size:,} finished runs: {time.perf_counter() - begun:.0f} s, in {FOLDER / str(size)}"
+        )
+
+
+def main() -> int:
+    """The command: names of cases (C2, growth), or sizes; C2's if nothing is named."""
+    wanted = sys.argv[1:] or ["C2"]
+    try:
+        sizes = [size for word in wanted for size in (SIZES[word] if word in SIZES else (int(word.replace("_", "")),))]
+    except ValueError:
+        print(f"say {', '.join(SIZES)}, or how many jobs; not {' '.join(wanted)}", file=sys.stderr)
+        return 2
+    try:
+        asyncio.run(build(sizes))
+    except NoRoom as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Searches: planned for each call's own values, and bounded in time.
+
+A search is one statement with all that may be asked; what is not asked is NULL, falls away when it is planned, and the
+rest finds its index. A plan that was made for all values at once would read a table from end to end, so none is kept.
+
+What has no index (a part of a name, an owner, a rare kind of task) is looked for from the newest on. Invariant: such a
+search ends, with its page or with an error that says what would narrow it, and takes nobody's connection for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.link import Links
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Invalid
+
+SEARCH_SECONDS: Final = 10.0
+"""About ten million jobs, or forty million runs, that are read and do not match."""
+
+
+async def search(links: Links, name: str, arguments: Sequence[Any]) -> list[asyncpg.Record]:
+    """The rows of the statement `name`. Raises `Invalid` if it takes too long, `StoreUnavailable`."""
+    async with links.pooled(writes=False) as connection:
+        return await searched(connection, name, arguments)
+
+
+async def searched(connection: asyncpg.Connection, name: str, arguments: Sequence[Any]) -> list[asyncpg.Record]:
+    """The same on a connection that the caller has."""
+    try:
+        async with connection.transaction(readonly=True):
+            await connection.fetchrow(statement("search_terms"), str(int(SEARCH_SECONDS * 1000)))
+            rows: list[asyncpg.Record] = await connection.fetch(statement(name), *arguments)
+    except asyncpg.QueryCanceledError as error:
+        raise Invalid(
+            f"nothing more was found within {SEARCH_SECONDS:g} s: narrow the search, for example by job, status, "
+            "schedule type or a time window"
+        ) from error
+    return rows

@@ -1,0 +1,43 @@
+-- Jobs, newest first by id, as `jobs_list` has them, but found by what only few of them have. $14 says what: 'planned', a timer, a
+-- living run, or that it runs on demand; 'due', a timer or a living run in a narrow window; 'failed', a failed run. The other parameters
+-- as there. Planned for each call's own values.
+SELECT DISTINCT ON (c.job_id) j.*, l.queue, l.priority, l.requires
+FROM (
+  -- In the order of the ids, and each part by itself too, so that they are merged: a page is full before the rest is read. One that is
+  -- found twice comes twice in a row.
+  SELECT job_id FROM (
+    (SELECT job_id FROM tickwise.timers WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NOT NULL AND ($11::uuid IS NULL OR job_id < $11)
+       AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NULL AND ($11::uuid IS NULL OR job_id < $11)
+       AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.runs WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.runs
+     WHERE $14 = 'due' AND ($11::uuid IS NULL OR job_id < $11)
+       AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.jobs_lasting
+     WHERE $14 = 'planned' AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.history WHERE $14 = 'failed' AND state = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
+  ORDER BY job_id DESC OFFSET 0) c
+CROSS JOIN LATERAL (
+  SELECT * FROM tickwise.jobs_shown j
+  WHERE j.job_id = c.job_id AND j.namespace = $1
+    AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
+    AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
+    AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
+    AND ($5::text IS NULL OR j.status = $5)
+    AND ($6::text IS NULL OR j.schedule_type = $6)
+    AND ($7::text IS NULL OR j.task_kind = $7)
+    AND ($8::text IS NULL OR j.owner = $8)
+    AND ($9::float8 IS NULL OR j.next_run_at >= $9)
+    AND ($10::float8 IS NULL OR j.next_run_at < $10)
+    AND ($13::boolean IS NULL OR j.lasting)
+  OFFSET 0) j
+JOIN tickwise.lanes l USING (lane)
+ORDER BY c.job_id DESC LIMIT $12
