@@ -38,4 +38,4 @@ RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded 
           date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
           -- Without a copy it is large. Without a job, which cannot be, it is handed over all the same, so that it ends on record.
           coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
-          date_part('epoch', claimed), lane
+          (SELECT date_part('epoch', at) FROM clock), lane
