@@ -15,7 +15,7 @@ from tickwise.domain.errors import Busy, InDoubt, StoreUnavailable, Unavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.store import Added, NewJob
 from tickwise.roles import gather
-from tickwise.roles.gather import Gatherer
+from tickwise.roles.gather import Gatherer, Room
 
 
 def job(number: int) -> NewJob:
@@ -151,6 +151,52 @@ async def test_a_full_buffer_refuses_instead_of_growing() -> None:
             await made.put(job(3))
         await asyncio.gather(*waiting)
     assert [[1, 2]] == writer.writes
+
+
+def large(number: int) -> NewJob:
+    """600 characters and a little."""
+    return job(number)._replace(definition="x" * 600)
+
+
+async def test_bytes_are_bounded_whatever_their_number() -> None:
+    """A second large job does not fit beside the first; once that is durable, it does."""
+    writer = Writer()
+    writer.held = asyncio.Event()
+    async with gathering(writer, room=Room(1_000)) as made:
+        first = made.put(large(1))
+        with pytest.raises(Busy, match="slower than what comes in"):
+            await made.put(large(2))
+        small = made.put(job(3))
+        writer.held.set()
+        await asyncio.gather(first, small)
+        assert Added.CREATED == await made.put(large(2))
+
+
+async def test_what_is_larger_than_all_room_fits_alone() -> None:
+    """What one body may be at most is said elsewhere: nobody is told to come back for ever."""
+    writer = Writer()
+    async with gathering(writer, room=Room(100)) as made:
+        assert Added.CREATED == await made.put(large(1))
+        assert Added.CREATED == await made.put(large(2))
+
+
+async def test_a_failed_write_gives_its_room_back() -> None:
+    """Else a store that was away would leave less room each time."""
+    writer = Writer()
+    async with gathering(writer, room=Room(1_000)) as made:
+        writer.failures = [StoreUnavailable("away")]
+        with pytest.raises(StoreUnavailable):
+            await made.put(large(1))
+        assert Added.CREATED == await made.put(large(2))
+
+
+async def test_batches_and_single_jobs_share_the_room() -> None:
+    """While a batch waits for the store there is no room for a large job, and afterwards there is."""
+    writer, room = Writer(), Room(1_000)
+    async with gathering(writer, room=room) as made:
+        with room.taken([large(1)]), pytest.raises(Busy):
+            await made.put(large(2))
+        assert Added.CREATED == await made.put(large(2))
 
 
 async def test_a_caller_who_left_does_not_stop_the_others() -> None:

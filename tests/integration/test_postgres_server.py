@@ -1,0 +1,156 @@
+"""What `tickwise doctor` says of a server that will be slow tomorrow: nobody cleans up, or somebody holds it up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.embedded import EmbeddedPostgres
+from tickwise.adapters.store.postgres import PostgresStore, server, upgrade
+from tickwise.cli.main import main
+
+
+@pytest_asyncio.fixture(scope="module")
+async def store(database_url: str) -> AsyncIterator[PostgresStore]:
+    await upgrade(database_url)
+    made = PostgresStore(database_url, clock=SystemClock())
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture
+async def session(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody else's."""
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+async def said(store: PostgresStore, word: str) -> list[str]:
+    """The findings that have this word in them."""
+    return [finding for finding in await store.findings() if word in finding]
+
+
+# ------------------------------------------------------------------------------------------ nobody cleans up
+
+
+async def test_a_table_without_autovacuum_is_named_with_the_way_back(
+    store: PostgresStore, session: asyncpg.Connection
+) -> None:
+    """Named while it is so, and no longer."""
+    assert [] == await said(store, "autovacuum is switched off")
+    await session.execute("ALTER TABLE tickwise.runs SET (autovacuum_enabled = false)")
+    [finding] = await said(store, "autovacuum is switched off")
+    assert "for runs:" in finding
+    way_back = "ALTER TABLE tickwise.runs RESET (autovacuum_enabled)"
+    assert finding.endswith(way_back)
+    await session.execute(way_back)
+    assert [] == await said(store, "autovacuum is switched off")
+
+
+async def test_a_table_that_is_far_behind_is_named_with_its_figures(
+    store: PostgresStore, session: asyncpg.Connection
+) -> None:
+    """Dead rows that nobody removes, and changes that no statistics know of. (Switched off, so that nobody comes.)"""
+    await session.execute(
+        "ALTER TABLE tickwise.incidents SET (autovacuum_enabled = false, autovacuum_vacuum_threshold = 10, "
+        "autovacuum_analyze_threshold = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_scale_factor = 0)"
+    )
+    await session.execute(
+        "INSERT INTO tickwise.incidents (began, ended, kind, who) "
+        "SELECT now(), now(), 'store_away', n::text FROM generate_series(1, 60000) n"
+    )
+    await session.execute("DELETE FROM tickwise.incidents")
+    await session.execute("SELECT pg_stat_force_next_flush()")
+    [unclean] = await said(store, "vacuum is far behind")
+    assert "incidents (60,000 dead rows)" in unclean
+    [unread] = await said(store, "no statistics are collected")
+    assert "incidents (120,000 changes)" in unread
+    await session.execute("VACUUM ANALYZE tickwise.incidents")
+    await session.execute("SELECT pg_stat_force_next_flush()")
+    assert [] == await said(store, "vacuum is far behind") + await said(store, "no statistics are collected")
+
+
+# ------------------------------------------------------------------------------------------ somebody holds it up
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is open at all is worth a word."""
+    monkeypatch.setattr(server, "PINNED_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_who_holds_a_snapshot_is_named_with_its_process_and_its_age(
+    store: PostgresStore, session: asyncpg.Connection
+) -> None:
+    """While it holds it."""
+    mine = f"process {session.get_server_pid()} "
+    assert [] == await said(store, mine)
+    transaction = session.transaction(isolation="repeatable_read")
+    await transaction.start()
+    await session.fetchval("SELECT count(*) FROM tickwise.runs")
+    [finding] = await said(store, mine)
+    assert "(idle in transaction) has had a transaction open for " in finding
+    assert f"SELECT pg_terminate_backend({session.get_server_pid()})" in finding
+    await transaction.rollback()
+    assert [] == await said(store, mine)
+
+
+async def test_a_short_transaction_is_no_matter(store: PostgresStore, session: asyncpg.Connection) -> None:
+    """Each of ours is one."""
+    async with session.transaction():
+        await session.fetchval("SELECT count(*) FROM tickwise.runs")
+        assert [] == await said(store, f"process {session.get_server_pid()} ")
+
+
+def test_a_slot_that_nobody_reads_and_a_forgotten_transaction_say_how_to_end_them() -> None:
+    """Also where the server does not tell since when: before PostgreSQL 17 it did not of slots."""
+    slot = {"kind": "slot", "name": "old", "who": "physical", "doing": "", "seconds": None, "transactions": 7}
+    text = server.of_pin({**slot, "bytes": 5e9})
+    assert "the replication slot old (physical), 7 transactions back: it keeps 5,000 MB" in text
+    assert text.endswith("SELECT pg_drop_replication_slot('old')")
+    prepared = {**slot, "kind": "prepared", "name": "two", "who": "app", "seconds": 90.4, "bytes": 0.0}
+    assert "the transaction 'two' of app has been prepared for 90 s, 7 transactions back" in server.of_pin(prepared)
+
+
+# ------------------------------------------------------------------------------------------ the whole server
+
+
+def test_a_server_with_autovacuum_off_is_told_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """By `tickwise doctor`, as a person calls it; and what else a crash of such a server would lose."""
+    folder = Path(tempfile.mkdtemp(prefix="tickwise-doctor-"))
+    settings = {"autovacuum": "off", "synchronous_commit": "off"}
+
+    async def examined() -> list[dict[str, Any]]:
+        postgres = EmbeddedPostgres(folder, clock=SystemClock(), settings=settings)
+        try:
+            url = await postgres.start()
+            await upgrade(url)
+            capsys.readouterr()
+            await asyncio.to_thread(main, ["doctor", "--json", "--database", url, "--data-dir", str(folder)])
+            found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        finally:
+            await postgres.stop()
+        return found
+
+    try:
+        found = asyncio.run(examined())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    told = [each["detail"] for each in found if (each["name"], each["level"]) == ("database", "warning")]
+    assert 2 == len(told)
+    assert "synchronous_commit=off" in told[0]
+    assert "autovacuum=off" in told[1]
+    assert "ALTER SYSTEM SET autovacuum = on" in told[1]
