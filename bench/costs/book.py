@@ -254,7 +254,7 @@ def _features(parts: Figures) -> str:
 def _feature(stage: str, name: str, buys: str, rounds: Figures) -> list[object]:
     without = rounds.get(name)
     if not isinstance(without, list):
-        return [name, stage, "not in the statement any more", "–", buys]
+        return [name, stage, "not there any more", "–", buys]
     saved = {
         key: Span.of([there[key] - gone[key] for there, gone in zip(rounds["all"], without, strict=True)])
         for key in ("database", "wal")

@@ -1,15 +1,18 @@
 """What single parts of the schema and of the statements cost: the same stage with and without one, in turn.
 
-A part is left out by a change of the table that is undone afterwards, or by a statement whose text lacks it. A part
-that its statement no longer has is reported as such: nothing is measured then, and nothing is made up.
+A part is left out by a change of the table that is undone afterwards, or by a statement whose text lacks it: the files
+of `left_out/`, named by statement and part, say from where, until where, and what stands there instead. A part that is
+no longer there is reported as such: nothing is measured then, and nothing is made up.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import asyncpg
@@ -17,34 +20,58 @@ import asyncpg
 from bench.harness import SQL
 from tickwise.adapters.store.postgres.statements import statement
 
-Change = Callable[[str], str]
-
-_MODULES = ("attempts", "submits", "timers")
+FOLDER = Path(__file__).with_name("left_out")
+MARKS = ("-- from", "-- until", "-- instead")
+_MODULES = ("attempts", "submits")
 
 
 class NoSuchPart(Exception):
-    """The statement does not have the part that was to be left out."""
+    """What was to be left out is not there."""
 
 
-def replaced(text: str, old: str, new: str) -> str:
-    """Raises `NoSuchPart` unless `old` stands in the text."""
-    if old not in text:
-        raise NoSuchPart(old)
-    return text.replace(old, new)
+class Cut(NamedTuple):
+    """A piece of a text, from where it begins up to where the next one does, and what takes its place."""
+
+    begin: str
+    end: str
+    """It stays. Empty: the piece is `begin` itself."""
+    instead: str
+
+    def __call__(self, text: str) -> str:
+        """The text without it. Raises `NoSuchPart`."""
+        before, found, rest = text.partition(self.begin)
+        if not found:
+            raise NoSuchPart(self.begin)
+        if not self.end:
+            return before + self.instead + rest
+        _, found, after = rest.partition(self.end)
+        if not found:
+            raise NoSuchPart(self.end)
+        return before + self.instead + self.end + after
 
 
-def between(text: str, begin: str, end: str, new: str) -> str:
-    """The text from `begin` up to `end`, which stays, replaced. Raises `NoSuchPart`."""
-    if begin not in text or end not in text.split(begin, 1)[1]:
-        raise NoSuchPart(f"{begin} … {end}")
-    before, rest = text.split(begin, 1)
-    return before + new + end + rest.split(end, 1)[1]
+def read_cut(text: str) -> Cut:
+    """Of a file of `left_out/`. `{day}` in it is today, as partitions are named."""
+    pieces: dict[str, list[str]] = {mark: [] for mark in MARKS}
+    at = ""
+    for line in text.replace("{day}", f"{datetime.now(UTC):%Y%m%d}").splitlines():
+        if line in pieces:
+            at = line
+        elif at:
+            pieces[at].append(line)
+    return Cut(*("\n".join(pieces[mark]) for mark in MARKS))
+
+
+def shortened(name: str) -> tuple[str, str]:
+    """The statement that a file of `left_out/` is about, and its text without that part. Raises `NoSuchPart`."""
+    of = name.partition(".")[0]
+    return of, read_cut((FOLDER / f"{name}.sql").read_text())(statement(of))
 
 
 @contextlib.contextmanager
-def varied(changes: Mapping[str, Change]) -> Iterator[None]:
-    """Meanwhile the store of this process uses changed statements. Raises `NoSuchPart`."""
-    texts = {name: change(statement(name)) for name, change in changes.items()}
+def without(names: Sequence[str]) -> Iterator[None]:
+    """Meanwhile the store of this process uses statements without these parts. Raises `NoSuchPart`."""
+    texts = dict(shortened(name) for name in names)
 
     def varying(name: str) -> str:
         return texts.get(name) or statement(name)
@@ -55,19 +82,14 @@ def varied(changes: Mapping[str, Change]) -> Iterator[None]:
         yield
 
 
-def without_history(text: str) -> str:
-    """`finish` that leaves no record; what was returned to be recorded stays."""
-    return between(text, "h AS (", ")\nSELECT count(*)", "h AS (SELECT ")
-
-
 @dataclass(frozen=True)
 class Feature:
     """A part that can be left out of a stage."""
 
     name: str
     buys: str
-    statements: Mapping[str, Change] = field(default_factory=dict)
-    """By name, how its text is changed."""
+    cuts: Sequence[str] = ()
+    """Files of `left_out/`."""
     indexes: Sequence[str] = ()
     constraint: tuple[str, str] | None = None
     """Table and name."""
@@ -77,26 +99,34 @@ class Feature:
     @contextlib.asynccontextmanager
     async def left_out(self, connection: asyncpg.Connection) -> AsyncIterator[None]:
         """Meanwhile it is not there. Raises `NoSuchPart`. The tables are empty before and afterwards."""
-        undo = []
-        with varied(self.statements):
-            for index in self.indexes:
-                undo.append(await _known(connection, SQL["costs_index"], f"tickwise.{index}"))
-                await connection.execute(f"DROP INDEX tickwise.{index}")
-            if self.constraint is not None:
-                table, name = self.constraint
-                demands = await _known(connection, SQL["costs_constraint"], f"tickwise.{table}", name)
-                undo.append(f"ALTER TABLE tickwise.{table} ADD CONSTRAINT {name} {demands}")
-                await connection.execute(f"ALTER TABLE tickwise.{table} DROP CONSTRAINT {name}")
-            if self.trigger is not None:
-                table, name = self.trigger
-                undo.append(f"ALTER TABLE tickwise.{table} ENABLE TRIGGER {name}")
-                await connection.execute(f"ALTER TABLE tickwise.{table} DISABLE TRIGGER {name}")
+        undo: list[str] = []
+        with without(self.cuts):
             try:
+                await self._leave_out(connection, undo)
                 yield
             finally:
                 await connection.execute(SQL["reset"])
-                for statement_text in undo:
-                    await connection.execute(statement_text)
+                for back in undo:
+                    await connection.execute(back)
+
+    async def _leave_out(self, connection: asyncpg.Connection, undo: list[str]) -> None:
+        """Change the tables; what undoes each change is added to `undo`."""
+        for index in self.indexes:
+            made = await _known(connection, SQL["costs_index"], f"tickwise.{index}")
+            await connection.execute(SQL["costs_drop_index"].format(index=index))
+            undo.append(made)
+        if self.constraint is not None:
+            table, name = self.constraint
+            demands = await _known(connection, SQL["costs_constraint"], f"tickwise.{table}", name)
+            await connection.execute(SQL["costs_drop_constraint"].format(table=table, name=name))
+            undo.append(SQL["costs_add_constraint"].format(table=table, name=name, demands=demands))
+        if self.trigger is not None:
+            table, name = self.trigger
+            try:
+                await connection.execute(SQL["costs_disable_trigger"].format(table=table, name=name))
+            except asyncpg.UndefinedObjectError as error:
+                raise NoSuchPart(name) from error
+            undo.append(SQL["costs_enable_trigger"].format(table=table, name=name))
 
 
 async def _known(connection: asyncpg.Connection, query: str, *arguments: str) -> str:
@@ -110,17 +140,9 @@ async def _known(connection: asyncpg.Connection, query: str, *arguments: str) ->
     return str(found)
 
 
-def _straight_into(parent: str) -> Change:
-    """Rows go into today's partition by its name, and not by way of its parent."""
-    return lambda text: replaced(
-        text, f"INSERT INTO tickwise.{parent} (", f"INSERT INTO tickwise.{parent}_{datetime.now(UTC):%Y%m%d} ("
-    )
-
-
-def _without(part: str, instead: str = "") -> Change:
-    return lambda text: replaced(text, part, instead)
-
-
+STATE_CHECK = Feature(
+    "check of a run's state", "no program can leave a run half held", constraint=("runs", "runs_held")
+)
 FEATURES: Mapping[str, Sequence[Feature]] = {
     "submit": (
         Feature("index of runs by job", "overlap, cancel and pages of a job find its runs", indexes=["runs_job"]),
@@ -130,57 +152,32 @@ FEATURES: Mapping[str, Sequence[Feature]] = {
             indexes=["runs_blocked", "runs_limited", "runs_paced"],
         ),
         Feature("partial indexes of jobs", "search by label and standing", indexes=["jobs_standing", "jobs_labels"]),
-        Feature("check of a run's state", "no program can leave a run half held", constraint=("runs", "runs_held")),
-        Feature(
-            "partitions of jobs",
-            "a day of definitions is dropped, not deleted",
-            {"jobs_add": _straight_into("jobs")},
-        ),
+        STATE_CHECK,
+        Feature("partitions of jobs", "a day of definitions is dropped, not deleted", ["jobs_add.partition"]),
         Feature(
             "definition copied into the run",
             "a claim reads one small table, and an edit changes no run that is due",
-            {"jobs_add": _without("CASE WHEN octet_length(definition) <= 8192 THEN definition END", "NULL")},
+            ["jobs_add.copy"],
         ),
     ),
     "claim": (
-        Feature("check of a run's state", "no program can leave a run half held", constraint=("runs", "runs_held")),
+        STATE_CHECK,
         Feature("trigger of legal moves", "no program can make an illegal move", trigger=("runs", "runs_moves")),
         Feature(
-            "lease looked at, and its row shared",
+            "the executor's lease, looked at and its row shared",
             "an executor that was buried gets nothing",
-            {
-                "claim": lambda text: between(
-                    text, "me AS MATERIALIZED (", "),\nheads", "me AS MATERIALIZED (SELECT true AS alive"
-                )
-            },
+            ["claim.lease"],
         ),
-        Feature(
-            "queues on hold",
-            "a queue stands still at once",
-            {"claim": _without(" NOT IN (SELECT namespace, queue FROM tickwise.queues_held)", " IS NOT NULL")},
-        ),
+        Feature("queues on hold", "a queue stands still at once", ["claim.holds"]),
     ),
     "finish": (
         Feature("index of history by job", "the runs of a job, the latest first", indexes=["history_job"]),
-        Feature("index of troubles", "what failed, found at once; success is not in it", indexes=["history_troubles"]),
         Feature(
             "check of the last move", "no program can record an illegal end", constraint=("history", "history_moves")
         ),
-        Feature(
-            "partitions of history",
-            "a day of history is dropped, not deleted",
-            {"finish": _straight_into("history")},
-        ),
-        Feature(
-            "the fence by token",
-            "a stale result is refused, also of the same executor",
-            {"finish": _without(" AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)")},
-        ),
-        Feature(
-            "when a cancel was asked and heard",
-            "on record with the run that it ended",
-            {"finish": lambda text: between(text, "CASE f.state WHEN 7", "\n  FROM d JOIN f", "NULL, NULL, NULL")},
-        ),
+        Feature("partitions of history", "a day of history is dropped, not deleted", ["finish.partition"]),
+        Feature("the fence by token", "a stale result is refused, also of the same executor", ["finish.fence"]),
+        Feature("when a cancel was asked and heard", "on record with the run that it ended", ["finish.cancel"]),
     ),
 }
 """By stage."""

@@ -304,7 +304,7 @@ async def finish(bench: Bench) -> Cost:
 
 async def finish_unrecorded(bench: Bench) -> Cost:
     """Runs end, and nothing is kept of them: what is left of the statement without its insert."""
-    with features.varied({"finish": features.without_history}):
+    with features.without(["finish.history"]):
         return await finish(bench)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.costs import book
 from bench.costs.__main__ import chosen
-from bench.costs.features import FEATURES, NoSuchPart, between, replaced, without_history
+from bench.costs.features import FEATURES, FOLDER, Cut, NoSuchPart, read_cut, shortened
 from bench.costs.meter import Reading, Rows, Statement, Usage, canonical, cpu_seconds, less, named, reaped_seconds
 from bench.costs.sampled import name_of
 from bench.costs.spending import Span, cost_of, rows_text
@@ -117,19 +117,34 @@ def test_a_function_is_named_by_its_module_in_the_product() -> None:
 def test_a_part_that_a_statement_lacks_is_not_left_out_in_silence() -> None:
     """A figure would be made up otherwise."""
     with pytest.raises(NoSuchPart):
-        replaced("SELECT 1", "FROM", "")
+        Cut("x", "", "")("a b c")
     with pytest.raises(NoSuchPart):
-        between("a b c", "c", "a", "")
+        Cut("c", "a", "")("a b c")
 
 
-def test_a_text_between_two_marks_is_replaced_and_the_second_mark_stays() -> None:
-    """Only the first occurrence counts."""
-    assert between("one (two) three (four)", "(", ")", "[") == "one [) three (four)"
+def test_a_piece_is_replaced_up_to_where_the_next_one_begins() -> None:
+    """Only the first of its kind; what comes next stays."""
+    assert Cut("(", ")", "[")("one (two) three (four)") == "one [) three (four)"
+    assert Cut("two", "", "2")("one two two") == "one 2 two"
+
+
+def test_what_to_leave_out_is_read_from_a_file_with_its_purpose_on_top() -> None:
+    """Pieces may have several lines; one that is missing is empty."""
+    text = "-- Why.\n-- from\na\nb\n-- instead\nc\n"
+    assert Cut("a\nb", "", "c") == read_cut(text)
 
 
 def test_finish_without_history_inserts_nothing() -> None:
     """What is measured beside the whole is the whole without its record."""
-    assert "INSERT INTO tickwise.history" not in without_history(statement("finish"))
+    name, text = shortened("finish.history")
+    assert name == "finish"
+    assert "INSERT INTO" not in text
+
+
+def test_every_part_that_can_be_left_out_has_its_file_and_every_file_its_part() -> None:
+    """`finish.history` is a stage of its own."""
+    named = {cut for several in FEATURES.values() for feature in several for cut in feature.cuts}
+    assert {file.stem for file in FOLDER.glob("*.sql")} == named | {"finish.history"}
 
 
 def _rounds(database: float) -> list[dict[str, float]]:
@@ -159,7 +174,7 @@ def test_the_book_says_when_a_part_is_not_there_to_be_left_out() -> None:
     claim |= {feature.name: _rounds(8.5) for feature in FEATURES["claim"]}
     claim[FEATURES["claim"][0].name] = "gone"
     page = book.book({"features": {"claim": claim}})
-    assert page.count("not in the statement any more") == 1
+    assert page.count("not there any more") == 1
     assert f"| {FEATURES['claim'][1].name} | claim | 0.5 |" in page
 
 

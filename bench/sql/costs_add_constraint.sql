@@ -1,0 +1,2 @@
+-- And is back.
+ALTER TABLE tickwise.{table} ADD CONSTRAINT {name} {demands};

@@ -1,0 +1,2 @@
+-- A trigger is left out.
+ALTER TABLE tickwise.{table} DISABLE TRIGGER {name};

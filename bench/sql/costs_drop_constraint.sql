@@ -1,0 +1,2 @@
+-- A check is left out.
+ALTER TABLE tickwise.{table} DROP CONSTRAINT {name};

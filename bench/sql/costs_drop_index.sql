@@ -1,0 +1,2 @@
+-- An index is left out.
+DROP INDEX tickwise.{index};
