@@ -45,7 +45,6 @@ class Statement(NamedTuple):
     microseconds: float
     """Of wall time within the server, so with other processes' turns on the cores."""
     wal: int
-    full_pages: int
     hits: int
     reads: int
     dirtied: int

@@ -11,7 +11,7 @@ from typing import Any
 from bench.costs import features as leaving_out
 from bench.costs import whole as entire
 from bench.costs.limits import limit_round, wide_round
-from bench.costs.meter import STATEMENTS, Meter, Reading, Usage
+from bench.costs.meter import STATEMENTS, Meter, Reading, Statement, Usage
 from bench.costs.spending import OWN, Cost, cost_of, rows_text
 from bench.costs.stages import STAGES, Stage, product_round
 from bench.harness import KEY, SQL, Failed, Rig
@@ -59,11 +59,23 @@ def _of_whole(done: entire.Whole) -> Figures:
         "wal": used.wal / runs,
         **{kind: _each_run(getattr(used, kind), runs) for kind in ("programs", "sessions", "background")},
         "statements": {
-            name: {"runs_a_call": runs / one.calls, **{key: value / runs for key, value in one._asdict().items()}}
+            name: _of_statement(one, runs)
             for name, one in used.statements.items()
             if one.calls and name not in BENCHMARKS
         },
         "rows": done.rows,
+    }
+
+
+def _of_statement(one: Statement, runs: int) -> Figures:
+    return {
+        "runs_a_call": runs / one.calls,
+        "rows": one.rows / runs,
+        "microseconds": one.microseconds / runs,
+        "wal": one.wal / runs,
+        "hits": one.hits / runs,
+        "reads": one.reads / runs,
+        "dirtied": one.dirtied / runs,
     }
 
 

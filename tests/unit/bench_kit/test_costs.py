@@ -28,7 +28,7 @@ QUIET = Reading(programs={}, sessions={}, background={}, statements={}, tables={
 
 
 def _statement(calls: int) -> Statement:
-    return Statement(calls, calls, 10.0 * calls, 100 * calls, 0, calls, 0, 0)
+    return Statement(calls, calls, 10.0 * calls, 100 * calls, calls, 0, 0)
 
 
 def test_what_was_used_between_two_readings_is_their_difference() -> None:
