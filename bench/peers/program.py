@@ -53,8 +53,8 @@ class Program:
     """How the program is called, and how one sees from outside how many jobs have not durably ended yet.
 
     `left` is an SQL query of one number for a peer in PostgreSQL; for one in Redis it is commands whose numbers are
-    added up. `jobs` is how many T1 takes (100 000 with FULL=1, and where the peer is quick enough to have measured
-    more than its start). `reports` is False for a program that cannot say `handled`, whose `left` is asked instead.
+    added up. `jobs` is how many T1 takes, fewer than 100 000 where a peer would take minutes for them; `jobs_full`, how
+    many with FULL=1. `reports` is False for a program that cannot say `handled`, whose `left` is asked instead.
     """
 
     command: Sequence[str]
@@ -62,6 +62,7 @@ class Program:
     left: str | tuple[tuple[str, ...], ...]
     settings: str
     jobs: int = 100_000
+    jobs_full: int = 100_000
     workers: int = 1
     reports: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -237,7 +238,7 @@ async def _left(program: Program, server: Server) -> AsyncIterator[Left]:
 
 async def drain(program: Program, rig: PeerRig) -> Round:
     """T1: no-op jobs queued beforehand; the clock runs from the first start to the last durable end, in jobs/s."""
-    count = 100_000 if rig.full else program.jobs
+    count = program.jobs_full if rig.full else program.jobs
     async with _run(program, rig) as run:
         seconds = await run.once("enqueue", "0", str(count))
         await run.begin()

@@ -20,7 +20,7 @@ _DEFAULT = Peer(
     settings="default",
     link="https://github.com/timgit/pg-boss/blob/12.35.0/docs/api/workers.md",
     # One job every two seconds is what it does unless told otherwise.
-    cases=nodejs.program(_FOLDER, _LEFT, "default", jobs=20).cases("T1"),
+    cases=replace(nodejs.program(_FOLDER, _LEFT, "default"), jobs=20, jobs_full=20).cases("T1"),
     install=nodejs.installer(_FOLDER),
     needs=("npm",),
 )
