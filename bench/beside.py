@@ -42,8 +42,14 @@ class Beside:
         """What the result file says of it. `ratio`: how many times as fast ours is, whichever way better lies."""
         peer = self.peer
         about = {
-            name: getattr(peer, name)
-            for name in ("title", "name", "version", "language", "settings", "durability", "stores", "link")
+            "title": peer.title,
+            "name": peer.name,
+            "version": peer.version,
+            "language": peer.language,
+            "settings": peer.settings,
+            "durability": peer.durability,
+            "stores": peer.stores,
+            "link": peer.link,
         }
         if self.not_run or self.void:
             return about | ({"not_run": self.not_run} if self.not_run else {"void": self.void})

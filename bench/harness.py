@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -204,7 +205,13 @@ async def install(dsn: str) -> None:
 
 @contextlib.asynccontextmanager
 async def rig(*, full: bool) -> AsyncIterator[Rig]:
-    """A fresh server, or the one that TICKWISE_BENCH_DATABASE_URL names (its schema `tickwise` is emptied)."""
+    """A fresh server, or the one that TICKWISE_BENCH_DATABASE_URL names (its schema `tickwise` is emptied).
+
+    Whoever asks this process to end (a timeout, a pipeline) leaves no server and no gigabytes behind.
+    """
+    ending = asyncio.current_task()
+    if ending is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.cancel)
     given = os.environ.get("TICKWISE_BENCH_DATABASE_URL")
     with tempfile.TemporaryDirectory(prefix="tickwise-bench-") as name:
         folder = Path(name)

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from bench.figures import slope, sure_drift
-from bench.harness import SQL, Case, Check, Rig, Round
+from bench.harness import SQL, Case, Check, Failed, Rig, Round
 from bench.stream import Stream, flowing
 from bench.usage import family, own_megabytes, resident_megabytes, server_pid
 
@@ -24,8 +24,22 @@ CALIBRATION_SECONDS = 15.0
 SETTLING_SHARE = 0.1
 """Of the time: caches fill, pools are made. Before the window that is judged."""
 SAMPLES_MOST = 360
+SAMPLES_OF_RATE = 60
+SECONDS_LEAST = 10.0
 
 Point = tuple[float, float]
+
+
+def _seconds(rig: Rig) -> float:
+    """How long. Raises Failed for what is no number, or too short for a slope."""
+    said = os.environ.get("SECONDS") or ("1800" if rig.full else "60")
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0.0
+    if not SECONDS_LEAST <= seconds < float("inf"):
+        raise Failed(f"SECONDS is {said!r}, and must be a number of seconds, at least {SECONDS_LEAST:.0f}")
+    return seconds
 
 
 async def full_speed(rig: Rig) -> Round:
@@ -40,7 +54,7 @@ async def full_speed(rig: Rig) -> Round:
 
 async def soak(rig: Rig) -> Round:
     """The value is what ended durably a second."""
-    seconds = float(os.environ.get("SECONDS") or (1800 if rig.full else 60))
+    seconds = _seconds(rig)
     offered = (await full_speed(rig)).value / 2
     async with flowing(rig, rate=offered, warm_seconds=max(5.0, seconds * SETTLING_SHARE)) as stream:
         used = await stream.usage()
@@ -49,7 +63,7 @@ async def soak(rig: Rig) -> Round:
         after, end = await stream.ended()
         spent = await stream.usage()
         await stream.finish()
-        window = seconds / 60 if seconds >= 300 else 5.0
+        window = max(1.0, seconds / SAMPLES_OF_RATE)
         rates = await stream.rates(begin, begin + seconds, window)
     series["jobs/s"] = [(number * window, rate) for number, rate in enumerate(rates)]
     drifts = {name: sure_drift(points) for name, points in series.items()}
