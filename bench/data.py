@@ -1,12 +1,12 @@
 """`make bench-data`: databases as large as after years of use, built once and kept.
 
-bench/.data/5000000/          one server's folder for each size: as many jobs that lie ahead as runs that are finished,
-    BUILT.json                each of these with its one-time job, over the last ten days; what it was built from, and when
-    postgres/                 (or where `LOCATION` says, if the server's user cannot come here)
+bench/.data/5000000/    one server's folder for each size: as many jobs that lie ahead as runs that are finished, each
+    BUILT.json          with its one-time job, over the last ten days; what it was built from, and when
+    postgres/           (or where `LOCATION` says, if the server's user cannot come here)
 
 A tenth of the finished runs lies in today's partition, into which a measurement writes: if it was built on an earlier
-day, today's part is filled when the server starts. Invariant: what `filled` gives is the schema of the product's migrations
-as they are now; a folder that was built from others is built anew.
+day, today's part is filled when the server starts. Invariant: what `filled` gives has the schema of the product's
+migrations as they are now; a folder that was built from others is built anew.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DAYS: Final = 10
 FRESH: Final = timedelta(days=15)
 """Later the scheduler of a measurement would drop the oldest days."""
 BYTES_A_JOB: Final = 1_600
-"""Of disk, for one job ahead and one finished run with its job, measured; the write-ahead log of the building included."""
+"""Of disk, for one job ahead and one finished run with its job; the write-ahead log of the building included."""
 SPEC: Final = '{"schedule_type":"FUTURE","task":{"kind":"function","name":"bench.noop"},"payload":{"a":1}}'
 BUILDING: Final = {
     "fsync": "off",
@@ -80,6 +80,12 @@ async def filled(size: int) -> AsyncIterator[str]:
         yield dsn
     finally:
         await server.stop()
+
+
+def at_least(size: int) -> int:
+    """The smallest size that is built and no smaller than this; else this."""
+    there = [int(folder.name) for folder in FOLDER.glob("*") if folder.name.isdigit() and _usable(folder)]
+    return min((each for each in there if each >= size), default=size)
 
 
 def _usable(folder: Path) -> bool:
@@ -134,18 +140,13 @@ async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
     for day in range(1, DAYS):
         since = midnight - timedelta(days=day)
         await _fill_day(connection, since, since + timedelta(days=1), size // DAYS, lane)
-    await connection.execute("VACUUM (FREEZE, ANALYZE) tickwise.jobs, tickwise.timers, tickwise.history")
-    await connection.execute("CHECKPOINT") if await _may_checkpoint(connection) else None
-
-
-async def _may_checkpoint(connection: asyncpg.Connection[Any]) -> bool:
-    return bool(await connection.fetchval("SELECT pg_has_role(current_user, 'pg_checkpoint', 'MEMBER')"))
+    await connection.execute(SQL["fill_vacuum"])
 
 
 async def _fill_day(
     connection: asyncpg.Connection[Any], since: datetime, until: datetime, count: int, lane: int
 ) -> None:
-    await connection.execute("SELECT bench.fill_day($1, $2, $3, $4, $5)", since, until, count, lane, SPEC)
+    await connection.execute(SQL["fill_day"], since, until, count, lane, SPEC)
 
 
 async def _fill_today(dsn: str, size: int) -> None:
@@ -158,7 +159,7 @@ async def _fill_today(dsn: str, size: int) -> None:
             lane = await connection.fetchval(SQL["fill_lane"])
             midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
             await _fill_day(connection, midnight, now, size // DAYS, lane)
-            await connection.execute("VACUUM (FREEZE, ANALYZE) tickwise.history, tickwise.jobs_passing")
+            await connection.execute(SQL["fill_vacuum"])
     finally:
         await connection.close()
     store = PostgresStore(dsn, clock=SystemClock())
@@ -174,7 +175,8 @@ async def build(sizes: list[int]) -> None:
         async with filled(size):
             pass
         print(
-            f"{size:,} jobs ahead and {size:,} finished runs: {time.perf_counter() - begun:.0f} s, in {FOLDER / str(size)}"
+            f"{size:,} jobs ahead and {size:,} finished runs in {FOLDER / str(size)}: "
+            f"{time.perf_counter() - begun:.0f} s"
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
@@ -144,3 +146,33 @@ async def test_what_comes_in_while_its_partition_waits_for_its_place_moves_too(
 
 async def _today(operator: asyncpg.Connection) -> str:
     return str(await operator.fetchval("SELECT to_char(tickwise.now() AT TIME ZONE 'UTC', 'YYYYMMDD')"))
+
+
+@pytest.mark.parametrize("reads", ["the whole past", "what is past its time"])
+async def test_who_reads_for_long_keeps_the_upkeep_out_and_nobody_else(
+    store: PostgresStore, operator: asyncpg.Connection, database_url: str, reads: str
+) -> None:
+    """While a transaction that has read history stays open, jobs are handed in, run and end as always, whatever the
+    upkeep tries; and the upkeep does what it could not do once the reader has ended."""
+    make = Factory(await store.now(), seed=f"reader of {reads}")
+    day = int((await store.now()) // DAY_SECONDS) - 40
+    old = Partition(f"history_{datetime.fromtimestamp(day * DAY_SECONDS, UTC):%Y%m%d}", "history", day)
+    await operator.execute("SELECT tickwise.partition_make('history', $1, $2, $3)", old.name, *old.bounds)
+    born = await store.executor_join(executor(lease_seconds=100 * DAY_SECONDS))
+    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    impatient = await asyncpg.connect(database_url, server_settings={"lock_timeout": "2s"})
+    await store.maintain(replace(KEEP, runs_seconds=50 * DAY_SECONDS))  # what is to be made is made; the old one stays
+    async with asyncio.timeout(110), operator.transaction():
+        await operator.fetch(f"SELECT FROM tickwise.{'history' if reads == 'the whole past' else old.name} LIMIT 1")
+        upkeep = asyncio.create_task(store.maintain(KEEP))
+        ended = 0
+        while not upkeep.done() or ended == 0:
+            # Twenty times as long as the upkeep lets anybody wait.
+            await impatient.fetch("SELECT FROM tickwise.history LIMIT 1")
+            await store.jobs_add([make.job()])
+            for claimed in await store.attempts_claim(request):
+                assert await store.attempts_finish(born, [outcome(claimed)]) == []
+                ended += 1
+        assert old.name not in (await upkeep).dropped
+    await impatient.close()
+    assert old.name in (await store.maintain(KEEP)).dropped
