@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants bench bench-check bench-profile lock clean
+.PHONY: help setup up down check test sim reference chaos mutants bench bench-data bench-check bench-profile lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -12,6 +12,7 @@ PYTEST  := $(BIN)/python -m pytest
 # One file's tests stay in one process (`loadfile`): databases and servers are fixtures of a module, so a file that
 # is torn apart would start them twice. Two processes: most of the waiting is for commits and timers, not for a core.
 WORKERS ?= 2
+DATA    ?= C2
 CASES   ?= T1 T2 T3 L1 L2 L3 CRON
 FULL    ?=
 PARTS   ?=
@@ -76,6 +77,9 @@ mutants: setup  ## take each guard out, one at a time, and show which test misse
 bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1, PEERS=1, ROUNDS=n; bench/README.md)
 	@sh bench/tools.sh
 	FULL=$(FULL) PEERS="$(PEERS)" ROUNDS=$(ROUNDS) $(BIN)/python -m bench $(CASES)
+
+bench-data: setup  ## build the filled databases of C2 and growth, kept in bench/.data (DATA="C2 growth", or how many jobs)
+	$(BIN)/python -m bench.data $(DATA)
 
 bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside the ratios of bench/check.json (RECORD=1)
 	ROUNDS=$(ROUNDS) RECORD=$(RECORD) $(BIN)/python -m bench.check
