@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from tickwise.sdk import Context, task
@@ -17,3 +18,16 @@ async def witness(context: Context, payload: dict[str, Any]) -> None:
         os.write(file, line.encode())
     finally:
         os.close(file)
+
+
+@task("tests.nothing_at_all")
+def nothing_at_all() -> None: ...
+
+
+@task("tests.hold_worker")
+def hold_worker(payload: dict[str, Any]) -> None:
+    """Holds its worker until the file is there; says in another one that it has begun."""
+    door = Path(payload["file"])
+    door.with_suffix(".begun").touch()
+    while not door.exists():
+        time.sleep(0.01)  # noqa: TID251 - between two looks at a file that the test writes
