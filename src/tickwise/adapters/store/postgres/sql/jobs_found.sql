@@ -23,7 +23,7 @@ FROM (
     (SELECT job_id FROM tickwise.jobs_lasting
      WHERE $14 = 'planned' AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.history WHERE $14 = 'failed' AND state = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
+    (SELECT job_id FROM tickwise.history WHERE $14 = 'failed' AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
   ORDER BY job_id DESC OFFSET 0) c
 CROSS JOIN LATERAL (
   SELECT * FROM tickwise.jobs_shown j
