@@ -317,11 +317,11 @@ class Definitions(Protocol):
         ...
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
-        """Up to `limit` jobs."""
+        """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
     async def jobs_count(self, query: JobQuery) -> int:
-        """How many there are, counted to `limit` at most."""
+        """How many there are, counted to `limit` at most. Raises `Invalid` as `jobs_list`."""
         ...
 
     async def job_change(self, change: JobChange) -> JobRow:

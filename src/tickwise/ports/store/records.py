@@ -161,11 +161,11 @@ class Records(Protocol):
         ...
 
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
-        """Up to `limit` runs."""
+        """Up to `limit` runs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...
 
     async def runs_count(self, query: RunQuery) -> int:
-        """How many there are, counted to `limit` at most."""
+        """How many there are, counted to `limit` at most. Raises `Invalid` as `runs_list`."""
         ...
 
     async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
