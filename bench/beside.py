@@ -67,23 +67,25 @@ class Beside:
         }
 
 
+def prepared(peer: Peer, case: Case) -> Beside:
+    """A peer with its packages there, or the reason why it is not run."""
+    missing = peer.missing()
+    if missing:
+        return Beside(peer, case.name, not_run=f"no {', '.join(missing)}")
+    try:
+        peer.install()
+    except (subprocess.CalledProcessError, OSError) as wrong:
+        return Beside(peer, case.name, not_run=f"its packages cannot be installed: {wrong}")
+    return Beside(peer, case.name)
+
+
 def chosen(case: Case, wanted: Sequence[str]) -> list[Beside]:
-    """The peers that have this case, installed. `wanted`: parts of their titles; none: all."""
-    found = [
-        Beside(peer, case.name)
+    """The peers that have this case. `wanted`: parts of their titles; none: all."""
+    return [
+        prepared(peer, case)
         for peer in PEERS
         if case.name in peer.cases and (not wanted or any(part in peer.title for part in wanted))
     ]
-    for beside in found:
-        missing = beside.peer.missing()
-        if missing:
-            beside.not_run = f"no {', '.join(missing)}"
-            continue
-        try:
-            beside.peer.install()
-        except (subprocess.CalledProcessError, OSError) as wrong:
-            beside.not_run = f"its packages cannot be installed: {wrong}"
-    return found
 
 
 def demands(case: Case, peers: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
