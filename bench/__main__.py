@@ -39,7 +39,7 @@ async def measure(names: list[str]) -> int:
             try:
                 done.append(await rounds(bench, CASES[name], console, peers))
             except (Failed, TimeoutError) as wrong:
-                console.print(f"[red]{name} is void: {wrong!r}")
+                console.print(f"{name} is void: {wrong!r}", style="red", markup=False)
                 void += 1
     console.print(table.show(done))
     if wanted:
@@ -63,11 +63,13 @@ async def rounds(bench: Rig, case: Case, console: Console, peers: Sequence[Besid
     for at in range(number):
         limits.append(await case.limit(bench))
         product.append(await case.product(bench))
-        console.print(f"{case.name} {at + 1}/{number}: {product[-1].value:.3f} {case.unit} {product[-1].more}")
+        console.print(
+            f"{case.name} {at + 1}/{number}: {product[-1].value:.3f} {case.unit} {product[-1].more}", markup=False
+        )
         for beside in peers:
             await beside.measure(full=bench.full)
             value = beside.not_run or beside.void or f"{beside.rounds[-1].value:.3f} {case.unit}"
-            console.print(f"{case.name} {at + 1}/{number}: {value} {beside.peer.title}")
+            console.print(f"{case.name} {at + 1}/{number}: {beside.peer.title} {value}", markup=False)
     around = record.surroundings(postgresql=await bench.postgresql(), full=bench.full)
     said = record.result(case, product, limits, surroundings=around)
     place = record.folder(case, number)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 HERE = Path(__file__).parent
@@ -63,16 +64,16 @@ def show_peers(said: dict[str, Any]) -> Table:
     """One row a peer and setting, ours first, then the quickest."""
     table = Table(*said["headings"])
     for row in _peer_rows(said):
-        table.add_row(*row)
+        table.add_row(*(escape(cell) for cell in row))
     return table
 
 
-def _peer_rows(said: dict[str, Any]) -> Iterator[Sequence[str]]:
+def _peer_rows(said: dict[str, Any], *, linked: bool = False) -> Iterator[Sequence[str]]:
     ours = said["ours"]
     yield ("Tickwise", said["tickwise"], "default", span(ours), "1", said["durability"], said["stores"])
     ran = [peer for peer in said["peers"] if "value" in peer]
     for peer in sorted(ran, key=lambda peer: -peer["value"] if said["higher"] else peer["value"]):
-        named = f"[{peer['name']}]({peer['link']})"
+        named = f"[{peer['name']}]({peer['link']})" if linked else peer["name"]
         yield (
             *(named, peer["version"], peer["settings"], span(peer), number(peer["ratio"])),
             *(peer["durability"], peer["stores"]),
@@ -80,7 +81,15 @@ def _peer_rows(said: dict[str, Any]) -> Iterator[Sequence[str]]:
     for peer in said["peers"]:
         if "value" not in peer:
             why = f"not run: {peer['not_run']}" if peer.get("not_run") else f"void: {peer['void']}"
-            yield (peer["name"], peer["version"], peer["settings"], why.replace("\n", " ")[:160], "–", "", "")
+            yield (
+                peer["name"],
+                peer["version"],
+                peer["settings"],
+                why.replace("\n", " ").replace("|", "/")[:160],
+                "–",
+                "",
+                "",
+            )
 
 
 def markdown(results: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]]) -> str:
@@ -104,7 +113,7 @@ def markdown(results: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]])
         lines += [f"{said['about']} {said['at'][:10]}, `{said['commit']}`.", ""]
         lines.append("| " + " | ".join(said["headings"]) + " |")
         lines.append("| --- " * len(said["headings"]) + "|")
-        lines += ["| " + " | ".join(row) + " |" for row in _peer_rows(said)]
+        lines += ["| " + " | ".join(row) + " |" for row in _peer_rows(said, linked=True)]
     lines += ["", *_machines(results)]
     return "\n".join(lines)
 
