@@ -15,6 +15,8 @@ const settings = best
       localQueue: { size: 500 },
       completeJobBatchDelay: 0,
       failJobBatchDelay: 0,
+      // Jobs of the future are found by polling alone; two seconds is the default.
+      pollInterval: 100,
     }
   : {};
 
