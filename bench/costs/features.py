@@ -47,7 +47,7 @@ class Cut(NamedTuple):
         _, found, after = rest.partition(self.end)
         if not found:
             raise NoSuchPart(self.end)
-        return before + self.instead + self.end + after
+        return f"{before}{self.instead}\n{self.end}{after}"
 
 
 def read_cut(text: str) -> Cut:

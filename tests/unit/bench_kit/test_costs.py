@@ -123,8 +123,8 @@ def test_a_part_that_a_statement_lacks_is_not_left_out_in_silence() -> None:
 
 
 def test_a_piece_is_replaced_up_to_where_the_next_one_begins() -> None:
-    """Only the first of its kind; what comes next stays."""
-    assert Cut("(", ")", "[")("one (two) three (four)") == "one [) three (four)"
+    """Only the first of its kind; what comes next stays, on a line of its own."""
+    assert Cut("(", ")", "[")("one (two) three (four)") == "one [\n) three (four)"
     assert Cut("two", "", "2")("one two two") == "one 2 two"
 
 
