@@ -172,7 +172,13 @@ class Settings:
         least=1,
         most=200_000,
     )
-    finish_batch: int = _setting(1_000, "Most results written in one statement.", least=1, most=5_000)
+    finish_batch: int = _setting(
+        2_000,
+        "Most results written in one statement. Measured while much is to do: 500 at a time 27k runs/s, 1000 37k, "
+        "2000 39k: each write waits for the disk once.",
+        least=1,
+        most=5_000,
+    )
     finish_flush_seconds: float = _setting(
         0.01, "How long a result may wait for company before it is written.", least=0, most=1
     )

@@ -73,7 +73,7 @@ class ExecutorSettings:
     poll_seconds: float = 0.3
     claim_batch: int = 500
     held_max: int = 60_000
-    finish_batch: int = 1000
+    finish_batch: int = 2000
     finish_flush_seconds: float = 0.004
     drain_seconds: float = 30.0
     kill_grace_seconds: float = 5.0
