@@ -130,8 +130,8 @@ async def _fill(connection: asyncpg.Connection[Any], size: int) -> None:
     lane = await connection.fetchval(SQL["fill_lane"])
     await connection.execute(SQL["fill_schema"])
     indexes = await connection.fetch(SQL["fill_indexes"])
-    for name, _ in indexes:
-        await connection.execute(f"DROP INDEX tickwise.{name}")
+    for drop, _ in indexes:
+        await connection.execute(drop)
     for low in range(1, size + 1, PAGE):
         await connection.execute(SQL["fill_future"], low, min(low + PAGE - 1, size), lane, SPEC)
     for _, definition in indexes:
