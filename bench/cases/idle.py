@@ -60,7 +60,7 @@ class Up:
         made = [(await self.client.post("/jobs", json=body)).json()["job_id"] for _ in range(count)]
         async with asyncio.timeout(60):
             for job in made:
-                while (await self.client.get(f"/jobs/{job}/runs")).json()[0]["state"] != "SUCCESS":
+                while (await self.client.get(f"/jobs/{job}/runs")).json()[0]["status"] != "SUCCESS":
                     await clock.sleep(0.05)
 
     async def idle(self, seconds: float) -> Idle:
