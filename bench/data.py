@@ -71,7 +71,7 @@ async def filled(size: int) -> AsyncIterator[str]:
     """The address of a server at its shipped settings that holds this many jobs ahead and as many finished runs; built
     first if it is not there. Raises `NoRoom`."""
     folder = FOLDER / str(size)
-    if not _usable(folder):
+    if not usable(folder):
         await _build(folder, size)
     server = EmbeddedPostgres(folder, clock=SystemClock())
     dsn = await server.start()
@@ -84,11 +84,12 @@ async def filled(size: int) -> AsyncIterator[str]:
 
 def at_least(size: int) -> int:
     """The smallest size that is built and no smaller than this; else this."""
-    there = [int(folder.name) for folder in FOLDER.glob("*") if folder.name.isdigit() and _usable(folder)]
+    there = [int(folder.name) for folder in FOLDER.glob("*") if folder.name.isdigit() and usable(folder)]
     return min((each for each in there if each >= size), default=size)
 
 
-def _usable(folder: Path) -> bool:
+def usable(folder: Path) -> bool:
+    """Whether it is built, from what is there now, and lately."""
     try:
         built = json.loads((folder / "BUILT.json").read_text())
     except FileNotFoundError:

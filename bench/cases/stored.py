@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from bench import raw
-from bench.data import SIZES, at_least, filled
+from bench.data import FOLDER, SIZES, at_least, filled, usable
 from bench.harness import SQL, Case, Failed, Rig, Round
 from bench.stream import flowing
 from tickwise.domain.model import time_id
@@ -65,7 +65,11 @@ class Filled(Rig):
 
 @contextlib.asynccontextmanager
 async def beside(rig: Rig, size: int) -> AsyncIterator[Filled]:
-    """A filled server beside the rig's own, and what the round wrote into it taken away at its end."""
+    """A filled server beside the rig's own, and what the round wrote into it taken away at its end. Raises `Failed`."""
+    if not usable(FOLDER / str(size)):
+        raise Failed(
+            f'a database with {size:,} jobs is not there: `make bench-data DATA="C2 growth"`, about 15 minutes'
+        )
     async with filled(size) as dsn:
         stored = Filled(dsn, rig.folder, full=rig.full)
         await stored.reset()

@@ -1,0 +1,176 @@
+"""A search reads about as much as it shows, however much is on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import PostgresStore, jobs, records, upgrade
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Trigger
+from tickwise.ports.store import JobQuery, Retention, RunQuery
+
+DAY_SECONDS = 86_400.0
+RUNS = 40_000
+"""Finished runs, over four days, and as many jobs; and half as many that lie ahead."""
+UNKNOWN_AND_MANY = {"a page further on", "succeeded", "of a kind of schedule"}
+"""Of a partition that was never analysed the planner believes that few rows match, and puts all of these in order. Such
+a partition has at most the million rows at which it is analysed."""
+READ_MOST = 2_000
+"""Rows that a page of 50 may read: it is merged from some partitions, and ids and due times differ by minutes."""
+
+FILL = """
+CREATE FUNCTION pg_temp.id(at timestamptz, n bigint) RETURNS uuid LANGUAGE sql AS $$
+  SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '8' || substr(md5(n::text), 1, 3)
+          || '8' || substr(md5(n::text), 4, 15))::uuid
+$$;
+INSERT INTO tickwise.lanes (namespace, queue, priority, requires) VALUES ('default', 'default', 5, '{{}}');
+CREATE TEMP TABLE n AS
+  SELECT n, tickwise.now() - interval '4 days' + n * interval '4 days' / {runs} AS at,
+         CASE WHEN n % 500 = 7 THEN 'tiny' ELSE 'default' END AS namespace
+  FROM generate_series(1, {runs}) n;
+INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
+                           task_kind, created_by, definition)
+SELECT at, at, pg_temp.id(at, n), 1, false, false, namespace, 'past ' || n, 'IMMEDIATE', 'function', 'ada', '{{}}'
+FROM n;
+INSERT INTO tickwise.history (due, queued, claimed, started, ended, executor, token, run_id, job_id, state, before,
+                              attempt, failures, crashes, trigger, namespace, reason)
+SELECT at, at, at, at, at, 1, 1, pg_temp.id(at, -n), pg_temp.id(at, n), CASE WHEN n % 1000 = 0 THEN 6 ELSE 5 END, 3,
+       1, 0, 0, 1, namespace, CASE WHEN n % 1000 = 0 THEN 'exit_code' END
+FROM n;
+INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
+                           task_kind, created_by, definition)
+SELECT at, at, pg_temp.id(at, {runs} + n), 1, true, false, namespace, 'ahead ' || n, 'FUTURE', 'function', 'ada',
+       '{{}}'
+FROM n WHERE n % 2 = 0;
+INSERT INTO tickwise.timers (due, job_id, run_id)
+SELECT tickwise.now() + interval '2 days' + n * interval '1 minute', pg_temp.id(at, {runs} + n),
+       pg_temp.id(at, {runs} + n)
+FROM n WHERE n % 2 = 0;
+"""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def session(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session as searches have it, beside a past that nobody has analysed."""
+    await upgrade(database_url)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    connection = await asyncpg.connect(database_url)
+    # Partitions of the days that are filled: the clock stands four days back while they are made.
+    for days in (4, 2, 0):
+        await store.shift(-days * DAY_SECONDS)
+        await store.maintain(Retention(runs_seconds=30 * DAY_SECONDS, failed_seconds=90 * DAY_SECONDS))
+    await connection.execute(FILL.format(runs=RUNS), timeout=100)
+    await connection.execute(statement("search_terms").replace("$1::text", "'60000'").replace(", true)", ", false)"))
+    yield connection
+    await connection.close()
+    await store.close()
+
+
+@pytest_asyncio.fixture(scope="module", params=["never analysed", "analysed"])
+async def known(session: asyncpg.Connection, request: pytest.FixtureRequest) -> str:
+    """What the planner believes of the tables."""
+    said: str = request.param
+    if said == "analysed":
+        await session.execute("ANALYZE tickwise.history, tickwise.jobs, tickwise.timers, tickwise.runs", timeout=60)
+    return said
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from nodes(inner)
+
+
+async def rows_read(session: asyncpg.Connection, name: str, arguments: list[Any]) -> float:
+    """Rows that the scans of a search met, those that it passed over included."""
+    text = await session.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement(name)}", *arguments)
+    scans = [node for node in nodes(json.loads(text)[0]["Plan"]) if "Relation Name" in node]
+    return sum(
+        node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0.0))
+        for node in scans
+        if node["Relation Name"] != "lanes"
+    )
+
+
+def too_much(read: dict[str, float], known: str) -> dict[str, float]:
+    """The searches that read more than they may, and how much."""
+    excused = UNKNOWN_AND_MANY if known == "never analysed" else set()
+    return {name: rows for name, rows in read.items() if rows > READ_MOST and name not in excused}
+
+
+async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
+    """Searches for runs, by name."""
+    now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
+    job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
+    old = now - 2.5 * DAY_SECONDS
+    return {
+        "newest": RunQuery(namespace="default"),
+        "a page further on": RunQuery(namespace="default", before=records._first_id(old)),
+        "of a job": RunQuery(namespace="default", job_id=job),
+        "failed": RunQuery(namespace="default", states=(RunState.FAILED,)),
+        "succeeded": RunQuery(namespace="default", states=(RunState.SUCCESS,)),
+        "running": RunQuery(namespace="default", states=(RunState.RUNNING,)),
+        "of a small namespace": RunQuery(namespace="tiny"),
+        "of a namespace without any": RunQuery(namespace="nobody"),
+        "of an old window": RunQuery(namespace="default", due_after=old, due_before=old + 60.0),
+        "of the last minutes": RunQuery(namespace="default", due_after=now - 300.0),
+        "of a time to come": RunQuery(namespace="default", due_after=now + DAY_SECONDS),
+        "with a reason": RunQuery(namespace="default", reason="exit_code"),
+        "with a reason that none has": RunQuery(namespace="default", reason="timeout"),
+        "asked for by a person": RunQuery(namespace="default", triggers=(int(Trigger.RETRY),)),
+        "from one origin": RunQuery(namespace="default", origin=job),
+    }
+
+
+JOBS = {
+    "newest": JobQuery(namespace="default"),
+    "that lie ahead": JobQuery(namespace="default", status=JobStatus.SCHEDULED),
+    "that failed": JobQuery(namespace="default", status=JobStatus.FAILED),
+    "paused": JobQuery(namespace="default", status=JobStatus.PAUSED),
+    "cancelled": JobQuery(namespace="default", status=JobStatus.CANCELLED),
+    "recurring": JobQuery(namespace="default", schedule_type="CRON"),
+    "of a kind of schedule": JobQuery(namespace="default", schedule_type="FUTURE"),
+    "of a small namespace": JobQuery(namespace="tiny"),
+    "of a namespace without any": JobQuery(namespace="nobody"),
+    "with a key": JobQuery(namespace="default", key="nightly"),
+    "with a label": JobQuery(namespace="default", labels={"team": "a"}),
+}
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_search_for_runs_reads_about_as_much_as_it_shows(session: asyncpg.Connection, known: str) -> None:
+    """Whatever is asked that an index is for; what is rare is found by its index with no statistics too."""
+    read = {
+        name: await rows_read(session, "runs_list", records._asked(query))
+        for name, query in (await runs_asked(session)).items()
+    }
+    assert too_much(read, known) == {}, known
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(session: asyncpg.Connection, known: str) -> None:
+    """The same; what has no index (a part of a name, an owner, a kind of task) is looked for in a bounded time."""
+    now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
+    day = now + 5 * DAY_SECONDS
+    asked = JOBS | {
+        "due in an hour of a day to come": JobQuery(
+            namespace="default", next_run_after=day, next_run_before=day + 3600.0
+        ),
+        "due from a day on": JobQuery(namespace="default", next_run_after=day),
+    }
+    read = {}
+    for name, query in asked.items():
+        found = jobs._found_by(query)
+        arguments = [*jobs._asked(query), found] if found else jobs._asked(query)
+        read[name] = await rows_read(session, "jobs_found" if found else "jobs_list", arguments)
+    assert too_much(read, known) == {}, known
