@@ -95,11 +95,12 @@ async def rows_read(session: asyncpg.Connection, name: str, arguments: list[Any]
     """Rows that the scans of a search met, those that it passed over included."""
     text = await session.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement(name)}", *arguments)
     scans = [node for node in nodes(json.loads(text)[0]["Plan"]) if "Relation Name" in node]
-    return sum(
+    read: float = sum(
         node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0.0))
         for node in scans
         if node["Relation Name"] != "lanes"
     )
+    return read
 
 
 def too_much(read: dict[str, float], known: str) -> dict[str, float]:
