@@ -55,7 +55,7 @@ def of_settings(row: Row) -> Iterator[str]:
     elif row["autovacuum"] == "off":
         yield (
             "the server runs with autovacuum=off: dead rows pile up until claims read nothing else; "
-            "set it to on (ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf())"
+            "set it to on and reload"
         )
 
 
@@ -64,7 +64,7 @@ def of_tables(rows: Sequence[Row]) -> Iterator[str]:
     if off := [row["name"] for row in rows if not row["enabled"]]:
         yield (
             f"autovacuum is switched off for {_names(off)}: dead rows pile up there and statistics grow old; "
-            f"ALTER TABLE tickwise.{off[0]} RESET (autovacuum_enabled)"
+            f"reset the option autovacuum_enabled of tickwise.{off[0]}"
         )
     if unclean := [f"{row['name']} ({row['dead']:,} dead rows)" for row in rows if row["unclean"]]:
         yield (
@@ -84,17 +84,17 @@ def of_pin(row: Row) -> str:
         doing = f" ({row['doing']})" if row["doing"] else ""
         return (
             f"process {row['name']} of {row['who']}{doing} has had a transaction open{since}{reach}: {keeps}; "
-            f"end it there, or with SELECT pg_terminate_backend({row['name']})"
+            f"end it there, or call pg_terminate_backend({row['name']})"
         )
     if row["kind"] == "prepared":
         return (
             f"the transaction {row['name']!r} of {row['who']} has been prepared{since}{reach}, and nobody ended it: "
-            f"{keeps}; COMMIT PREPARED or ROLLBACK PREPARED it"
+            f"{keeps}; commit it, or roll it back"
         )
     return (
         f"nobody reads the replication slot {row['name']} ({row['who']}){since}{reach}: it keeps "
         f"{row['bytes'] / 1e6:,.0f} MB of log on the disk, and dead rows if it has a snapshot; connect its reader, or "
-        f"SELECT pg_drop_replication_slot('{row['name']}')"
+        f"call pg_drop_replication_slot('{row['name']}')"
     )
 
 
