@@ -14,7 +14,7 @@ from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.schedule import ScheduleType, first_fire
-from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask
+from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 from tickwise.roles.control.jobs import Change
 from tickwise.roles.control.logs import LogChunk
 from tickwise.roles.control.runs import RunDetails
@@ -469,6 +469,20 @@ class ExecutorView(msgspec.Struct, kw_only=True):
     born_at: datetime
     lease_until: datetime
     gone_at: datetime | None
+
+
+class RunCountView(msgspec.Struct, kw_only=True):
+    """How many runs came on record with one final state in one hour."""
+
+    hour: datetime
+    """When it began."""
+    status: RunState
+    runs: int
+
+
+def run_count_view(tally: Tally) -> RunCountView:
+    """A count as it is answered."""
+    return RunCountView(hour=time_of(tally.hour), status=tally.state, runs=tally.runs)
 
 
 def executor_view(row: ExecutorRow) -> ExecutorView:

@@ -10,20 +10,24 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given, given_instant, page_links, replayed
+from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import (
     API,
     ExecutorView,
     LogView,
+    RunCountView,
     RunDemanded,
     RunDetailView,
     RunStateView,
     RunView,
     executor_view,
     log_view,
+    run_count_view,
     run_detail_view,
     run_view,
 )
+from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
@@ -68,6 +72,13 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     job_id: UUID | UnsetType = UNSET
 
 
+class RunCountsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which hours; the last day if none are named."""
+
+    since: Time | UnsetType = UNSET
+    until: Time | UnsetType = UNSET
+
+
 class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which part of which log."""
 
@@ -103,6 +114,16 @@ async def runs_page(call: Call, job_id: UUID | None) -> Answer:
 async def runs_list(call: Call) -> Answer:
     """A page of runs."""
     return await runs_page(call, given(call.query.job_id))
+
+
+async def run_counts(call: Call) -> Answer:
+    """How many came on record, by the hour."""
+    since, until = given_instant(call.query.since), given_instant(call.query.until)
+    try:
+        tallies = await call.control.runs_tally(call.principal, since, until)
+    except Invalid as refusal:
+        raise BadParameter(refusal.detail, parameter="since") from None
+    return answer(200, [run_count_view(tally) for tally in tallies])
 
 
 async def run_get(call: Call) -> Answer:
@@ -162,6 +183,13 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs", scope="runs:read", name="listRuns", tag="runs",
         summary="Search runs, newest first.", handler=runs_list, answers=(list[RunView],), query=RunsQuery,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/counts", scope="runs:read", name="countRuns", tag="runs",
+        summary="How many runs ended in each hour, by final state: 92 days at most, the last day if none are named.",
+        description="Counted as they come on record, so it is exact and as quick whatever there is. Hours are those of "
+        "UTC; hours and states without a run are left out. Kept for 400 days, longer than the runs.",
+        handler=run_counts, answers=(list[RunCountView],), query=RunCountsQuery,
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}", scope="runs:read", name="getRun", tag="runs",

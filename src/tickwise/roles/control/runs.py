@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from tickwise.domain.errors import Conflict, NotFound
+from tickwise.domain.errors import Conflict, Invalid, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
 from tickwise.ports.signals import Topic
@@ -20,11 +20,16 @@ from tickwise.ports.store import (
     RunRow,
     Settlement,
     StoreStats,
+    Tally,
 )
 from tickwise.roles.control.bodies import RunRetryBody
 from tickwise.roles.control.core import ReceiptFor
 from tickwise.roles.control.letters import Letters
 from tickwise.roles.control.logs import LogChunk, read_log
+
+DAY_SECONDS: Final = 86_400.0
+TALLIED_SECONDS_MOST: Final = 92 * DAY_SECONDS
+"""What fits into one answer of the store, `TALLIES_MOST`."""
 
 
 class RunDetails(NamedTuple):
@@ -55,6 +60,15 @@ class Runs(Letters):
         if must_exist and query.job_id is not None:
             await self._job(who, query.job_id)
         return await self._store.runs_list(query)
+
+    async def runs_tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
+        """How many runs of the namespace came on record in each hour that begins in this time; of the last day if no
+        time is named. Raises `Invalid`."""
+        end = await self._time.now() if until is None else until
+        start = end - DAY_SECONDS if since is None else since
+        if not 0 <= end - start <= TALLIED_SECONDS_MOST:
+            raise Invalid(f"ask for {TALLIED_SECONDS_MOST / DAY_SECONDS:.0f} days at most, that begin before they end")
+        return await self._store.runs_tally(who.namespace, start, end)
 
     async def run_cancel(self, who: Principal, run: UUID) -> RunState:
         """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
