@@ -35,24 +35,25 @@ class Authenticator:
 
     def remembered(self, authorization: bytes | None) -> Principal | None:
         """Who it is, if that was looked up a moment ago; None sends the caller to `principal`."""
-        if authorization is None or not authorization.startswith(b"Bearer "):
-            return None
-        known = self._remembered.get(sha256(authorization[7:].strip()).digest())
-        return known[1] if known is not None and known[0] > self._monotonic() else None
+        digest = None if authorization is None else _digest(authorization)
+        known = None if digest is None else self._known(digest)
+        return None if known is None else known[1]
 
     async def principal(self, authorization: bytes | None) -> Principal:
         """Who it is. Raises `Unauthenticated`, and `StoreUnavailable` if that cannot be told."""
         if authorization is None:
             raise Unauthenticated("send a key: Authorization: Bearer KEY")
-        if authorization[:7].lower() != b"bearer " or not 7 < len(authorization) <= 7 + KEY_BYTES_MAX:
+        digest = _digest(authorization)
+        if digest is None:
             raise Unauthenticated("write the header as Authorization: Bearer KEY")
-        digest = sha256(authorization[7:].strip()).digest()
-        known = self._remembered.get(digest)
-        if known is None or known[0] <= self._monotonic():
-            known = await self._look_up(digest)
+        known = self._known(digest) or await self._look_up(digest)
         if known[1] is None:
             raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
         return known[1]
+
+    def _known(self, digest: bytes) -> tuple[float, Principal | None] | None:
+        known = self._remembered.get(digest)
+        return known if known is not None and known[0] > self._monotonic() else None
 
     async def _look_up(self, digest: bytes) -> tuple[float, Principal | None]:
         principal = await self._find(digest)
@@ -61,6 +62,13 @@ class Authenticator:
         seconds = UNKNOWN_SECONDS if principal is None else KNOWN_SECONDS
         known = self._remembered[digest] = (self._monotonic() + seconds, principal)
         return known
+
+
+def _digest(authorization: bytes) -> bytes | None:
+    """Of the key in a header; None if it is not written as it should be."""
+    if authorization[:7].lower() != b"bearer " or not 7 < len(authorization) <= 7 + KEY_BYTES_MAX:
+        return None
+    return sha256(authorization[7:].strip()).digest()
 
 
 def require(principal: Principal, *scopes: str) -> None:

@@ -55,8 +55,8 @@ from tickwise.ports.store import (
 )
 
 ON_DEMAND: Final = "ON_DEMAND"
-HOUR_SECONDS: Final = 3600.0
 """The type of a schedule that names no time: its job is there for whoever asks."""
+HOUR_SECONDS: Final = 3600.0
 
 
 class State:
@@ -220,6 +220,11 @@ class State:
         self.runs[run.run_id] = job.runs[run.run_id] = run
         self.place(run)
         return True
+
+    def make_now(self, job: JobRecord, new: NewRun) -> bool:
+        """As `make`, due no earlier than now; the time that it is named by stays its nominal time."""
+        nominal = new.due if new.nominal is None else new.nominal
+        return self.make(job, new._replace(due=max(new.due, self.now()), nominal=nominal))
 
     def skip(self, job: JobRecord, new: NewSkip, *, origin: UUID | None = None) -> None:
         """Put occurrences that do not run on record, unless one of that name exists or has ended."""
