@@ -151,6 +151,27 @@ MUTANTS: Final = (
         (POSTGRES + "TestListings::test_pages_of_runs_are_stable_while_runs_are_added_and_end",),
     ),
     Mutant(
+        "a search by due time finds what is due long after its nominal time",
+        SQL + "runs_list.sql",
+        "AND run_id < $12 AND late",
+        "AND run_id < $12 AND false",
+        (POSTGRES + "TestListings::test_what_is_due_long_after_its_nominal_time_is_found_by_its_due_time",),
+    ),
+    Mutant(
+        "what is counted by due time is what is listed",
+        SQL + "runs_count.sql",
+        "AND run_id < $12 AND late",
+        "AND run_id < $12 AND false",
+        (POSTGRES + "TestListings::test_what_is_due_long_after_its_nominal_time_is_found_by_its_due_time",),
+    ),
+    Mutant(
+        "a run that is due only now keeps the time that it is named by",
+        SQL + "runs_make.sql",
+        "nullif(coalesce(to_timestamp(n.nominal), to_timestamp(n.due)), n.at)",
+        "nullif(to_timestamp(n.nominal), n.at)",
+        (POSTGRES + "TestListings::test_what_was_asked_for_long_before_it_was_made_is_found_by_its_due_time",),
+    ),
+    Mutant(
         "a pass of healing goes on after what it cannot heal",
         "src/tickwise/roles/healing.py",
         "after = page.last",

@@ -285,6 +285,46 @@ class ListingsContract(StoreContract):
             rows = await store.runs_list(RunQuery(**{"namespace": "default", **query}))
             assert [row.run_id for row in rows] == [runs[index].run_id for index in expected], query
 
+    async def test_what_was_asked_for_long_before_it_was_made_is_found_by_its_due_time(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Living and ended, listed and counted: a page of a long operation bears the time at which it was asked for."""
+        job, asked, executor = make.recurring(make.now + HOUR), make.now - HOUR, await self.born(store)
+        await self.add(store, job)
+        run = NewRun(run_id(job.job_id, asked, Trigger.RETRY, b"an operation"), asked, Trigger.RETRY)
+        await store.runs_add("default", job.job_id, [run])
+        query = RunQuery(namespace="default", due_after=make.now - 60.0)
+        before = replace(query, due_after=None, due_before=make.now - 60.0)
+        assert await self.listed_and_counted(store, query) == ([run.run_id], 1)
+        [claimed] = await self.claim_freed(store, executor)
+        await self.finish(store, executor, outcome(claimed))
+        assert await self.listed_and_counted(store, query) == ([run.run_id], 1)
+        assert await self.listed_and_counted(store, before) == ([], 0)
+        assert microseconds((await self.run_row(store, run.run_id)).nominal_at) == microseconds(asked)
+
+    async def test_what_is_due_long_after_its_nominal_time_is_found_by_its_due_time(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Listed and counted, by a window of which the nominal time is no part, and not by one that has only that."""
+        job = make.recurring(make.now)
+        await self.add(store, job)
+        late = make.scheduled(job.job_id, make.now + 2 * HOUR, nominal=make.now)
+        on_time = make.scheduled(job.job_id, make.now + 2 * HOUR + 1.0)
+        async with self.near(store) as batch:
+            due = batch.timers[0].pending.due
+            await batch.commit([make.fire(job.job_id, due, None, runs=[late, on_time])])
+        query = RunQuery(namespace="default", due_after=make.now + HOUR, due_before=make.now + 3 * HOUR)
+        assert await self.listed_and_counted(store, query) == ([on_time.run_id, late.run_id], 2)
+        first = replace(query, limit=1)
+        assert await self.listed_and_counted(store, first) == ([on_time.run_id], 1)
+        assert await self.listed_and_counted(store, replace(first, before=on_time.run_id)) == ([late.run_id], 1)
+        by_name = replace(query, due_after=None, due_before=make.now + HOUR)
+        assert await self.listed_and_counted(store, by_name) == ([], 0)
+
+    async def listed_and_counted(self, store: KeyedStore, query: RunQuery) -> tuple[list[UUID], int]:
+        """What a search finds, and how much it says that there is."""
+        return [row.run_id for row in await store.runs_list(query)], await store.runs_count(query)
+
     async def test_pages_of_runs_are_stable_while_runs_are_added_and_end(
         self, store: KeyedStore, make: Factory
     ) -> None:

@@ -69,7 +69,7 @@ class Dispatch(Duty):
         if job.standing is JobAction.CANCEL:
             return False
         for run in runs:
-            self._state.make(job, run._replace(due=max(run.due, self._state.now())))
+            self._state.make_now(job, run)
         self._state.keep(receipt)
         return True
 

@@ -119,7 +119,7 @@ class Letters(Duty):
             ruling=ruling,
         )
         if new is not None:
-            self._state.make(self._state.jobs[ended.row.job_id], new._replace(due=max(new.due, now)))
+            self._state.make_now(self._state.jobs[ended.row.job_id], new)
         if ruling is not None:
             self._state.follow(ended, succeeded=ruling is Ruling.SUCCEEDED)
         return Settled.SETTLED

@@ -22,8 +22,10 @@ COUNTED_MOST: Final = 100_000
 INCIDENTS_MOST: Final = 100
 
 ID_SLACK_SECONDS: Final = 600.0
-"""How far the time in a run's id and its due time may lie apart, unless `history_late` has it, which says the same: ids
-of immediate runs are made by nodes' clocks, due times by the store's."""
+"""How far apart a search by due time takes the time in a run's id, its nominal time, and its due time to lie. What is due
+longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found by
+that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
+by nodes' clocks, due times by the store's."""
 
 _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 

@@ -1,8 +1,9 @@
 -- Make runs besides those of timers, unless they live or have ended already. $1 … one array per column; with $9, due
--- times in the past are raised to now. A definition of NULL is the job's.
+-- times in the past are raised to now, and stay the nominal ones: a run is named by that time, and searches by due time rely on it. A
+-- definition of NULL is the job's.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at)
 INSERT INTO tickwise.runs (due, nominal, ready, queued, run_id, job_id, lane, trigger, overlap, own, namespace, spec, origin)
-SELECT n.at, nullif(to_timestamp(n.nominal), n.at), greatest(n.at, (SELECT at FROM clock)), (SELECT at FROM clock), n.run_id,
+SELECT n.at, nullif(coalesce(to_timestamp(n.nominal), to_timestamp(n.due)), n.at), greatest(n.at, (SELECT at FROM clock)), (SELECT at FROM clock), n.run_id,
        n.job_id, j.lane, n.trigger, n.overlap, n.definition IS NOT NULL, j.namespace,
        coalesce(n.definition, CASE WHEN octet_length(j.definition) <= 8192 THEN j.definition END), n.origin
 FROM (
