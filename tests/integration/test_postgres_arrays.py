@@ -1,4 +1,4 @@
-"""Arrays that the store packs itself reach the server as the driver's own would."""
+"""Arrays that the store packs itself bring the server the same values as the driver's own would."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUES: dict[str, list[Any]] = {
     "bytea": [b"", b"\x00\xff", b"x" * 100_000],
 }
 REFUSED: dict[str, list[Any]] = {
-    "bool": ["yes", b"1", 1.5],
+    "bool": ["yes", b"1", 1.5, 2, 1, 0],
     "int2": [32_768, -32_769, 1.5, "1"],
     "int4": [2**31, 1.5, "1"],
     "int8": [2**63, 1.5, "1"],

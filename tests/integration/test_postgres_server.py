@@ -9,14 +9,17 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support import databases
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres
 from tickwise.adapters.store.postgres import PostgresStore, server, upgrade
+from tickwise.adapters.store.postgres.link import UPKEEP, Links
 from tickwise.cli.main import main
 
 
@@ -105,6 +108,56 @@ async def test_who_holds_a_snapshot_is_named_with_its_process_and_its_age(
     assert f"call pg_terminate_backend({session.get_server_pid()})" in finding
     await transaction.rollback()
     assert [] == await said(store, mine)
+
+
+@pytest_asyncio.fixture
+async def stranger(database_url: str, session: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
+    """A session of another role, of which the server tells ours little."""
+    if not await session.fetchval("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"):
+        pytest.skip(f"the role that {databases.VARIABLE} names may make no roles")
+    name = f"{urlsplit(database_url).path.strip('/')}_stranger"
+    await session.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    try:
+        connection = await asyncpg.connect(databases.with_role(database_url, name, "secret"))
+        yield connection
+        await connection.close()
+    finally:
+        await session.execute(f"DROP ROLE {name}")
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_session_of_another_role_is_named_too(
+    store: PostgresStore, stranger: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most of the others are: backups, reports. Its times are not shown to us, so its transactions are counted."""
+    monkeypatch.setattr(server, "PINNED_TRANSACTIONS", -1)
+    who = await stranger.fetchval("SELECT current_user")
+    assert [] == await said(store, who)
+    transaction = stranger.transaction(isolation="repeatable_read")
+    await transaction.start()
+    await stranger.fetchval("SELECT count(*) FROM pg_class")
+    [finding] = await said(store, who)
+    assert finding.startswith(f"process {stranger.get_server_pid()} of {who}")
+    assert f"call pg_terminate_backend({stranger.get_server_pid()})" in finding
+    await transaction.rollback()
+    assert [] == await said(store, who)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_nobody_is_told_to_end_our_own_upkeep(
+    store: PostgresStore, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads a whole day at a time and ends by itself; only one that ought to have ended long ago is named."""
+    upkeep = await Links(database_url).connect(UPKEEP)
+    try:
+        async with upkeep.transaction(isolation="repeatable_read"):
+            await upkeep.fetchval("SELECT count(*) FROM tickwise.runs")
+            mine = f"process {upkeep.get_server_pid()} "
+            assert [] == await said(store, mine)
+            monkeypatch.setattr(server, "UPKEEP_SECONDS", 0.0)
+            assert 1 == len(await said(store, mine))
+    finally:
+        await upkeep.close()
 
 
 async def test_a_short_transaction_is_no_matter(store: PostgresStore, session: asyncpg.Connection) -> None:

@@ -1,7 +1,7 @@
 """A PostgreSQL for the tests: the one that TICKWISE_TEST_DATABASE_URL names, or an embedded one of this process.
 
 The embedded one is the product's own, started by the product's own supervisor, so its role is no superuser. Tests get
-a database each, which that role may not make; the one right that it is given beyond the product's is CREATEDB.
+a database each, which that role may not make; beyond the product's rights it is given CREATEDB and CREATEROLE alone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 DROP_ATTEMPTS = 5
 
 _numbers = count(1)
+
+
+def with_role(url: str, name: str, password: str) -> str:
+    """The same server and database, another role."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{name}:{password}@{place}"))
 
 
 def with_database(url: str, name: str) -> str:
@@ -72,7 +79,7 @@ async def _may_make_databases(postgres: EmbeddedPostgres, cluster: Path, url: st
     assert postgres.pid is not None
     os.kill(postgres.pid, signal.SIGHUP)
     connection = await eventually(lambda: _connects(superuser), what="the superuser may connect")
-    await connection.execute("ALTER ROLE tickwise CREATEDB")
+    await connection.execute("ALTER ROLE tickwise CREATEDB CREATEROLE")
     await connection.close()
     rules.write_text(product_rules)
     os.kill(postgres.pid, signal.SIGHUP)

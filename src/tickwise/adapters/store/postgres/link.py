@@ -173,6 +173,11 @@ def target(dsn: str) -> str | None:
     return None if "target_session_attrs" in parse_qs(urlsplit(dsn).query) else "read-write"
 
 
+def session_name(duty: str) -> str:
+    """What the session of a duty is called at the server."""
+    return f"tickwise {duty}"
+
+
 class QuietConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no types
     """A pooled connection that is not reset between uses: we leave nothing behind, and a reset costs a round trip."""
 
@@ -210,7 +215,7 @@ class Links:
                 target_session_attrs=target(self.dsn),
                 command_timeout=terms.command_seconds,
                 max_cached_statement_lifetime=0,
-                server_settings={**terms.settings, "application_name": f"tickwise {duty}"},
+                server_settings={**terms.settings, "application_name": session_name(duty)},
             )
             await pack_columns(connection)
             await self.adjust(connection)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.link import UPKEEP, UPKEEP_SECONDS, session_name
 from tickwise.adapters.store.postgres.statements import statement
 
 BEHIND_TIMES: Final = 5.0
@@ -35,7 +36,10 @@ async def settings_findings(connection: asyncpg.Connection) -> list[str]:
 async def upkeep_findings(connection: asyncpg.Connection) -> list[str]:
     """What keeps the tables from being cleaned and analysed."""
     tables = await connection.fetch(statement("server_tables"), BEHIND_TIMES)
-    pins = await connection.fetch(statement("server_pins"), PINNED_SECONDS, PINNED_TRANSACTIONS)
+    # Our own upkeep may take its time, and ends by itself; it is worth a word once it should have.
+    pins = await connection.fetch(
+        statement("server_pins"), PINNED_SECONDS, PINNED_TRANSACTIONS, session_name(UPKEEP), UPKEEP_SECONDS
+    )
     return [*of_tables(tables), *(of_pin(row) for row in pins)]
 
 

@@ -1,12 +1,16 @@
 -- Who keeps dead rows of this database from being removed, the worst first: sessions with an old snapshot or an open transaction,
 -- transactions that were prepared and forgotten, replication slots that nobody reads. $1 seconds, $2 transactions: what is younger is
--- left out. Of other roles' sessions the times are not shown to us; then only the number of transactions counts.
+-- left out, and so are sessions named $3 for $4 seconds. Without the rights of pg_read_all_stats neither the times nor the kind of other
+-- roles' processes are shown to us: then whoever has a name counts as a session, and only the number of transactions tells its age.
 WITH pins AS (
   SELECT 'session' AS kind, pid::text AS name, usename::text AS who, coalesce(state, '') AS doing,
          date_part('epoch', clock_timestamp() - xact_start) AS seconds, greatest(age(backend_xmin), age(backend_xid)) AS transactions,
          0::float8 AS bytes
   FROM pg_stat_activity
-  WHERE (datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid() OR backend_type = 'walsender')
+  WHERE (datname = current_database() AND pid <> pg_backend_pid()
+         AND (backend_type = 'client backend' OR backend_type IS NULL AND usename IS NOT NULL)
+         AND NOT (application_name = $3::text AND coalesce(date_part('epoch', clock_timestamp() - xact_start), 0) < $4::float8)
+         OR backend_type = 'walsender' OR backend_type IS NULL AND datname IS NULL AND usename IS NOT NULL)
     AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state LIKE 'idle in transaction%')
   UNION ALL
   SELECT 'prepared', gid, owner::text, '', date_part('epoch', clock_timestamp() - prepared), age(transaction), 0
