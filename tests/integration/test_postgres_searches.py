@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -11,9 +12,11 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, jobs, records, upgrade
+from tickwise.adapters.store.postgres import PostgresStore, jobs, records, searching, upgrade
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobQuery, Retention, RunQuery
@@ -85,6 +88,15 @@ async def known(session: asyncpg.Connection, request: pytest.FixtureRequest) -> 
     return said
 
 
+@pytest_asyncio.fixture
+async def store(session: asyncpg.Connection, database_url: str) -> AsyncIterator[PostgresStore]:
+    """A client of the same database."""
+    made = PostgresStore(database_url, clock=SystemClock())
+    await made.open()
+    yield made
+    await made.close()
+
+
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
@@ -145,6 +157,10 @@ JOBS = {
     "of a namespace without any": JobQuery(namespace="nobody"),
     "with a key": JobQuery(namespace="default", key="nightly"),
     "with a label": JobQuery(namespace="default", labels={"team": "a"}),
+    "that lie ahead, with a key": JobQuery(namespace="default", status=JobStatus.SCHEDULED, key="nightly"),
+    "that lie ahead, with a label": JobQuery(namespace="default", status=JobStatus.SCHEDULED, labels={"team": "a"}),
+    "that lie ahead, recurring": JobQuery(namespace="default", status=JobStatus.SCHEDULED, schedule_type="CRON"),
+    "that lie ahead, of a small namespace": JobQuery(namespace="tiny", status=JobStatus.SCHEDULED),
 }
 
 
@@ -159,8 +175,11 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(session: asyncp
 
 
 @pytest.mark.takes_up_to(240)
-async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(session: asyncpg.Connection, known: str) -> None:
-    """The same; what has no index (a part of a name, an owner, a kind of task) is looked for in a bounded time."""
+async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(
+    session: asyncpg.Connection, known: str, store: PostgresStore
+) -> None:
+    """The same, with what is read to choose the search; what has no index (a part of a name, an owner, a kind of task) is
+    looked for in a bounded time."""
     now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
     day = now + 5 * DAY_SECONDS
     asked = JOBS | {
@@ -171,7 +190,54 @@ async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(session: asyncp
     }
     read = {}
     for name, query in asked.items():
-        found = jobs._found_by(query)
-        arguments = [*jobs._asked(query), found] if found else jobs._asked(query)
-        read[name] = await rows_read(session, "jobs_found" if found else "jobs_list", arguments)
+        read[name] = await rows_read(session, *(await store._looked_for("jobs_found", "jobs_list", query)))
+        if jobs._found_by(query) and jobs._may_be_few(query):
+            read[name] += await rows_read(session, "jobs_alike", jobs._alike(query))
     assert too_much(read, known) == {}, known
+
+
+SLOW = "SELECT pg_sleep(50)"
+CANCEL = f"""
+    SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+    WHERE query = '{SLOW}' AND state = 'active' AND datname = current_database()"""
+
+
+async def slow_search(store: PostgresStore, monkeypatch: pytest.MonkeyPatch, *, may_take: float) -> None:
+    """One that finds nothing for 50 s."""
+    monkeypatch.setattr(searching, "SEARCH_SECONDS", may_take)
+    monkeypatch.setattr(searching, "statement", lambda name: SLOW if name == "slow" else statement(name))
+    await searching.search(store._links, "slow", [], SystemClock())
+
+
+async def test_a_search_that_takes_too_long_says_what_would_narrow_it(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends, and what asked for too much is told so."""
+    with pytest.raises(Invalid, match=r"nothing more was found within 0.5 s: narrow the search"):
+        await slow_search(store, monkeypatch, may_take=0.5)
+
+
+async def test_a_search_that_an_operator_cancels_is_not_at_fault(
+    store: PostgresStore, session: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store refused for now; the same search may be asked again."""
+    searched = asyncio.create_task(slow_search(store, monkeypatch, may_take=45.0))
+
+    async def is_cancelled() -> bool:
+        await session.execute(CANCEL)
+        return searched.done()
+
+    await eventually(is_cancelled, what="the search has ended")
+    with pytest.raises(StoreUnavailable):
+        await searched
+
+
+async def test_a_search_that_waits_for_a_lock_is_not_at_fault(
+    store: PostgresStore, session: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives up before its time is over, and what is told is no advice to narrow it."""
+    monkeypatch.setattr(searching, "SEARCH_SECONDS", 4.0)
+    async with session.transaction():
+        await session.execute("LOCK TABLE tickwise.timers IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(StoreUnavailable):
+            await store.jobs_list(JobQuery(namespace="default", status=JobStatus.SCHEDULED))

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
-from tickwise.domain.errors import Bug, StoreUnavailable
+from tickwise.domain.errors import Bug, Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import LetterStatus, OperationRow, OperationStep, Settlement
 from tickwise.roles.control.bulk import PROBLEMS_MOST, Page, page
@@ -364,6 +364,24 @@ async def test_a_kind_that_this_version_does_not_know_is_a_bug(here: Scene) -> N
     object.__setattr__(operation, "kind", "runs:paint")
     with pytest.raises(Bug, match="runs:paint"):
         await page(here.world.control, operation, 10)
+
+
+async def test_an_operation_whose_search_takes_too_long_ends_and_says_so(
+    here: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take as long the next time; what was done before counts."""
+    await waiting(here, 5)
+    operation_id = await asked(here, "/runs:cancel")
+    operation = await taken(here)
+    assert await put_on_record(here, operation, await page(here.world.control, operation, 3))
+
+    async def too_long(*_: Any) -> None:
+        raise Invalid("narrow the search")
+
+    monkeypatch.setattr(here.world.control, "runs_list", too_long)
+    found = await carried_out(here, operation_id)
+    assert (found["status"], found["done"], found["refused"]) == ("done", 3, 1)
+    assert found["problems"] == [{"id": operation_id, "code": "invalid", "detail": "narrow the search"}]
 
 
 async def test_operations_are_listed_newest_first_in_pages(here: Scene) -> None:

@@ -19,7 +19,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.domain.errors import Bug, NotFound, Refused
+from tickwise.domain.errors import Bug, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import (
@@ -76,7 +76,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
 
 
 class BulkProblem(msgspec.Struct, kw_only=True):
-    """Something that an operation could not be carried out on."""
+    """Something that an operation could not be carried out on; the operation itself, if it could not go on."""
 
     id: UUID
     code: str
@@ -120,7 +120,12 @@ async def page(core: Runs, operation: OperationRow, size: int) -> Page:
     if work is None:
         raise Bug(f"there is no operation of the kind {operation.kind!r}")
     tally = Tally(operation, size)
-    await work(core, tally)
+    try:
+        await work(core, tally)
+    except Invalid as failure:
+        # Its search takes too long, and would again: that is told in place of what was not found.
+        tally.cursor = None
+        tally.refuse(operation.operation_id, failure)
     kept = [*_problems.decode(operation.problems), *tally.problems][:PROBLEMS_MOST]
     return Page(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
 

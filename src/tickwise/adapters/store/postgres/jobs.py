@@ -15,11 +15,16 @@ from tickwise.adapters.store.postgres.searching import search
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.lifecycle import JobStatus
-from tickwise.domain.model import Lane
+from tickwise.domain.model import DEFAULT_NAMESPACE, Lane
+from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow
 
 NARROW_SECONDS: Final = 86_400.0
 """A window of next fires in which the jobs are put in order; in a wider one the newest jobs are looked at in turn."""
+
+FEW: Final = 500
+"""So many jobs of a namespace, with a label or of a schedule type are all looked at, whatever else is asked of them;
+among more, those are found first that are planned, due or failed, which may be those of everybody."""
 
 
 class Jobs(Part):
@@ -38,21 +43,29 @@ class Jobs(Part):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
-        found = _found_by(query)
-        name, arguments = ("jobs_found", [*_asked(query), found]) if found else ("jobs_list", _asked(query))
-        rows = await search(self._links, name, arguments)
+        name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
+        rows = await search(self._links, name, arguments, self._clock)
         return [job_row(row) for row in rows]
 
     async def jobs_count(self, query: JobQuery) -> int:
         """See the port."""
-        found = _found_by(query)
-        name, arguments = ("jobs_found_count", [*_asked(query), found]) if found else ("jobs_count", _asked(query))
-        [(count,)] = await search(self._links, name, arguments)
+        name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
+        [(count,)] = await search(self._links, name, arguments, self._clock)
         return int(count)
+
+    async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> tuple[str, list[Any]]:
+        """The statement that reads less, of two that find the same; and its parameters."""
+        found = _found_by(query)
+        if found is not None and _may_be_few(query):
+            [(count,)] = await search(self._links, "jobs_alike", _alike(query), self._clock)
+            found = found if count > FEW else None
+        return (among_all, _asked(query)) if found is None else (by_rare, [*_asked(query), found])
 
 
 def _found_by(query: JobQuery) -> str | None:
     """What only few jobs have that this search needs; None: it is looked for among all."""
+    if query.key is not None:
+        return None
     if query.status is JobStatus.FAILED:
         return "failed"
     after, before = query.next_run_after, query.next_run_before
@@ -61,6 +74,18 @@ def _found_by(query: JobQuery) -> str | None:
     if query.status is JobStatus.SCHEDULED or after is not None or before is not None:
         return "planned"
     return None
+
+
+def _may_be_few(query: JobQuery) -> bool:
+    """Whether it asks for what an index of jobs has that leaves out the common ones."""
+    is_rare_type = query.schedule_type not in (None, ScheduleType.FUTURE, ScheduleType.IMMEDIATE)
+    return bool(query.labels) or query.namespace != DEFAULT_NAMESPACE or is_rare_type
+
+
+def _alike(query: JobQuery) -> list[Any]:
+    """The parameters of `jobs_alike`."""
+    labels = json.dumps(dict(query.labels)) if query.labels else None
+    return [query.namespace, labels, query.schedule_type, query.schedule_type in LASTING_TYPES or None, FEW + 1]
 
 
 def _asked(query: JobQuery) -> list[Any]:

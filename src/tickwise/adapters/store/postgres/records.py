@@ -22,10 +22,10 @@ COUNTED_MOST: Final = 100_000
 INCIDENTS_MOST: Final = 100
 
 ID_SLACK_SECONDS: Final = 600.0
-"""How far apart a search by due time takes the time in a run's id, its nominal time, and its due time to lie. What is due
-longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found by
-that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are made
-by nodes' clocks, due times by the store's."""
+"""How far apart a search by due time takes a run's due time and the time in its id, the nominal one, to lie. What is
+due longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found
+by that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are
+made by nodes' clocks, due times by the store's."""
 
 _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 
@@ -48,11 +48,11 @@ class Records(Part):
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            return await _shown(connection, await searched(connection, "runs_list", _asked(query)))
+            return await _shown(connection, await searched(connection, "runs_list", _asked(query), self._clock))
 
     async def runs_count(self, query: RunQuery) -> int:
         """See the port."""
-        [(count,)] = await search(self._links, "runs_count", _asked(query))
+        [(count,)] = await search(self._links, "runs_count", _asked(query), self._clock)
         return int(count)
 
     async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:

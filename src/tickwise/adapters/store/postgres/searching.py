@@ -5,6 +5,8 @@ rest finds its index. A plan that was made for all values at once would read a t
 
 What has no index (a part of a name, an owner, a rare kind of task) is looked for from the newest on. Invariant: such a
 search ends, with its page or with an error that says what would narrow it, and takes nobody's connection for longer.
+What ends for another reason (a lock that is not to be had, an operator who cancels it) is the store's to answer for: it
+is `StoreUnavailable`, and nothing about the search is at fault.
 """
 
 from __future__ import annotations
@@ -17,24 +19,34 @@ import asyncpg
 from tickwise.adapters.store.postgres.link import Links
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
+from tickwise.ports.clock import Clock
 
 SEARCH_SECONDS: Final = 10.0
 """About ten million jobs, or forty million runs, that are read and do not match."""
 
 
-async def search(links: Links, name: str, arguments: Sequence[Any]) -> list[asyncpg.Record]:
+NEARLY: Final = 0.95
+"""Of that time: our clock and the server's do not tick quite alike."""
+
+
+async def search(links: Links, name: str, arguments: Sequence[Any], clock: Clock) -> list[asyncpg.Record]:
     """The rows of the statement `name`. Raises `Invalid` if it takes too long, `StoreUnavailable`."""
     async with links.pooled(writes=False) as connection:
-        return await searched(connection, name, arguments)
+        return await searched(connection, name, arguments, clock)
 
 
-async def searched(connection: asyncpg.Connection, name: str, arguments: Sequence[Any]) -> list[asyncpg.Record]:
-    """The same on a connection that the caller has."""
+async def searched(
+    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
+) -> list[asyncpg.Record]:
+    """The same on a connection that the caller has, who translates other errors."""
+    begun = clock.monotonic()
     try:
         async with connection.transaction(readonly=True):
             await connection.fetchrow(statement("search_terms"), str(int(SEARCH_SECONDS * 1000)))
             rows: list[asyncpg.Record] = await connection.fetch(statement(name), *arguments)
     except asyncpg.QueryCanceledError as error:
+        if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:
+            raise
         raise Invalid(
             f"nothing more was found within {SEARCH_SECONDS:g} s: narrow the search, for example by job, status, "
             "schedule type or a time window"
