@@ -36,7 +36,10 @@ class TaskLimits(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """One attempt to run now. Made by the executor from a claim; `base` tells a runner the store's clock."""
+    """One attempt to run now. Made by the executor from a claim; `base` tells a runner the store's clock.
+
+    Its `task` is shared by all runs with the same definition: a runner reads it, and changes nothing in it.
+    """
 
     run_id: UUID
     token: int

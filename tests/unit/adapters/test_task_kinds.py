@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.runners import assignment
+from tickwise.adapters.runner.http import _first_request
 from tickwise.adapters.runner.kinds import SOURCE_CHARACTERS_MOST, builtin_kinds
+from tickwise.adapters.runner.process_start import arguments_of
 from tickwise.domain.errors import Invalid
 
 KINDS = {kind.name: kind for kind in builtin_kinds()}
@@ -157,3 +162,24 @@ def test_a_schema_describes_the_whole_task(name: str) -> None:
     assert schema["properties"]["kind"] == {"const": name}
     assert schema["additionalProperties"] is False
     assert "kind" in schema["required"]
+
+
+def test_a_start_leaves_the_task_as_it_is(tmp_path: Path) -> None:
+    """All runs of a job share it, so what one start changed in it, the next would find."""
+    kinds = {kind.name: kind for kind in builtin_kinds()}
+    request = {
+        "kind": "http",
+        "url": "https://a.example/",
+        "method": "POST",
+        "headers": {"X-A": "1"},
+        "body": {"a": [1]},
+    }
+    for said in (request, {"kind": "shell", "command": "true"}, {"kind": "shell", "argv": ["echo", "a"]}):
+        task = kinds[said["kind"]].check(said)
+        before = copy.deepcopy(task)
+        given = assignment(task)
+        if said is request:
+            _first_request(given).headers["X-B"] = "2"
+        else:
+            arguments_of(given, tmp_path, None, 1).append("more")
+        assert before == task
