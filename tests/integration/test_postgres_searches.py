@@ -178,8 +178,8 @@ async def test_a_search_for_runs_reads_about_as_much_as_it_shows(session: asyncp
 async def test_a_search_for_jobs_reads_about_as_much_as_it_shows(
     session: asyncpg.Connection, known: str, store: PostgresStore
 ) -> None:
-    """The same, with what is read to choose the search; what has no index (a part of a name, an owner, a kind of task) is
-    looked for in a bounded time."""
+    """The same, with what is read to choose the search; what has no index (a part of a name, an owner, a kind of task)
+    is looked for in a bounded time."""
     now = await session.fetchval("SELECT date_part('epoch', tickwise.now())")
     day = now + 5 * DAY_SECONDS
     asked = JOBS | {
