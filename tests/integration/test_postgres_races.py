@@ -30,6 +30,11 @@ DUE = FireRequest(horizon_seconds=1.0, limit=10)
 HOUR = 3_600.0
 LOCK_RUN = "SELECT FROM tickwise.runs WHERE run_id = $1 FOR UPDATE"
 LOCK_JOB = "SELECT FROM tickwise.jobs WHERE job_id = $1 FOR UPDATE"
+MAKE_RUN = (
+    "INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, trigger, overlap, own, namespace, spec) "
+    "SELECT now(), now(), now(), $1, job_id, lane, 1, 1, false, namespace, definition FROM tickwise.jobs "
+    "WHERE job_id = $2"
+)
 
 T = TypeVar("T")
 
@@ -301,3 +306,31 @@ async def test_a_scheduler_that_stands_still_loses_what_it_has_taken(
         with pytest.raises(Unavailable):
             await batch.commit([make.fire(job.job_id, timer.pending.due, None)])
     await stopped.close()
+
+
+async def test_a_run_that_somebody_makes_while_its_timer_fires_does_not_put_the_timer_off(
+    stores: list[PostgresStore], operator: asyncpg.Connection
+) -> None:
+    """Nothing is written, the timer stays where it is, and the next look goes on from the run that is there."""
+    make = Factory(await stores[0].now(), seed="made twice")
+    job = make.recurring(make.now)
+    await stores[0].jobs_add([job])
+    run = make.scheduled(job.job_id, make.now)
+    transaction = operator.transaction()
+    await transaction.start()
+    await operator.execute(MAKE_RUN, run.run_id, job.job_id)
+
+    async def fire() -> int:
+        async with stores[0].fires(DUE) as batch:
+            [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
+            return await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + HOUR, runs=[run])])
+
+    call = await held_back(operator, 1, fire())
+    await transaction.commit()
+    with pytest.raises(StoreUnavailable, match="nothing was written"):
+        await call
+    assert 0 == await fire()
+    row = await stores[0].job_get("default", job.job_id)
+    assert row is not None
+    assert row.timer is not None
+    assert make.now + HOUR == pytest.approx(row.timer.due)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +19,7 @@ from tickwise.adapters.store.postgres.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import run_columns, skip_columns
 from tickwise.domain.decision import Hold, Overlap, Pending
-from tickwise.domain.errors import Bug
+from tickwise.domain.errors import Bug, StoreUnavailable
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Timer
 
 SWEEP_SECONDS: Final = 1.0
@@ -34,6 +35,9 @@ _DUE: Final = attrgetter("pending.due")
 # The driver's own transaction objects cannot end one from within the block that began it.
 COMMIT: Final = "COMMIT"
 ROLLBACK: Final = "ROLLBACK"
+
+
+log = logging.getLogger(__name__)
 
 
 class TakenTimers:
@@ -74,7 +78,8 @@ class TakenTimers:
                 count: int = await self._connection.fetchval(statement("fires_commit"), *_columns(fires))
                 await self._connection.execute(COMMIT)
         except UniqueBroken as broken:
-            raise Bug(
+            log.error("a run that a timer makes was made by somebody else in the same moment")
+            raise StoreUnavailable(
                 "a run was made twice at once: nothing was written, and the next look finds the one that is"
             ) from broken
         return count
