@@ -20,7 +20,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -54,10 +53,9 @@ PARKED_SECONDS: Final = 60.0
 """A timer that cannot be decided or recorded (a defect of ours) is looked at again after this: it blocks no other."""
 LOOKS_PER_HORIZON: Final = 3
 """Each timer is seen well before it is due, even if one look is late."""
-LOOK_FROM: Final = 0.15
-LOOK_UNTIL: Final = 0.85
-"""Looks begin in this part of each second, or of a shorter time from one look to the next: cron lines name whole
-seconds, and while executors begin what is due then, schedulers leave them the machine."""
+AFTER_SECOND: Final = 0.25
+"""So long after a whole second a look begins, or in the midst of a shorter time from one look to the next: cron lines
+name whole seconds, and while executors begin what is due then, schedulers leave them the machine."""
 AFTER_WINDOW_SECONDS: Final = 60.0
 """So long after the end of a maintenance window what it held back is still about."""
 FIRE_GAP_SECONDS: Final = 0.02
@@ -126,7 +124,6 @@ class Scheduler(Service):
         self._refused: set[tuple[UUID, float]] = set()
         """Jobs whose fires the store refused by themselves, and where their timers stood: they are put off."""
         self._healed_at: float | None = None
-        self._part = part_of(settings.name)
         self._grace_until = 0.0
         self._unblock_at = float("-inf")
         self._sequences = Sequences(store, signals=signals, clock=clock, telemetry=telemetry)
@@ -181,8 +178,7 @@ class Scheduler(Service):
             return 0.0
         # So that a ring for each submit does not become a look for each submit.
         await self._clock.sleep(FIRE_GAP_SECONDS)
-        now = look.now + self._clock.monotonic() - look.at
-        return until_next_look(now, settings.horizon_seconds / LOOKS_PER_HORIZON, part=self._part)
+        return until_next_look(look.now + FIRE_GAP_SECONDS, settings.horizon_seconds / LOOKS_PER_HORIZON)
 
     async def fire_due(self) -> int:
         """One look for timers within the horizon; how many it decided."""
@@ -202,7 +198,7 @@ class Scheduler(Service):
         if fired or made:
             self._telemetry.fired(fired + made)
             self._signals.send(Topic.RUNS)
-        return look._replace(timers=fired + look.timers, filled=look.filled or fired >= settings.batch)
+        return _Look(fired + look.timers, now=look.now, filled=look.filled or fired >= settings.batch)
 
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide what is near; how many runs came of which look."""
@@ -211,20 +207,19 @@ class Scheduler(Service):
         request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=most, once=once)
         while True:
             async with self._batches, self._store.fires(request) as taken:
-                at = self._clock.monotonic()
                 # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
                 if taken.rules_version == self._rulebook.version:
                     if not taken.timers:
                         self._singly = 0
-                        return 0, _Look(0, now=taken.now, at=at, filled=False)
+                        return 0, _Look(0, now=taken.now, filled=False)
                     decided = self._decide_some(taken)
                     try:
                         made = await self._record(taken, decided)
                     except (Invalid, Bug) as wrong:
                         self._is_refused(decided, wrong)
-                        return 0, _Look(0, now=taken.now, at=at, filled=True)
+                        return 0, _Look(0, now=taken.now, filled=True)
                     filled = len(taken.timers) >= most or len(decided) < len(taken.timers)
-                    return made, _Look(len(decided), now=taken.now, at=at, filled=filled)
+                    return made, _Look(len(decided), now=taken.now, filled=filled)
             # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
             await self._rulebook.load()
 
@@ -408,17 +403,10 @@ class Scheduler(Service):
         return MAINTAIN_SECONDS
 
 
-def part_of(name: str) -> float:
-    """Which part of a second, from LOOK_FROM to LOOK_UNTIL, is this scheduler's: the same for a name at any time."""
-    share = int.from_bytes(sha256(name.encode()).digest()[:4], "big") / 2**32
-    return LOOK_FROM + (LOOK_UNTIL - LOOK_FROM) * share
-
-
-def until_next_look(now: float, longest: float, *, part: float) -> float:
-    """How long to wait, `longest` at most, at `now` of the store: for a time between whole seconds if there is one.
-    Each scheduler has a `part` of its own, so that together they look more often than one alone."""
+def until_next_look(now: float, longest: float) -> float:
+    """How long to wait, `longest` at most, at `now` of the store: for a time between whole seconds if there is one."""
     gap = 1.0 if longest >= 1.0 else 1.0 / math.ceil(1.0 / longest)
-    phase = part * gap
+    phase = min(AFTER_SECOND, gap / 2)
     at = math.floor((now + longest - phase) / gap) * gap + phase
     return min(max(at - now, 0.0), longest)
 
@@ -429,8 +417,6 @@ class _Look(NamedTuple):
     timers: int
     now: float
     """The store's clock when it looked."""
-    at: float
-    """Our monotonic clock then."""
     filled: bool
     """There may be more."""
 

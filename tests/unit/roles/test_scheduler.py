@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 import pytest
 
@@ -16,8 +15,8 @@ from tickwise.domain.model import run_id, time_id
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import Began, ClaimRequest, FireBatch, FireRequest
-from tickwise.roles.scheduler import LOOK_FROM, LOOK_UNTIL, part_of, until_next_look
+from tickwise.ports.store import Began, ClaimRequest
+from tickwise.roles.scheduler import AFTER_SECOND, until_next_look
 from tickwise.testing.factories import executor
 
 
@@ -125,48 +124,17 @@ async def test_a_look_goes_on_at_once_after_one_that_was_cut(rig: Rig, monkeypat
     assert {run_id(job.job_id, due) for job in jobs} == {row.run_id for row in await rig.rows()}
 
 
-@pytest.mark.parametrize("part", [LOOK_FROM, 0.5, LOOK_UNTIL])
-@pytest.mark.parametrize(
-    ("longest", "gap"), [(0.001, 0.001), (0.05, 0.05), (0.5, 0.5), (2 / 3, 0.5), (1.0, 1.0), (20.0, 1.0)]
-)
-def test_looks_come_between_whole_seconds_and_never_too_late(longest: float, gap: float, part: float) -> None:
+@pytest.mark.parametrize(("longest", "gap"), [(0.05, 0.05), (0.5, 0.5), (2 / 3, 0.5), (1.0, 1.0), (20.0, 1.0)])
+def test_looks_come_between_whole_seconds_and_never_too_late(longest: float, gap: float) -> None:
     """Cron lines name whole seconds: while executors begin what is due then, schedulers are to keep quiet."""
-    after = part * gap
+    after = min(AFTER_SECOND, gap / 2)
     for number in range(1000):
         now = 1_790_000_000 + number * 0.0137
-        pause = until_next_look(now, longest, part=part)
+        pause = until_next_look(now, longest)
         assert 0 <= pause <= longest
         assert longest - gap - 1e-6 <= pause, "it looks more often than it has to"
         off = (now + pause - after) % gap
         assert min(off, gap - off) < 1e-6
-
-
-def test_several_schedulers_look_at_different_moments() -> None:
-    """So a further one shortens the time until somebody looks; and a name keeps its moment, in any process."""
-    parts = [part_of(f"node-{number}:100") for number in range(200)]
-    assert parts == [part_of(f"node-{number}:100") for number in range(200)]
-    assert 0.15 <= min(parts) <= max(parts) <= 0.85
-    tenths = {int((part - LOOK_FROM) / (LOOK_UNTIL - LOOK_FROM) * 10) for part in parts}
-    assert set(range(10)) <= tenths
-
-
-async def test_the_pause_is_counted_from_the_end_of_a_look(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the look took, the next one begins at this scheduler's own moment."""
-    fires, pauses = rig.store.fires, []
-
-    @asynccontextmanager
-    async def slow(request: FireRequest) -> AsyncIterator[FireBatch]:
-        async with fires(request) as taken:
-            yield taken
-        await rig.clock.sleep(0.3)
-
-    async def one_look() -> None:
-        pauses.append(await rig.scheduler(name="one of several")._fire())
-
-    monkeypatch.setattr(rig.store, "fires", slow)
-    await drive(rig.clock, one_look())
-    off = (rig.clock.now() + pauses[0]) % 0.5  # the horizon of 2 s allows a look each half second
-    assert part_of("one of several") * 0.5 == pytest.approx(off, abs=1e-6)
 
 
 async def test_a_timer_that_cannot_be_decided_blocks_no_other(rig: Rig) -> None:
