@@ -235,9 +235,9 @@ class Settings:
     # ------------------------------------------------------------------ what the API accepts
     group_commit_seconds: float = _setting(
         0.0,
-        "How long a single submit waits for others to share its commit, besides those that come while the commit before "
-        "is under way. Measured with 0.001: 10% fewer requests a second, and a fifth more at p99; a slow disk gathers by "
-        "itself.",
+        "How long a single submit waits for others to share its commit, besides those that come while the commit "
+        "before is under way. Measured with 0.001: 10% fewer requests a second, and a fifth more at p99; a slow disk "
+        "gathers by itself.",
         least=0,
         most=0.1,
     )
