@@ -7,7 +7,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -175,11 +175,11 @@ def test_a_start_leaves_the_task_as_it_is(tmp_path: Path) -> None:
         "body": {"a": [1]},
     }
     for said in (request, {"kind": "shell", "command": "true"}, {"kind": "shell", "argv": ["echo", "a"]}):
-        task = kinds[said["kind"]].check(said)
+        task = kinds[str(said["kind"])].check(said)
         before = copy.deepcopy(task)
         given = assignment(task)
         if said is request:
-            _first_request(given).headers["X-B"] = "2"
+            cast("dict[str, str]", _first_request(given).headers)["X-B"] = "2"
         else:
-            arguments_of(given, tmp_path, None, 1).append("more")
+            cast("list[str]", arguments_of(given, tmp_path, None, 1)).append("more")
         assert before == task
