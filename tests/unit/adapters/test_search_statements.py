@@ -1,0 +1,37 @@
+"""A search and its count are statements of their own that must ask the same: what one leaves out is a wrong page."""
+
+from __future__ import annotations
+
+import re
+
+from tickwise.adapters.store.postgres.statements import statement
+
+CONDITION = re.compile(r"^\s*(?:WHERE|AND) (\(\$\d+::.*\))$", re.MULTILINE)
+
+
+def _conditions(text: str) -> list[str]:
+    return [found.replace("j.", "") for found in CONDITION.findall(text)]
+
+
+def _candidates(text: str) -> str:
+    """Where `jobs_found` looks for jobs: from the first list of ids to the last, without indents."""
+    part = text[text.index("SELECT job_id FROM (") : text.index("ORDER BY job_id DESC OFFSET 0) c")]
+    return "\n".join(line.strip() for line in part.splitlines())
+
+
+def test_a_list_of_runs_and_its_count_ask_the_same_in_both_their_parts() -> None:
+    """Of runs by the time in their ids, and of those that are due long after it."""
+    for name in ("runs_list", "runs_count"):
+        near, late = statement(name).split("UNION ALL")
+        assert [*_conditions(late), "($12::uuid IS NULL OR run_id >= $12)"] == _conditions(near)
+    assert _conditions(statement("runs_list")) == _conditions(statement("runs_count"))
+    assert 19 == len(_conditions(statement("runs_list")))
+
+
+def test_lists_of_jobs_and_their_counts_ask_the_same() -> None:
+    """However the jobs are found."""
+    found, counted = statement("jobs_found"), statement("jobs_found_count")
+    assert _candidates(found) == _candidates(counted)
+    what = _conditions(found[found.index("tickwise.jobs_shown") :])
+    assert what == _conditions(counted[counted.index("tickwise.jobs_shown") :])
+    assert 10 == len(what)
