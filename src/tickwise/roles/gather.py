@@ -4,8 +4,8 @@
     put(job) ─┼──► waiting ──► writer: take up to `limit`, write them in one transaction ──► each caller hears
     put(job) ─┘                (what arrives during a write goes into the next one)
 
-A lone request is written at once. Only when the last write carried several does the writer wait a moment for
-more, so the wait is paid where it saves writes and nowhere else.
+A lone request is written at once. Only when the last write carried several does the writer wait for more (as shipped,
+one turn of the event loop), so the wait is paid where it saves writes and nowhere else.
 
 Invariants: whoever put a job is answered after its commit, or told that it failed; nobody is left waiting. What waits
 for a store that is slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`. What is
