@@ -89,7 +89,7 @@ bench-profile: setup  ## where each microsecond and byte of a run goes, into ben
 
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
-	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra redis --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
 

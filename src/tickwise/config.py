@@ -102,11 +102,25 @@ class Settings:
         "`data_dir`.",
         schemes=("file", "memory"),
     )
+    search_database_url: str | None = _setting(
+        None,
+        "A replica of `database_url` for the API's searches and counts, which may lag behind. Nothing is decided by "
+        "it. Unset: `database_url`.",
+        schemes=("postgresql", "postgres"),
+        secret=True,
+    )
+    broker_url: str | None = _setting(
+        None,
+        "The broker of roles that run apart: `kafka://host:port[,host:port]?prefix=tickwise` "
+        "(`docs/how-to/scale-out.md` has every option). Unset: the store is the queue.",
+        schemes=("kafka",),
+        secret=True,
+    )
     signals_url: str | None = _setting(
         None,
-        "A PostgreSQL address for wake-ups alone, for when `database_url` leads through a pooler that cannot LISTEN. "
-        "Unset: `database_url`.",
-        schemes=("postgresql", "postgres"),
+        "Where wake-ups, cancels and what processes tell each other go: `redis://host:port/0`; or a PostgreSQL "
+        "address, for when `database_url` leads through a pooler that cannot LISTEN. Unset: `database_url`.",
+        schemes=("postgresql", "postgres", "redis", "rediss"),
         secret=True,
     )
     host: str = _setting(
@@ -119,6 +133,15 @@ class Settings:
         "number of them run on one host.",
         least=0,
         most=65_535,
+    )
+    api_serve: tuple[str, ...] = _setting(
+        ("jobs", "search"),
+        "What an API process serves: `jobs` (everything that changes something), `search` (everything that only "
+        "reads). Health and metrics are always there.",
+        option="--serve",
+    )
+    recorder_serve: tuple[str, ...] = _setting(
+        ("requests", "results"), "What a recorder applies of what the broker has.", option="--serve"
     )
     bootstrap_key: str | None = _setting(
         None,
@@ -232,7 +255,28 @@ class Settings:
         most=86_400,
     )
 
+    # ------------------------------------------------------------------ with a broker
+    ingest: str = _setting(
+        "direct",
+        "`direct`: a job is answered once the store has it. `buffered`: submits, edits and cancels are answered with "
+        "202 once the broker has them, also while the store is away; recorders apply them. Needs `broker_url`.",
+        choices=("direct", "buffered"),
+    )
+    results: str = _setting(
+        "direct",
+        "How executors tell what ended. `direct`: to the store. `broker`: through the broker; recorders apply them, "
+        "which takes connections and work off executors. Needs `broker_url`.",
+        choices=("direct", "broker"),
+    )
+
     # ------------------------------------------------------------------ what the API accepts
+    requests_per_second_most: float = _setting(
+        0.0,
+        "Most requests of one key in a second, all API processes together where `signals_url` is Redis; 0 is no limit. "
+        "Twice as many may come at once.",
+        least=0,
+        most=1_000_000,
+    )
     group_commit_seconds: float = _setting(
         0.0,
         "How long a single submit waits for others to share its commit, besides those that come while the commit "

@@ -15,6 +15,7 @@
     ├── Unavailable           wait, then send the same again; nothing is lost
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
+    │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
     │   └── Busy                429  a bounded buffer is full
     ├── Misconfigured         an operator must act: settings, ports, disks, versions
     └── Bug                   report it: a state that the code holds impossible
@@ -149,6 +150,12 @@ class InDoubt(Unavailable):
     """
 
     code = "in_doubt"
+
+
+class BrokerUnavailable(Unavailable):
+    """The broker could not be reached, or did not confirm in time. What was sent may have arrived, or arrive later."""
+
+    code = "broker_unavailable"
 
 
 class Busy(Unavailable):

@@ -49,6 +49,7 @@ from tickwise.ports.store.flow import (
     Violation,
 )
 from tickwise.ports.store.letters import (
+    EndedOperation,
     LetterQuery,
     LetterRow,
     Letters,
@@ -95,6 +96,7 @@ from tickwise.ports.store.runs import (
     FireRequest,
     Gate,
     NewExecutor,
+    Ready,
     Runs,
     StoreStats,
     Timer,
@@ -116,6 +118,7 @@ __all__ = [
     "Check",
     "ClaimRequest",
     "Definitions",
+    "EndedOperation",
     "Examined",
     "ExecutorRow",
     "Expired",
@@ -147,6 +150,7 @@ __all__ = [
     "OperationStep",
     "QueueHold",
     "QueueRow",
+    "Ready",
     "Receipt",
     "Records",
     "Replan",

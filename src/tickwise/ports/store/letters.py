@@ -107,6 +107,8 @@ class OperationStatus(StrEnum):
     RUNNING = "running"
     DONE = "done"
     CANCELLED = "cancelled"
+    FAILED = "failed"
+    """It was accepted and could not be applied; its problems say why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +164,22 @@ class OperationStep:
     """In place of those that are kept."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedOperation:
+    """Something that was accepted to be done later, and is over."""
+
+    operation_id: UUID
+    namespace: str
+    kind: str
+    request: str
+    created_by: str
+    created_at: float
+    """When it was accepted."""
+    status: OperationStatus
+    """DONE or FAILED."""
+    problems: str = "[]"
+
+
 class Letters(Protocol):
     """Dead letters, and operations over many things at once."""
 
@@ -186,6 +204,10 @@ class Letters(Protocol):
 
     async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
         """Store one, RUNNING; one of the same id stays as it is."""
+        ...
+
+    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+        """Put on record what is over already; one of the same id stays as it is."""
         ...
 
     async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
@@ -150,6 +150,20 @@ class Maintained:
 
 class Records(Protocol):
     """What happened, for those who ask, and its upkeep."""
+
+    async def cluster_id(self) -> str:
+        """The name of this store, made with it and never changed: two stores never have the same. What belongs to one
+        elsewhere (channels of a broker, keys in a cache) is marked with it."""
+        ...
+
+    async def requests_mark(self, applied: Mapping[int, float]) -> None:
+        """By partition of the channel of requests: all that the broker got before this time (its clock, Unix seconds)
+        is applied. A time never goes back."""
+        ...
+
+    async def requests_marked(self, partitions: int) -> float | None:
+        """The earliest of those times, over so many partitions; None: of one of them nothing is known."""
+        ...
 
     async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
         """One run, living or ended."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tickwise.domain.decision import Pending
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store.definitions import NewRun, NewSkip, OccurrenceMove, Receipt, Replay
 
@@ -87,6 +87,15 @@ class ClaimRequest:
     """Also runs that become ready within this time; the executor holds them until they are due."""
 
 
+class Ready(NamedTuple):
+    """A run that can be claimed now or soon, as a hint names it. A NamedTuple because hints are hot."""
+
+    run_id: UUID
+    ready: float
+    """From when on."""
+    lane: Lane
+
+
 class Timer(NamedTuple):
     """A timer whose due time is near, with what its decision needs. A NamedTuple because fires are hot."""
 
@@ -98,6 +107,8 @@ class Timer(NamedTuple):
     """The job's, for windows that go by label."""
     run_id: UUID | None = None
     """Of a one-time job that needs no decision: the name of its fire."""
+    lane: Lane = Lane()
+    """Where its runs wait."""
 
 
 class Fire(NamedTuple):
@@ -260,6 +271,19 @@ class Runs(Protocol):
         schedulers fire the same timer."""
         ...
 
+    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+        """`timers_fire`, and which runs it made: for a scheduler that tells executors so."""
+        ...
+
+    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+        """Runs that nobody holds and that could be claimed, which have been so for more than `ready_to` and at most
+        `ready_from` seconds of the store's clock; those of higher priority first, within it the earliest ready.
+
+        For a scheduler that tells executors again of what stayed QUEUED. Costs what the runs of that time cost, however
+        many others there are.
+        """
+        ...
+
     def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
         """Timers that need a decision and are due within the horizon, at most `limit`, taken until the block is left. A
         client has one batch at a time."""
@@ -348,6 +372,13 @@ class Runs(Protocol):
         """
         ...
 
+    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        """`attempts_claim` of those of `runs`, at most `request.limit`, that it could claim now; in the order in which
+        they are named. All others (gone, held, not ready within `ahead_seconds`, in a lane that is not served, of a
+        queue on hold, never there) are left out, and cost a look at an index. Names are hints: any may be repeated.
+        """
+        ...
+
     async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         """Record that attempts began (RUNNING). Returns the refused: their task must not run, or must be killed. The
         first recorded start stays.
@@ -397,6 +428,15 @@ class Runs(Protocol):
         One whose recorded start says FAIL or HOLD ends FAILED at once, its crash counted, reason `executor_lost` or
         `unknown_outcome`; `executor_leave` does the same. A run that cannot be freed holds up no other.
         """
+        ...
+
+    async def results_mark(self, marks: Mapping[int, int]) -> None:
+        """By executor: every result that it published up to this number is applied. A number never goes back; of an
+        executor that is forgotten it says nothing."""
+        ...
+
+    async def results_marked(self, executor: int) -> int:
+        """The number up to which this executor's published results are applied; 0: none is."""
         ...
 
     async def stats(self) -> StoreStats:

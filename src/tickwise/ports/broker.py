@@ -1,0 +1,177 @@
+"""Named channels between roles that run apart. The store stays the truth: what a broker loses, repeats, reorders or
+holds up costs latency, never a run.
+
+    scheduler, API ──hints──► runs.p0 … p9 ──► executors    claim in the store what the hints name
+    executors ──outcomes──► results ──► recorders           apply them in batches
+    API ──requests──► requests ──► recorders                apply them, in order per job
+    anybody ──what cannot be read──► dead                   with its bytes, for a person
+
+Two ways to send. A hint is thrown: nobody waits for it, and it may be lost. A request or a result is sent: the call
+returns when the broker has it durably. Whoever consumes says what is done, by name; what was taken and is not done
+when its consumer ends is delivered again, to whoever has its partition then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+PRIORITIES: Final = 10
+"""Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
+
+
+class Kind(StrEnum):
+    """What a channel is for."""
+
+    REQUESTS = "requests"
+    RUNS = "runs"
+    RESULTS = "results"
+    DEAD = "dead"
+
+
+class Channel(NamedTuple):
+    """One channel."""
+
+    kind: Kind
+    lane: int = 0
+    """Of RUNS: from 0 to one less than the broker's `lanes`, the higher ones first."""
+
+    @property
+    def name(self) -> str:
+        """`requests`, `runs.p5`, `results`, `dead`."""
+        return f"{self.kind}.p{self.lane}" if self.kind is Kind.RUNS else str(self.kind)
+
+
+REQUESTS: Final = Channel(Kind.REQUESTS)
+RESULTS: Final = Channel(Kind.RESULTS)
+DEAD: Final = Channel(Kind.DEAD)
+
+
+def lane_of(priority: int, lanes: int) -> Channel:
+    """The channel of runs of this priority (0 to 9) where there are so many lanes (1 to 10)."""
+    return Channel(Kind.RUNS, min(max(priority, 0), PRIORITIES - 1) * lanes // PRIORITIES)
+
+
+class Message(NamedTuple):
+    """One message to send. Those of one channel with the same key are delivered in the order in which they were sent;
+    without a key they are spread."""
+
+    value: bytes
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class Delivery(NamedTuple):
+    """One message as it was taken."""
+
+    channel: Channel
+    value: bytes
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+    partition: int
+    offset: int
+    sent_at: float
+    """When the broker got it, by its clock; Unix seconds. For people and for lag, never for a decision."""
+
+
+class BrokerState(NamedTuple):
+    """What metrics and `doctor` read: cheap, as of the last look."""
+
+    reachable: bool
+    """It answered within the last seconds."""
+    detail: str
+    """If it did not: why, for people."""
+    waiting: int
+    """Messages sent or thrown that the broker has not confirmed, …"""
+    waiting_most: int
+    """… and how many there may be before `send` raises `Busy` and a throw is lost."""
+    thrown: int
+    """Since the start; with those that were …"""
+    lost: int
+    """… lost: there was no room, or the broker did not confirm them in time."""
+
+
+class ConsumerState(NamedTuple):
+    """The same of one consumer."""
+
+    reachable: bool
+    waiting: int
+    """Messages that were fetched and not taken, …"""
+    waiting_most: int
+    """… and how many there may be before fetching pauses."""
+    lag: Mapping[str, int]
+    """By name of the channel: messages that are there and not done, of the partitions that this one has. As of some
+    seconds ago."""
+
+
+class Consumer(Protocol):
+    """One member of a group: each partition of its channels belongs to one member at a time."""
+
+    async def start(self) -> None:
+        """Join. Keeps trying in the background if the broker is away; never raises for that."""
+        ...
+
+    async def stop(self) -> None:
+        """Leave the group, with everything that was said done committed as far as the broker can be reached."""
+        ...
+
+    async def take(self, limit: int, wait_seconds: float) -> Sequence[Delivery]:
+        """Up to `limit` messages; waits at most so long for the first.
+
+        Channels named earlier come first, but none is passed over for ever: at least every tenth take begins with the
+        message that has waited longest. Of one partition in order. May return nothing. Never raises for an absent
+        broker.
+        """
+        ...
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        """These need not come again. Of a partition, all up to the first one that is taken and not done are committed,
+        by explicit offset. A commit that fails is tried again with the next; it costs a repetition, so it never
+        raises."""
+        ...
+
+    def state(self) -> ConsumerState:
+        """How it stands."""
+        ...
+
+
+class Broker(Protocol):
+    """One connection to the broker, shared by everything in a process. A client that is not used costs little."""
+
+    @property
+    def lanes(self) -> int:
+        """How many channels there are for runs, 1 to 10."""
+        ...
+
+    async def open(self, cluster: str) -> None:
+        """Make the channels that are not there, check those that are, and that they belong to `cluster`, the name of
+        the store that they serve: whoever opens them first marks them.
+
+        Raises `BrokerUnavailable` (try again), `Misconfigured` (they belong to another cluster, cannot be made, or have
+        fewer partitions than asked for). Channels that are deleted later are made again, within seconds.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Send what waits, for some seconds, and free everything."""
+        ...
+
+    async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
+        """Returns when the broker has all of them durably (every replica in sync). Raises `Busy` if too many wait
+        (none was taken), `BrokerUnavailable` if it was not confirmed in time: any of them may have arrived or arrive
+        later, so the same is sent again."""
+        ...
+
+    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+        """Send without waiting. Never raises; what there is no room for, or what is not confirmed in time, is lost and
+        counted."""
+        ...
+
+    def consumer(self, channels: Sequence[Channel], group: str) -> Consumer:
+        """A new member of the group `group` for these channels, the most urgent first. Not started."""
+        ...
+
+    def state(self) -> BrokerState:
+        """How it stands."""
+        ...

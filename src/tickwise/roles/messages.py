@@ -1,0 +1,120 @@
+"""What roles send each other through a broker, as bytes: `docs/reference/messages.md`.
+
+MessagePack maps with the names of the fields, so that a message can be read by a person with any tool. The rule of
+versions: a reader ignores fields that it does not know, and a field that is added has a default. What cannot be read
+so is a new `v`; it is read for one release before it is written, and who meets a later one than it knows (`Unreadable`)
+parks the message with its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.model import Lane, Outcome
+from tickwise.ports.store import NewJob
+
+VERSION: Final = 1
+ID_BYTES: Final = 16
+
+
+class Unreadable(Exception):
+    """These bytes are no message of ours, or one of a later version. The text says which."""
+
+
+class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Runs of one lane that can be claimed now or soon."""
+
+    queue: str
+    priority: int
+    requires: tuple[str, ...]
+    runs: bytes
+    """Their ids, 16 bytes each."""
+    v: int = VERSION
+
+    @classmethod
+    def of(cls, lane: Lane, runs: Sequence[UUID]) -> Hints:
+        """Those of one lane."""
+        return cls(lane.queue, lane.priority, lane.requires, b"".join([run.bytes for run in runs]))
+
+    @property
+    def lane(self) -> Lane:
+        """Where they wait."""
+        return Lane(self.queue, self.priority, self.requires)
+
+    def ids(self) -> list[UUID]:
+        """The runs."""
+        text = self.runs
+        return [UUID(bytes=text[at : at + ID_BYTES]) for at in range(0, len(text), ID_BYTES)]
+
+
+class Results(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How attempts of one executor ended. Keyed by the executor, so they come in order."""
+
+    executor: int
+    number: int
+    """Of this message, counted up by its executor from 1."""
+    outcomes: tuple[Outcome, ...]
+    v: int = VERSION
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change that was accepted. Keyed by the job, so those of one job come in order."""
+
+    kind: Literal["create", "change", "cancel"]
+    operation_id: UUID
+    """Of a create: the job's own id."""
+    job_id: UUID
+    namespace: str
+    principal: str
+    """Who asked."""
+    accepted: float
+    """When it was accepted, by the store's clock as far as it was known; what it asks for is judged as of then."""
+    job: NewJob | None = None
+    """Of a create: the job as it was composed."""
+    body: bytes = b""
+    """Of a change: its JSON body, as it was sent."""
+    v: int = VERSION
+
+
+T = TypeVar("T", Hints, Results, Request)
+
+
+class _Version(msgspec.Struct):
+    v: int = VERSION
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_version: Final = msgspec.msgpack.Decoder(_Version)
+_decoders: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in (Hints, Results, Request)}
+
+
+def encode(message: Hints | Results | Request) -> bytes:
+    """As it is sent."""
+    return _encode(message)
+
+
+def decode(kind: type[T], value: bytes) -> T:
+    """As it was meant. Raises `Unreadable`."""
+    try:
+        message: T = _decoders[kind].decode(value)  # type: ignore[assignment]  # by its own kind
+    except (msgspec.MsgspecError, ValueError) as wrong:
+        raise Unreadable(_why(value, wrong)) from wrong
+    if message.v > VERSION:
+        raise Unreadable(f"it is of version {message.v}, and this program reads up to {VERSION}")
+    if isinstance(message, Hints) and len(message.runs) % ID_BYTES:
+        raise Unreadable("its list of runs does not end with a whole id")
+    return message
+
+
+def _why(value: bytes, wrong: Exception) -> str:
+    try:
+        said = _version.decode(value).v
+    except (msgspec.MsgspecError, ValueError):
+        return f"it is no message of ours: {wrong}"
+    if said > VERSION:
+        return f"it is of version {said}, and this program reads up to {VERSION}"
+    return f"it is not as its version says: {wrong}"
