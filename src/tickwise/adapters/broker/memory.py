@@ -1,0 +1,301 @@
+"""A broker inside one process: for tests and for the simulated world, where time is virtual and nothing runs beside
+the event loop.
+
+    Exchange        the logs, the groups and what goes wrong; one for all clients of a world
+    MemoryBroker    one client of it, as one process has it
+
+Invariants: no method awaits between reading and writing; the same calls in the same order give the same answers. What
+Kafka does and this does not: a session that runs out by itself (`MemoryBroker.expel` ends it by hand).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, NamedTuple
+
+from tickwise.adapters.broker.ledger import FAIR_EVERY, Head, Ledger, pick
+from tickwise.domain.errors import BrokerUnavailable, Misconfigured
+from tickwise.ports.broker import BrokerState, Channel, ConsumerState, Delivery, Message
+from tickwise.ports.clock import Clock
+
+KEPT_MOST: Final = 100_000
+"""Messages of one partition; then the oldest are dropped, as the retention of a real broker would."""
+
+
+class Place(NamedTuple):
+    """One partition of one channel."""
+
+    channel: Channel
+    partition: int
+
+
+@dataclass(slots=True)
+class Log:
+    """What one partition holds: the messages from offset `first` on."""
+
+    first: int = 0
+    kept: deque[Delivery] = field(default_factory=deque)
+
+    @property
+    def end(self) -> int:
+        """The offset of the next message."""
+        return self.first + len(self.kept)
+
+    def trim(self, first: int) -> None:
+        """Drop what is before this offset."""
+        while self.kept and self.first < first:
+            self.kept.popleft()
+            self.first += 1
+
+
+@dataclass(slots=True)
+class Group:
+    """Who shares the work of some channels."""
+
+    committed: dict[Place, int] = field(default_factory=dict)
+    members: list[MemoryConsumer] = field(default_factory=list)
+    """In the order in which they joined."""
+
+
+class Exchange:
+    """What all clients of a world share."""
+
+    def __init__(self, *, lanes: int = 10, partitions: int = 6, kept_most: int = KEPT_MOST) -> None:
+        self.lanes = lanes
+        self.partitions = partitions
+        self.cluster: str | None = None
+        """Whose channels these are; the first client to open them says it."""
+        self.carry: Callable[[Channel, Sequence[Message]], Sequence[Message]] = lambda _, messages: messages
+        """What becomes of messages on their way: a test may drop some, repeat some, or keep some and `append` them
+        later."""
+        self._away = False
+        self._kept_most = kept_most
+        self._logs: defaultdict[Place, Log] = defaultdict(Log)
+        self._groups: defaultdict[str, Group] = defaultdict(Group)
+        self._turns = count()
+
+    @property
+    def away(self) -> bool:
+        """While it is, nobody can reach it: sends fail, throws are lost, nothing is taken, commits wait."""
+        return self._away
+
+    @away.setter
+    def away(self, away: bool) -> None:
+        self._away = away
+        self._wake(None)
+
+    def append(self, channel: Channel, messages: Sequence[Message], sent_at: float) -> None:
+        """They have arrived."""
+        for message in messages:
+            turn = next(self._turns) if message.key is None else zlib.crc32(message.key)
+            place = Place(channel, turn % self.partitions)
+            log = self._logs[place]
+            log.kept.append(
+                Delivery(channel, message.value, message.key, message.headers, place.partition, log.end, sent_at)
+            )
+            log.trim(log.end - self._kept_most)
+        self._wake(channel)
+
+    def log(self, place: Place) -> Log:
+        """One partition."""
+        return self._logs[place]
+
+    def join(self, member: MemoryConsumer) -> None:
+        """A new member: partitions are dealt anew."""
+        group = self._groups[member.group]
+        if member not in group.members:
+            group.members.append(member)
+            self._deal(group)
+
+    def leave(self, member: MemoryConsumer) -> None:
+        """It is no member any more; twice is once."""
+        group = self._groups[member.group]
+        if member in group.members:
+            group.members.remove(member)
+            member.assigned({})
+            self._deal(group)
+
+    def commit(self, group: str, place: Place, offset: int) -> None:
+        """All before `offset` are done. What every group has done is dropped."""
+        self._groups[group].committed[place] = offset
+        readers = [
+            other.committed.get(place, 0)
+            for other in self._groups.values()
+            if place in other.committed or any(place.channel in member.channels for member in other.members)
+        ]
+        self._logs[place].trim(min(readers))
+
+    def _wake(self, channel: Channel | None) -> None:
+        for group in self._groups.values():
+            for member in group.members:
+                if channel is None or channel in member.channels:
+                    member.arrived.set()
+
+    def _deal(self, group: Group) -> None:
+        """Each partition to one member that wants its channel, in turn; a member keeps its books of those that stay."""
+        dealt: dict[MemoryConsumer, dict[Place, Ledger]] = {member: {} for member in group.members}
+        channels = dict.fromkeys(channel for member in group.members for channel in member.channels)
+        for channel in channels:
+            takers = [member for member in group.members if channel in member.channels]
+            for partition in range(self.partitions):
+                place, taker = Place(channel, partition), takers[partition % len(takers)]
+                start = max(group.committed.get(place, 0), self._logs[place].first)
+                dealt[taker][place] = taker.books.get(place) or Ledger(start)
+        for member, books in dealt.items():
+            member.assigned(books)
+
+
+class MemoryBroker:
+    """`ports.broker.Broker` over an exchange."""
+
+    def __init__(self, exchange: Exchange, clock: Clock) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self._consumers: list[MemoryConsumer] = []
+        self._thrown = 0
+        self._lost = 0
+
+    @property
+    def lanes(self) -> int:
+        """See the port."""
+        return self._exchange.lanes
+
+    async def open(self, cluster: str) -> None:
+        """See the port."""
+        self._must_be_there()
+        owner = self._exchange.cluster = self._exchange.cluster or cluster
+        if owner != cluster:
+            raise Misconfigured(f"these channels belong to the cluster {owner}, and this store is {cluster}")
+
+    async def close(self) -> None:
+        """See the port."""
+        for consumer in list(self._consumers):
+            await consumer.stop()
+
+    async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
+        """See the port. Never `Busy`: nothing waits here."""
+        self._must_be_there()
+        self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
+
+    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+        """See the port."""
+        self._thrown += len(messages)
+        if self._exchange.away:
+            self._lost += len(messages)
+        else:
+            self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
+
+    def consumer(self, channels: Sequence[Channel], group: str) -> MemoryConsumer:
+        """See the port."""
+        made = MemoryConsumer(self._exchange, channels, group)
+        self._consumers.append(made)
+        return made
+
+    def state(self) -> BrokerState:
+        """See the port."""
+        away = self._exchange.away
+        return BrokerState(not away, "it is away" if away else "", 0, 0, self._thrown, self._lost)
+
+    def expel(self) -> None:
+        """The sessions of this client's consumers are over, as when its process died or stood still for too long: what
+        they took and did not say done goes to others. Those that live join again at their next take."""
+        for consumer in self._consumers:
+            self._exchange.leave(consumer)
+
+    def _must_be_there(self) -> None:
+        if self._exchange.away:
+            raise BrokerUnavailable("the broker is away")
+
+
+class MemoryConsumer:
+    """`ports.broker.Consumer` over an exchange. Nothing is fetched ahead: a take reads the logs themselves."""
+
+    def __init__(self, exchange: Exchange, channels: Sequence[Channel], group: str) -> None:
+        self.channels = tuple(channels)
+        self.group = group
+        self.books: dict[Place, Ledger] = {}
+        """Of the partitions that are this member's now."""
+        self.arrived = asyncio.Event()
+        """Something may be there."""
+        self._exchange = exchange
+        self._started = False
+        self._takes = 0
+
+    async def start(self) -> None:
+        """See the port."""
+        self._started = True
+        self._exchange.join(self)
+
+    async def stop(self) -> None:
+        """See the port."""
+        self._started = False
+        self._commit(list(self.books))
+        self._exchange.leave(self)
+        self.arrived.set()
+
+    async def take(self, limit: int, wait_seconds: float) -> Sequence[Delivery]:
+        """See the port."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                while True:
+                    self.arrived.clear()
+                    found = self._read(limit)
+                    if found or not self._started:
+                        return found
+                    await self.arrived.wait()
+        return ()
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        """See the port."""
+        touched: dict[Place, None] = {}
+        for delivery in deliveries:
+            place = Place(delivery.channel, delivery.partition)
+            if place in self.books:
+                self.books[place].done(delivery.offset)
+                touched[place] = None
+        self._commit(list(touched))
+
+    def state(self) -> ConsumerState:
+        """See the port."""
+        lag = {channel.name: 0 for channel in self.channels}
+        for place, book in self.books.items():
+            lag[place.channel.name] += self._exchange.log(place).end - book.committed()
+        return ConsumerState(not self._exchange.away, 0, 0, lag)
+
+    def assigned(self, books: dict[Place, Ledger]) -> None:
+        """These partitions are this member's from now on."""
+        self.books = books
+        self.arrived.set()
+
+    def _read(self, limit: int) -> list[Delivery]:
+        if self._exchange.away or not self._started:
+            return []
+        self._exchange.join(self)
+        heads = []
+        for place, book in self.books.items():
+            log = self._exchange.log(place)
+            book.next = max(book.next, log.first)  # what was before is gone
+            if book.next < log.end:
+                head = log.kept[book.next - log.first]
+                heads.append((place, Head(self.channels.index(place.channel), head.sent_at, log.end - book.next)))
+        if not heads:
+            return []
+        self._takes += 1
+        found: list[Delivery] = []
+        for place, number in pick(heads, limit, oldest_first=self._takes % FAIR_EVERY == 0):
+            log, book = self._exchange.log(place), self.books[place]
+            for _ in range(number):
+                found.append(log.kept[book.next - log.first])
+                book.take(book.next)
+        return found
+
+    def _commit(self, places: Sequence[Place]) -> None:
+        if not self._exchange.away:
+            for place in places:
+                self._exchange.commit(self.group, place, self.books[place].committed())
