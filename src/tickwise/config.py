@@ -51,6 +51,9 @@ class Facts(NamedTuple):
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+    """What it may be, or of what a list may be made."""
+    later: tuple[str, ...] = ()
+    """Choices that a later version will have: whoever names one has read ahead, and is told so."""
     schemes: tuple[str, ...] = ()
     shortest: int = 0
     option: str = ""
@@ -129,8 +132,9 @@ class Settings:
     port: int = _setting(8470, "The port of the API; 0 takes a free one.", least=0, most=65_535)
     health_port: int | None = _setting(
         None,
-        "Port of `/livez`, `/readyz` and `/metrics` of roles other than the API. Unset: they open none, so that any "
-        "number of them run on one host.",
+        "Port of `/livez`, `/readyz` and `/metrics` for those who look after the process, on `host`, without a key. "
+        "Unset: none is opened, so that any number of roles run on one host. (The API has the three on its own port, "
+        "too.)",
         least=0,
         most=65_535,
     )
@@ -139,9 +143,15 @@ class Settings:
         "What an API process serves: `jobs` (everything that changes something), `search` (everything that only "
         "reads). Health and metrics are always there.",
         option="--serve",
+        choices=("jobs", "search"),
+        later=("users", "auth", "web"),
     )
     recorder_serve: tuple[str, ...] = _setting(
-        ("requests", "results"), "What a recorder applies of what the broker has.", option="--serve"
+        ("requests", "results"),
+        "What a recorder applies of what the broker has: `requests` (buffered submits, edits and cancels), `results` "
+        "(ends of runs). One that serves both does so apart.",
+        option="--serve",
+        choices=("requests", "results"),
     )
     bootstrap_key: str | None = _setting(
         None,
@@ -476,7 +486,10 @@ def _read(setting: Setting, source: _Source) -> Any:
         _check_alone(setting.facts, value)
     except (ValueError, TypeError, OverflowError):
         found = "a secret that is not shown here" if setting.facts.secret else f"{source.value!r}"
-        raise Misconfigured(f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.") from None
+        later = f" ({', '.join(setting.facts.later)}: in a later version.)" if setting.facts.later else ""
+        raise Misconfigured(
+            f"{source.place}: {setting.name} is {found}, and must be {allowed(setting)}.{later}"
+        ) from None
     return value
 
 
@@ -486,8 +499,10 @@ def _check_alone(facts: Facts, value: Any) -> None:
         raise ValueError
     if facts.most is not None and not value <= facts.most:
         raise ValueError
-    if facts.choices and value not in facts.choices:
-        raise ValueError
+    if facts.choices:
+        said = value if isinstance(value, tuple) else (value,)
+        if not said or not set(facts.choices).issuperset(said):
+            raise ValueError
     if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
         raise ValueError
     if len(str(value)) < facts.shortest:
@@ -496,6 +511,12 @@ def _check_alone(facts: Facts, value: Any) -> None:
 
 def _check_together(settings: Settings) -> None:
     """What no single limit can say. Each line: what must hold, the two settings, why."""
+    for name, through in (("ingest", "buffered"), ("results", "broker")):
+        if getattr(settings, name) == through and settings.broker_url is None:
+            raise Misconfigured(
+                f"{name} is {through} ({settings.origins.get(name, 'default')}), which needs a broker: set "
+                f"{SETTINGS['broker_url'].variable}, such as kafka://host:9092, or leave {name} at direct."
+            )
     pairs = (
         (settings.lease_seconds >= 2 * settings.heartbeat_seconds, "lease_seconds", "heartbeat_seconds",
          "at least twice", "or one late heartbeat would lose every run of an executor"),
@@ -572,7 +593,8 @@ def allowed(setting: Setting) -> str:
     """What a value may be, for messages and for the reference: `a whole number from 0 to 65535`."""
     facts = setting.facts
     if facts.choices:
-        return "one of " + ", ".join(facts.choices)
+        many = setting.kind.startswith("tuple")
+        return ("one or more of " if many else "one of ") + ", ".join(facts.choices)
     if facts.schemes:
         return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
     if facts.shortest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,8 @@ def test_one_file_is_enough(location: Path, name: str) -> None:
 
 def _another_value(setting: Setting, folder: Path) -> str:
     """A text that the setting accepts, and that is not its default."""
+    if setting.facts.choices:
+        return setting.facts.choices[-1]
     match setting.kind:
         case "Path":
             return str(folder)
@@ -95,8 +98,6 @@ def _another_value(setting: Setting, folder: Path) -> str:
             return str((setting.default or 8) + 1)
         case "float":
             return str(setting.default * 0.99 or (setting.facts.most or 1.0) / 2)
-    if setting.facts.choices:
-        return setting.facts.choices[-1]
     return f"{setting.facts.schemes[0]}:///x" if setting.facts.schemes else KEY
 
 
@@ -105,7 +106,7 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     """For each, a value other than the default arrives in its field, under its own variable."""
     setting = SETTINGS[name]
     text = _another_value(setting, tmp_path)
-    settings = load({setting.variable: text})
+    settings = load({"TICKWISE_BROKER_URL": "kafka://host:9092"} | {setting.variable: text})
     value = getattr(settings, name)
     assert value != setting.default
     assert text in (",".join(value) if isinstance(value, tuple) else str(value))
@@ -301,3 +302,31 @@ def test_the_module_imports_little() -> None:
 def test_an_option_of_another_name_is_called_what_people_typed() -> None:
     """The store's address is `--database` on the command line."""
     assert _refusal({}, database_url="mysql://x").startswith("--database: database_url is a secret that is not shown")
+
+
+@pytest.mark.parametrize(("variable", "value"), [("TICKWISE_INGEST", "buffered"), ("TICKWISE_RESULTS", "broker")])
+def test_what_goes_through_a_broker_needs_one(variable: str, value: str) -> None:
+    """Refused at the start with what is missing, and taken as soon as it is there."""
+    with pytest.raises(Misconfigured, match=f"{value}.*{variable}.*needs a broker: set TICKWISE_BROKER_URL"):
+        load({variable: value})
+    load({variable: value, "TICKWISE_BROKER_URL": "kafka://host:9092"})
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "allowed"),
+    [
+        ("api_serve", "jobs,websites", "one or more of jobs, search. (users, auth, web: in a later version.)"),
+        ("api_serve", "users", "one or more of jobs, search. (users, auth, web: in a later version.)"),
+        ("recorder_serve", "jobs", "one or more of requests, results."),
+    ],
+)
+def test_what_nobody_serves_is_refused_with_the_list(name: str, words: str, allowed: str) -> None:
+    """`--serve` with a name that is none, or that this version does not have yet."""
+    with pytest.raises(Misconfigured, match=f"--serve: {name} is '{words}', and must be {re.escape(allowed)}$"):
+        load({}, {name: words})
+
+
+def test_a_part_may_be_served_alone() -> None:
+    """One name, or several with commas between."""
+    assert ("search",) == load({}, {"api_serve": "search"}).api_serve
+    assert ("search", "jobs") == load({"TICKWISE_API_SERVE": "search,jobs"}).api_serve

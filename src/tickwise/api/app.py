@@ -15,7 +15,7 @@ import hashlib
 import itertools
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -29,7 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from tickwise.api.auth import Authenticator, require
-from tickwise.api.endpoint import Answer, Call, Claim, Endpoint, replayed
+from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed
 from tickwise.api.health import HealthRoutes
 from tickwise.api.openapi import describe, operation
 from tickwise.api.problems import (
@@ -37,6 +37,7 @@ from tickwise.api.problems import (
     BadParameter,
     MethodNotAllowed,
     NoSuchRoute,
+    NotServedHere,
     problem_of,
 )
 from tickwise.api.reading import ClientGone, Receive, check_media, decode, decode_query, read_body
@@ -100,11 +101,15 @@ class Exchange:
 class Server:
     """Serves endpoints: the same steps for each of them, whoever routed the request here."""
 
-    def __init__(self, control: Control, clock: Clock, limits: Mapping[str, int]) -> None:
-        """`limits`: body bytes by operation, where they differ from what the endpoint says."""
+    def __init__(
+        self, control: Control, clock: Clock, limits: Mapping[str, int], elsewhere: Mapping[str, ApiService]
+    ) -> None:
+        """`limits`: body bytes by operation, where they differ from what the endpoint says. `elsewhere`: the operations
+        that other processes serve, and as what."""
         self._control = control
         self._clock = clock
         self._limits = limits
+        self._elsewhere = elsewhere
         self._in_flight: set[tuple[str, str, str]] = set()
 
     async def serve(
@@ -112,6 +117,8 @@ class Server:
     ) -> Answer:
         """The answer to a request. Raises `TickwiseError`, `ClientGone`."""
         exchange.route = endpoint.path
+        if endpoint.name in self._elsewhere:
+            raise NotServedHere(self._elsewhere[endpoint.name])
         principal = exchange.principal
         if endpoint.scope is not None:
             if principal is None:
@@ -323,13 +330,16 @@ def create_app(
     render_metrics: Callable[[StoreStats | None], bytes],
     metrics_media: str,
     lifespan: Lifespan = _nothing,
+    serves: Collection[ApiService] = tuple(ApiService),
+    accepts: Callable[[], None] | None = None,
     body_limit_bytes: int = 1 << 20,
     batch_body_limit_bytes: int = 32 << 20,
     late_limit_seconds: float = 60.0,
 ) -> ASGI:
     """The application over a control that is started (by `lifespan`, or before).
 
-    `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached.
+    `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached. `serves`: the
+    parts of the API that are served here; the others' routes are 421. `accepts`: see `HealthRoutes`.
     """
     health = HealthRoutes(
         control,
@@ -337,10 +347,12 @@ def create_app(
         late_limit_seconds=late_limit_seconds,
         metrics=render_metrics,
         metrics_media=metrics_media,
+        accepts=accepts,
     )
     endpoints = [*RESOURCES, *health.endpoints()]
     limits = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
-    server = Server(control, clock, limits)
+    elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}
+    server = Server(control, clock, limits, elsewhere)
     framework = _framework(server, endpoints, lifespan)
     return Front(
         framework,

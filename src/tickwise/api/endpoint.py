@@ -1,7 +1,7 @@
 """What a route is: declared as data, so that scope, limits, errors and description can be checked for all of them.
 
 Endpoint(method, path, scope, handler, …)  ◄── resources declare them
-    ├──► app        serves them (FastAPI; the hottest before it)
+    ├──► app        serves those of its services (FastAPI; the hottest before it)
     ├──► openapi    describes them
     └──► a test     walks them: no key, wrong key, key without the scope
 """
@@ -12,6 +12,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
@@ -32,6 +33,14 @@ T = TypeVar("T")
 
 BODY_BYTES_MAX: Final = 1 << 20
 BATCH_BYTES_MAX: Final = 32 << 20
+
+
+class ApiService(StrEnum):
+    """Parts of the API that may run apart. A gateway tells them by method and path: `search` is every GET and what ends
+    in `:preview`, `jobs` all the rest."""
+
+    JOBS = "jobs"
+    SEARCH = "search"
 
 
 class Answer(NamedTuple):
@@ -133,6 +142,17 @@ class Endpoint:
     foretold: bool = False
     """Its handler hands the receipt of an Idempotency-Key to the store, with the effect."""
     answer_media: tuple[str, ...] = ("application/json",)
+    previews: bool = False
+    """A POST that only looks: nothing is changed by it."""
+    everywhere: bool = False
+    """It speaks of the process that is asked, so every one serves it."""
+
+    @property
+    def service(self) -> ApiService | None:
+        """The part of the API that it belongs to; None: to each."""
+        if self.everywhere:
+            return None
+        return ApiService.SEARCH if self.method == "GET" or self.previews else ApiService.JOBS
 
 
 def answer(status: int, value: Any, *, headers: Headers | None = None) -> Answer:

@@ -1,9 +1,10 @@
 """`/livez`, `/readyz`, `/metrics`: is it there, can it serve, how is it doing.
 
-Ready means that the store answers, that schedulers keep up, and that somebody is there to run what is due. A run that
-waits although executors are alive makes nothing unready: it may need a function, a label or a queue that nobody has,
-and one such run must not take the whole service away from everybody, who could not even look at it or cancel it. It
-says itself what it waits for (`warnings`), and `/metrics` say how long the oldest has waited.
+Ready means that the store answers (with buffered ingest: that the broker does, which takes what is submitted), that
+schedulers keep up, and that somebody is there to run what is due. A run that waits although executors are alive makes
+nothing unready: it may need a function, a label or a queue that nobody has, and one such run must not take the whole
+service away from everybody, who could not even look at it or cancel it. It says itself what it waits for (`warnings`),
+and `/metrics` say how long the oldest has waited.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ STATS_SECONDS_MOST: Final = 5.0
 
 
 _READY: Final = (
-    "503 if the store cannot be reached; if a timer is late by more than a minute (no scheduler keeps up); or if a "
-    "run is late by more than a minute and no executor is alive. Runs that wait while executors are alive are a "
-    "backlog, or need what nobody offers: that is no reason to send no requests here. Such a run says so in its "
-    "`warnings`, and `/metrics` tell how long the oldest has waited. Open to anyone; it looks at the store once a "
-    "second at most."
+    "503 if the store cannot be reached (with buffered ingest: if the broker cannot); if a timer is late by more than "
+    "a minute (no scheduler keeps up); or if a run is late by more than a minute and no executor is alive. Runs that "
+    "wait while executors are alive are a backlog, or need what nobody offers: that is no reason to send no requests "
+    "here. Such a run says so in its `warnings`, and `/metrics` tell how long the oldest has waited. Open to anyone; "
+    "it looks at the store once a second at most."
 )
 
 
@@ -67,12 +68,16 @@ class HealthRoutes:
         late_limit_seconds: float,
         metrics: Callable[[StoreStats | None], bytes],
         metrics_media: str,
+        accepts: Callable[[], None] | None = None,
     ) -> None:
+        """`accepts`: for a server whose submits go to a broker. It raises `Unavailable` if that is away; else the
+        server is ready without the store, too: who submits is served, and who reads is told by each answer."""
         self._control = control
         self._clock = clock
         self._late_limit_seconds = late_limit_seconds
         self._metrics = metrics
         self._metrics_media = metrics_media.encode()
+        self._accepts = accepts
         self._seen = _Seen()
 
     async def live(self, _call: Call) -> Answer:
@@ -81,7 +86,14 @@ class HealthRoutes:
 
     async def ready(self, _call: Call) -> Answer:
         """The store answers, timers fire in time, and due runs have somebody to run them."""
-        stats = await self._stats()
+        if self._accepts is not None:
+            self._accepts()
+        try:
+            stats = await self._stats()
+        except StoreUnavailable:
+            if self._accepts is None:
+                raise
+            return answer(200, Health(status="ready"))
         late = None
         if stats.timers_late_seconds > self._late_limit_seconds:
             late = f"the oldest timer is late by {stats.timers_late_seconds:.0f} s; are there schedulers enough?"
@@ -123,17 +135,18 @@ class HealthRoutes:
         """As they are served."""
         return (
             Endpoint(
-                method="GET", path="/livez", scope=None, name="live", tag="health",
+                method="GET", path="/livez", scope=None, name="live", tag="health", everywhere=True,
                 summary="The process answers.", handler=self.live, answers=(Health,),
             ),
             Endpoint(
-                method="GET", path="/readyz", scope=None, name="ready", tag="health",
+                method="GET", path="/readyz", scope=None, name="ready", tag="health", everywhere=True,
                 summary="The store answers, and due work is not late.",
                 description=_READY,
                 handler=self.ready, answers=(Health,), refuses=(503,),
             ),
             Endpoint(
                 method="GET", path="/metrics", scope="metrics:read", name="metrics", tag="health",
+                everywhere=True,
                 summary="Metrics in the text format of Prometheus.",
                 handler=self.metrics, answer_media=("text/plain",),
             ),

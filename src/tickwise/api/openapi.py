@@ -43,6 +43,8 @@ def operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": _responses(endpoint),
         "security": _SECURITY if endpoint.scope else [],
     }
+    if endpoint.service is not None:
+        found["x-service"] = endpoint.service.value
     if endpoint.scope:
         found["x-scope"] = " or ".join((endpoint.scope, *endpoint.or_scopes))
     if endpoint.body is not None:
@@ -110,6 +112,8 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
         refusals |= {409, 429}
     if endpoint.method == "PUT":
         refusals |= {429}
+    if endpoint.service is not None:
+        refusals |= {421}
     problem = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
     for status in sorted(refusals):
         found[str(status)] = {"description": TITLES[status], "content": problem}
@@ -132,7 +136,7 @@ def describe(framework: FastAPI, endpoints: Sequence[Endpoint]) -> Endpoint:
 
     return Endpoint(
         method="GET", path="/openapi.json", scope="docs:read", name="describe", tag="docs",
-        summary="This description.", handler=description,
+        summary="This description.", handler=description, everywhere=True,
     )  # fmt: skip
 
 

@@ -40,6 +40,18 @@ class NoSuchRoute(NotFound):
     code = "route_unknown"
 
 
+class NotServedHere(Refused):
+    """The route is served, by processes that were started for another part of the API. A gateway sent it astray."""
+
+    code = "not_served_here"
+
+    def __init__(self, service: str) -> None:
+        super().__init__(
+            f"this server does not serve {service!r}; send it to one that was started with `--serve {service}`"
+        )
+        self.service = service
+
+
 class MethodNotAllowed(Refused):
     """The path is served, with other methods."""
 
@@ -85,6 +97,7 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (Forbidden, 403, "The key does not allow this"),
     (NotFound, 404, "There is no such thing"),
     (MethodNotAllowed, 405, "The method is not allowed here"),
+    (NotServedHere, 421, "Another service serves this"),
     (VersionConflict, 412, "Somebody else changed it first"),
     (Conflict, 409, "Its present state does not allow this"),
     (TooLarge, 413, "The body is too large"),
@@ -124,6 +137,8 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where in the text at `pointer` (a cron line), or in the body that could not be read, counted from 0."""
     parameter: str | None = None
     """The query parameter or header at fault."""
+    service: str | None = None
+    """The part of the API that serves the route, where it is not this server's."""
     request_id: str | None = None
     results: list[Any] | None = None
 
@@ -149,6 +164,7 @@ def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[P
         pointer=failure.pointer if isinstance(failure, Refused) else None,
         position=failure.position if isinstance(failure, CronInvalid | MalformedAt) else None,
         parameter=failure.parameter if isinstance(failure, BadParameter) else None,
+        service=failure.service if isinstance(failure, NotServedHere) else None,
         request_id=request_id,
         results=failure.results if isinstance(failure, BatchRefused) else None,
     )

@@ -346,7 +346,7 @@ CALENDARS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/calendars:preview", scope="calendars:read", name="previewCalendar",
-        tag="calendars", summary="Which times a calendar would cover that is not stored.",
+        previews=True, tag="calendars", summary="Which times a calendar would cover that is not stored.",
         handler=calendar_preview, body=CalendarPreviewBody, answers=(CoversView,),
     ),
     Endpoint(

@@ -190,7 +190,8 @@ SCHEDULES: Final = (
         handler=job_preview, answers=(PreviewView,), query=PreviewQuery, refuses=(404,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs:preview", scope="jobs:read", name="previewSchedule", tag="schedules",
+        method="POST", path=f"{API}/jobs:preview", scope="jobs:read", name="previewSchedule", previews=True,
+        tag="schedules",
         summary="The next fires of a schedule that is not saved.",
         handler=schedule_preview, body=PreviewBody, answers=(PreviewView,),
     ),
