@@ -19,6 +19,9 @@ from typing import Final, NamedTuple, Protocol
 
 PRIORITIES: Final = 10
 """Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
+MESSAGE_BYTES_MOST: Final = 2 << 20
+"""Of key, value and headers of one message: twice what a job's body may have as shipped. What is larger goes another
+way, or is refused by whoever would send it."""
 
 
 class Kind(StrEnum):
@@ -60,6 +63,8 @@ class Message(NamedTuple):
     value: bytes
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
+    partition: int | None = None
+    """Where it goes, whatever its key; None: where its key belongs."""
 
 
 class Delivery(NamedTuple):
@@ -142,6 +147,10 @@ class Broker(Protocol):
     @property
     def lanes(self) -> int:
         """How many channels there are for runs, 1 to 10."""
+        ...
+
+    def partitions(self, channel: Channel) -> int:
+        """How many partitions it has, numbered from 0; as asked for, until the broker was heard."""
         ...
 
     async def open(self, cluster: str) -> None:

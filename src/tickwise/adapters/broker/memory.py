@@ -93,14 +93,18 @@ class Exchange:
     def append(self, channel: Channel, messages: Sequence[Message], sent_at: float) -> None:
         """They have arrived."""
         for message in messages:
-            turn = next(self._turns) if message.key is None else zlib.crc32(message.key)
-            place = Place(channel, turn % self.partitions)
+            place = Place(channel, self._partition(message))
             log = self._logs[place]
             log.kept.append(
                 Delivery(channel, message.value, message.key, message.headers, place.partition, log.end, sent_at)
             )
             log.trim(log.end - self._kept_most)
         self._wake(channel)
+
+    def _partition(self, message: Message) -> int:
+        if message.partition is not None:
+            return message.partition
+        return (next(self._turns) if message.key is None else zlib.crc32(message.key)) % self.partitions
 
     def log(self, place: Place) -> Log:
         """One partition."""
@@ -165,6 +169,10 @@ class MemoryBroker:
     def lanes(self) -> int:
         """See the port."""
         return self._exchange.lanes
+
+    def partitions(self, channel: Channel) -> int:  # noqa: ARG002 - all have as many here
+        """See the port."""
+        return self._exchange.partitions
 
     async def open(self, cluster: str) -> None:
         """See the port."""
