@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants bench bench-data bench-check bench-profile lock clean
+.PHONY: help setup up down check test sim reference chaos mutants bench bench-data bench-check bench-profile services-up services-down lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -59,8 +59,14 @@ check: setup  ## the quick gate: format, lint, types, imports, dead code, unit t
 	$(BIN)/vulture
 	$(PYTEST) -n $(WORKERS) --dist loadfile tests/style tests/unit tests/conformance
 
-test: setup  ## everything, on a PostgreSQL of its own; needs nothing but the packages (TESTS=path for a part)
+test: setup  ## everything, on a PostgreSQL, a Kafka and a Redis of its own, all from packages (TESTS=path for a part)
 	$(PYTEST) -n $(WORKERS) --dist loadfile $(TESTS)
+
+services-up: setup  ## PostgreSQL, Kafka, Redis and nginx in the background; prints their addresses as TICKWISE_… lines (DATA_DIR=)
+	@$(BIN)/python -m tests.services up $(AT)
+
+services-down: setup  ## stop what `make services-up` started; the data stays
+	@$(BIN)/python -m tests.services down $(AT)
 
 sim: setup  ## simulated worlds, each one twice (SEEDS=1000; SEED=n shows one again)
 	$(BIN)/python -m tickwise.testing.world $(if $(SEED),$(SEED),--seeds $(SEEDS))

@@ -1,18 +1,26 @@
-"""What every test may use: a PostgreSQL, databases of it, and property tests that fail the same way twice."""
+"""What every test may use: a PostgreSQL and databases of it, a Kafka, a Redis, and property tests that fail the same
+way twice."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from types import FrameType
+from urllib.parse import urlsplit, urlunsplit
 
 import hypothesis
 import pytest
 import pytest_asyncio
 
+from tests.services import packages, shared
+from tests.services.redis import DATABASES
+from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
+from tests.support.alarm import more_time
 
 # The gate draws the same examples each time, so it is red or green for the change and not for the day.
 # `pytest --hypothesis-profile explore` looks for new ones; a find prints the line that replays it.
@@ -22,6 +30,8 @@ hypothesis.settings.load_profile("gate")
 
 TEST_SECONDS = 120.0
 REMINDER_SECONDS = 5.0  # a cancellation may be swallowed once
+
+_redis_databases = count()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,6 +75,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"hypothesis: profile {profile}, seed {seed if seed is not None else 'fixed by it'}", f"postgres: {server}"]
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What has to be installed for these tests is fetched while others run: Kafka comes through Maven, in 40 s."""
+    if any({"kafka_url", "redis_server_url"} & set(getattr(item, "fixturenames", ())) for item in session.items):
+        packages.prefetch()
+
+
 @pytest_asyncio.fixture(scope="session")
 async def postgres_url() -> AsyncIterator[str]:
     """A server whose role may make databases; started when the first test asks for it."""
@@ -77,3 +93,35 @@ async def database_url(postgres_url: str) -> AsyncIterator[str]:
     """A fresh, empty database for the tests of one module, owned by the role of the address."""
     async with databases.database(postgres_url) as url:
         yield url
+
+
+@pytest_asyncio.fixture(scope="session")
+async def kafka_url() -> str:
+    """`kafka://host:port` of the one Kafka of this run of the tests. Take a prefix of your own: `kafka_prefix_url`."""
+    with more_time(INSTALL_SECONDS):
+        return await asyncio.to_thread(shared.url_of, "kafka")
+
+
+@pytest.fixture
+def kafka_prefix_url(kafka_url: str) -> str:
+    """The same with a prefix that is this test's alone; a further option is one more `&name=value`."""
+    return f"{kafka_url}?prefix=t{uuid.uuid4().hex[:12]}"
+
+
+@pytest_asyncio.fixture(scope="session")
+async def redis_server_url() -> str:
+    """`redis://host:port` of the one Redis of this run of the tests."""
+    with more_time(INSTALL_SECONDS):
+        return await asyncio.to_thread(shared.url_of, "redis")
+
+
+@pytest.fixture(scope="module")
+def redis_url(redis_server_url: str) -> str:
+    """An empty database of that Redis, for the tests of one module. FLUSHDB is fine there; FLUSHALL, never: who needs
+    that starts a `tests.services.redis.Redis` of its own. A server that was given by its URL is used as it is."""
+    if os.environ.get(shared.GIVEN["redis"]):
+        return redis_server_url
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    number = next(_redis_databases) * 8 + worker % 8
+    assert number < DATABASES, "more modules than Redis has databases"
+    return urlunsplit(urlsplit(redis_server_url)._replace(path=f"/{number}"))

@@ -1,0 +1,56 @@
+"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis RUN`.
+
+It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
+started again: a test that kills one starts its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from typing import Final
+
+from tests.services.kafka import Kafka
+from tests.services.redis import Redis
+from tests.services.server import Server
+from tests.services.shared import run_folder, run_lives
+from tickwise.adapters.clock import SystemClock
+
+LOOK_SECONDS: Final = 0.5
+SERVERS: Final[dict[str, type[Server]]] = {"kafka": Kafka, "redis": Redis}
+
+
+async def keep(name: str, run: str) -> None:
+    """Until the run ends, or somebody says TERM."""
+    clock = SystemClock()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    folder = run_folder(run)
+    server = SERVERS[name]()
+    if isinstance(server, Kafka):
+        server.archives = True
+    async with server:
+        record = json.dumps({"url": server.url, "pid": server.pid, "keeper": os.getpid(), "log": str(server.log)})
+        part = folder / f"{name}.part"
+        part.write_text(record)
+        part.rename(folder / f"{name}.json")
+        print(record, flush=True)  # noqa: T201  # this is how the starter knows
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        while run_lives(run) and server.runs and not told.is_set():
+            await clock.sleep(LOOK_SECONDS)
+        if isinstance(server, Kafka) and server.archives:
+            # In order, this once: the next run starts in half the time.
+            await server.stop()
+            server.keep_archive()
+    (folder / f"{name}.json").unlink(missing_ok=True)
+    if not list(folder.glob("*.json")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(keep(sys.argv[1], sys.argv[2]))
