@@ -1,7 +1,8 @@
 """Every metric, declared once: name, type, labels, help. One registry a process; roles tell it batches.
 
     roles ──► Metrics (counters, histograms) ──► render() ──► GET /metrics
-    store.stats() ──► observe_stats (gauges) ──┘     read when somebody asks, not before
+    store.stats() ──► observe_stats (gauges) ──┤     read when somebody asks, not before
+    buffers, broker ──► asked (`watch_…`) ─────┘
 
 Names follow Prometheus: a prefix, the unit last, `_total` for counters.
 """
@@ -9,14 +10,16 @@ Names follow Prometheus: a prefix, the unit last, `_total` for counters.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tickwise.domain.lifecycle import FINAL, STATES
+from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram
+from tickwise.ports.broker import BrokerState, Consumer
 from tickwise.ports.store import StoreStats
 
 # The time at which each counter was made doubles the number of series, and nobody asks for it.
@@ -43,12 +46,18 @@ class Metrics:
         self._healing(registry)
         self._times(registry)
         self._gauges(registry)
+        self._apart(registry)
+        self._bounds(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
         self._reasons: set[str] = set()
         self._by_answer: dict[tuple[str, int], Counter] = {}
         self._by_route: dict[str, Histogram] = {}
         self._by_method: dict[str, Histogram] = {}
+        self._buffers: list[Buffers] = []
+        self._broker: Callable[[], BrokerState] | None = None
+        self._consumers: list[Consumer] = []
+        self._lost_before = self._thrown_before = 0
 
     def _counts(self, registry: CollectorRegistry) -> None:
         """What became of jobs, runs and attempts."""
@@ -174,6 +183,60 @@ class Metrics:
         )
         self._executors = Gauge("tickwise_executors", "Living executors.", registry=registry)
 
+    def _apart(self, registry: CollectorRegistry) -> None:
+        """What roles that run apart tell each other through a broker."""
+        self._named = Counter("tickwise_hints_named", "Runs that hints named to this executor.", registry=registry)
+        self._claimed_named = Counter(
+            "tickwise_hints_claimed", "Runs that this executor took because a hint named them.", registry=registry
+        )
+        self._parked_messages = Counter(
+            "tickwise_messages_parked",
+            "Messages that could not be read or applied and were put aside, by the channel that they came from.",
+            ["channel"],
+            registry=registry,
+        )
+        self._applied = Counter(
+            "tickwise_requests_applied",
+            "Buffered requests that this recorder carried out, by what came of them: done or failed.",
+            ["result"],
+            registry=registry,
+        )
+        self._sent = Counter(
+            "tickwise_broker_sent",
+            "Messages that the broker confirmed to this process.",
+            ["channel"],
+            registry=registry,
+        )
+        self._thrown = Counter(
+            "tickwise_broker_thrown", "Messages that were sent without waiting: hints.", registry=registry
+        )
+        self._lost = Counter(
+            "tickwise_broker_lost",
+            "Of those, the ones that were given up. What they named is found by a look at the store, later.",
+            registry=registry,
+        )
+
+    def _bounds(self, registry: CollectorRegistry) -> None:
+        """How full this process is, and how far behind; read at each scrape."""
+        self._buffer_items = Gauge(
+            "tickwise_buffer_items", "What waits in a bounded buffer of this process.", ["buffer"], registry=registry
+        )
+        self._buffer_limit = Gauge(
+            "tickwise_buffer_limit", "The most that may wait in it.", ["buffer"], registry=registry
+        )
+        self._reachable = Gauge(
+            "tickwise_broker_reachable",
+            "1 while the broker answers this process, 0 while it does not, NaN without one.",
+            registry=registry,
+        )
+        self._reachable.set(float("nan"))  # without a broker
+        self._lag = Gauge(
+            "tickwise_broker_lag",
+            "Messages of a channel that are there and not done, of the partitions that this process has.",
+            ["channel"],
+            registry=registry,
+        )
+
     # ------------------------------------------------------------------------------------------ roles
 
     def submitted(self, count: int) -> None:
@@ -259,6 +322,72 @@ class Metrics:
         """Violations that were put right."""
         self._mended.labels(invariant).inc(count)
 
+    # ------------------------------------------------------------------------------------------ roles apart
+
+    def hinted(self, *, named: int, claimed: int) -> None:
+        """Runs that hints named, and those of them that were there to be taken."""
+        self._named.inc(named)
+        self._claimed_named.inc(claimed)
+
+    def parked_message(self, channel: str) -> None:
+        """A message that was put aside."""
+        self._parked_messages.labels(channel).inc()
+
+    def applied(self, *, done: int, failed: int) -> None:
+        """Buffered requests that a recorder carried out."""
+        self._applied.labels("done").inc(done)
+        self._applied.labels("failed").inc(failed)
+
+    def sent(self, channel: str, count: int) -> None:
+        """Messages that the broker has."""
+        self._sent.labels(channel).inc(count)
+
+    def watch_buffers(self, buffers: Buffers) -> None:
+        """Ask it at each scrape. Names are the process's own: the same name again adds up."""
+        self._buffers.append(buffers)
+
+    def watch_broker(self, state: Callable[[], BrokerState]) -> None:
+        """Ask it at each scrape."""
+        self._broker = state
+
+    def watch_consumer(self, consumer: Consumer) -> None:
+        """Ask it at each scrape, until it is forgotten."""
+        self._consumers.append(consumer)
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """It has left its group, and what it said is somebody else's now."""
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
+
+    def _look(self) -> None:
+        """Ask everything that is watched."""
+        items: Tally[str] = Tally()
+        limits: Tally[str] = Tally()
+        for buffers in self._buffers:
+            for name, (now, most) in buffers().items():
+                items[name] += now
+                limits[name] += most
+        lag: Tally[str] = Tally()
+        for consumer in self._consumers:
+            state = consumer.state()
+            items["broker_taken"] += state.waiting
+            limits["broker_taken"] += state.waiting_most
+            lag.update(state.lag)
+        if self._broker is not None:
+            broker = self._broker()
+            items["broker_sending"], limits["broker_sending"] = broker.waiting, broker.waiting_most
+            self._reachable.set(broker.reachable)
+            self._thrown.inc(broker.thrown - self._thrown_before)
+            self._lost.inc(broker.lost - self._lost_before)
+            self._thrown_before, self._lost_before = broker.thrown, broker.lost
+        for name, count in items.items():
+            self._buffer_items.labels(name).set(count)
+            self._buffer_limit.labels(name).set(limits[name])
+        # What another process has by now is not ours to tell.
+        self._lag.clear()
+        for channel, count in lag.items():
+            self._lag.labels(channel).set(count)
+
     # ------------------------------------------------------------------------------------------ store, HTTP
 
     def stored(self, method: str, seconds: float) -> None:
@@ -295,4 +424,5 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text that Prometheus reads."""
+        self._look()
         return generate_latest(self.registry)

@@ -8,14 +8,15 @@ A lone request is written at once. Only when the last write carried several does
 one turn of the event loop), so the wait is paid where it saves writes and nowhere else.
 
 Invariants: whoever put a job is answered after its commit, or told that it failed; nobody is left waiting. What waits
-for a store that is slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`. What is
-done after the commit (`wrote`) comes after the answers, so it cannot make a failure of what is stored.
+for a store that is slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`, and from
+how fast it was written lately when there will be room. What is done after the commit (`wrote`) comes after the
+answers, so it cannot make a failure of what is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from sys import getsizeof
 from typing import Final, TypeVar
@@ -23,6 +24,8 @@ from typing import Final, TypeVar
 import structlog
 
 from tickwise.domain.errors import Busy, InDoubt, StoreUnavailable, Unavailable
+from tickwise.observability.buffers import Buffer
+from tickwise.observability.draining import Drain
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Added, NewJob
 
@@ -62,20 +65,32 @@ async def surely(write: Callable[[], Awaitable[T]], clock: Clock) -> T:
 class Room:
     """Bytes of what waits for the store. Shared by all ways in."""
 
-    def __init__(self, most: int = ROOM_BYTES) -> None:
+    def __init__(self, clock: Clock, most: int = ROOM_BYTES) -> None:
         self._most = most
         self._taken = 0
+        self._drain = Drain(clock)
+
+    @property
+    def buffer(self) -> Buffer:
+        """How full it is, in bytes."""
+        return Buffer(self._taken, self._most)
 
     def take(self, size: int) -> None:
         """Raises `Busy` if so much does not fit beside what waits. Alone anything fits: what a body may be at most is
         said elsewhere."""
-        if self._taken and self._taken + size > self._most:
-            raise Busy("too much waits to be written, for the store is slower than what comes in; send the same later")
+        if not self._taken:
+            self._drain.filled()
+        elif self._taken + size > self._most:
+            raise Busy(
+                "too much waits to be written, for the store is slower than what comes in; send the same later",
+                retry_after_seconds=self._drain.wait_seconds(size),
+            )
         self._taken += size
 
     def give(self, size: int) -> None:
         """It waits no longer."""
         self._taken -= size
+        self._drain.left(size)
 
     @contextmanager
     def taken(self, jobs: Sequence[NewJob]) -> Iterator[None]:
@@ -113,7 +128,8 @@ class Gatherer:
         self._wait_seconds = wait_seconds
         self._limit = limit
         self._waiting_max = waiting_max
-        self.room = room or Room()
+        self.room = room or Room(clock)
+        self._drain = Drain(clock)
         self._wrote = wrote
         self._waiting: list[Waiting] = []
         self._wake = asyncio.Event()
@@ -123,14 +139,23 @@ class Gatherer:
     def put(self, job: NewJob) -> asyncio.Future[Added]:
         """What became of the job, once it is durable. Raises `Busy` if too many wait already, or too much."""
         if len(self._waiting) >= self._waiting_max:
-            raise Busy("too many jobs wait to be written; send the same again a little later")
+            raise Busy(
+                "too many jobs wait to be written; send the same again a little later",
+                retry_after_seconds=self._drain.wait_seconds(),
+            )
         if self._closing or self._task is None:
             raise Unavailable("this server is going down; send the same again to another, or a little later")
         self.room.take(size_of(job))
+        if not self._waiting:
+            self._drain.filled()
         future: asyncio.Future[Added] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
         self._wake.set()
         return future
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits, by number and by bytes."""
+        return {"submits": Buffer(len(self._waiting), self._waiting_max), "submits_bytes": self.room.buffer}
 
     async def start(self) -> None:
         """Begin to write."""
@@ -157,6 +182,7 @@ class Gatherer:
                 await self._clock.sleep(self._wait_seconds)
             batch = self._waiting[: self._limit]
             del self._waiting[: self._limit]
+            self._drain.left(len(batch))
             busy = len(batch) > 1
             if batch:
                 try:

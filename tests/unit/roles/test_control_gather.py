@@ -162,7 +162,7 @@ async def test_bytes_are_bounded_whatever_their_number() -> None:
     """A second large job does not fit beside the first; once that is durable, it does."""
     writer = Writer()
     writer.held = asyncio.Event()
-    async with gathering(writer, room=Room(1_000)) as made:
+    async with gathering(writer, room=Room(SystemClock(), 1_000)) as made:
         first = made.put(large(1))
         with pytest.raises(Busy, match="slower than what comes in"):
             await made.put(large(2))
@@ -175,7 +175,7 @@ async def test_bytes_are_bounded_whatever_their_number() -> None:
 async def test_what_is_larger_than_all_room_fits_alone() -> None:
     """What one body may be at most is said elsewhere: nobody is told to come back for ever."""
     writer = Writer()
-    async with gathering(writer, room=Room(100)) as made:
+    async with gathering(writer, room=Room(SystemClock(), 100)) as made:
         assert Added.CREATED == await made.put(large(1))
         assert Added.CREATED == await made.put(large(2))
 
@@ -183,7 +183,7 @@ async def test_what_is_larger_than_all_room_fits_alone() -> None:
 async def test_a_failed_write_gives_its_room_back() -> None:
     """Else a store that was away would leave less room each time."""
     writer = Writer()
-    async with gathering(writer, room=Room(1_000)) as made:
+    async with gathering(writer, room=Room(SystemClock(), 1_000)) as made:
         writer.failures = [StoreUnavailable("away")]
         with pytest.raises(StoreUnavailable):
             await made.put(large(1))
@@ -192,7 +192,7 @@ async def test_a_failed_write_gives_its_room_back() -> None:
 
 async def test_batches_and_single_jobs_share_the_room() -> None:
     """While a batch waits for the store there is no room for a large job, and afterwards there is."""
-    writer, room = Writer(), Room(1_000)
+    writer, room = Writer(), Room(SystemClock(), 1_000)
     async with gathering(writer, room=room) as made:
         with room.taken([large(1)]), pytest.raises(Busy):
             await made.put(large(2))

@@ -1,0 +1,22 @@
+"""Bounded buffers, as metrics tell of them.
+
+Invariant: whatever grows with the load has a limit, and both can be read; an operator sees a buffer fill long before
+callers are told to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+
+class Buffer(NamedTuple):
+    """How full one is."""
+
+    items: int
+    """In the unit of its limit: things, or bytes where its name says so."""
+    limit: int
+
+
+Buffers = Callable[[], Mapping[str, tuple[int, int]]]
+"""What a role is asked at each scrape: its buffers by name, each as `Buffer` or as such a pair."""
