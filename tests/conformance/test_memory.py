@@ -24,11 +24,14 @@ from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstI
 from tickwise.testing.contracts.store_fairness import FairnessContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
+from tickwise.testing.contracts.store_hints import FiredNamesContract, WaitingNamesContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store_limits import LimitsContract
+from tickwise.testing.contracts.store_marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_named import NamedClaimsContract
 from tickwise.testing.contracts.store_operations import OperationsContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
@@ -291,4 +294,24 @@ class TestHeals(Backend, HealsContract):
 
 
 class TestCounts(Backend, CountsContract):
+    pass
+
+
+class TestNamedClaims(Backend, NamedClaimsContract):
+    pass
+
+
+class TestFiredNames(Backend, FiredNamesContract):
+    pass
+
+
+class TestWaitingNames(Backend, WaitingNamesContract):
+    pass
+
+
+class TestMarks(Backend, MarksContract):
+    pass
+
+
+class TestRecordedOperations(Backend, RecordedOperationsContract):
     pass

@@ -26,11 +26,14 @@ from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstI
 from tickwise.testing.contracts.store_fairness import FairnessContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
 from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
+from tickwise.testing.contracts.store_hints import FiredNamesContract, WaitingNamesContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store_limits import LimitsContract
+from tickwise.testing.contracts.store_marks import MarksContract, RecordedOperationsContract
 from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store_named import NamedClaimsContract
 from tickwise.testing.contracts.store_operations import OperationsContract
 from tickwise.testing.contracts.store_overlap import OverlapContract
 from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
@@ -54,7 +57,7 @@ STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_tim
 EMPTIES = """
     SELECT string_agg(format('DELETE FROM %s', oid::regclass), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-      AND relname NOT LIKE '%version%'"""
+      AND relname NOT LIKE '%version%' AND relname <> 'cluster'"""
 
 RULES = """
     INSERT INTO tickwise.rules (created, updated, version, namespace, kind, name, body, created_by)
@@ -340,4 +343,24 @@ class TestHeals(Backend, HealsContract):
 
 
 class TestCounts(Backend, CountsContract):
+    pass
+
+
+class TestNamedClaims(Backend, NamedClaimsContract):
+    pass
+
+
+class TestFiredNames(Backend, FiredNamesContract):
+    pass
+
+
+class TestWaitingNames(Backend, WaitingNamesContract):
+    pass
+
+
+class TestMarks(Backend, MarksContract):
+    pass
+
+
+class TestRecordedOperations(Backend, RecordedOperationsContract):
     pass

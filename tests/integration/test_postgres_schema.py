@@ -25,10 +25,10 @@ async def empty_url(postgres_url: str) -> AsyncIterator[str]:
         yield url
 
 
-async def pretend(url: str, version: str) -> None:
-    """Let the database say that it has another schema."""
+async def pretend(url: str, version: str, serves: str) -> None:
+    """Let the database say that it has another schema, which serves programs from that one on."""
     connection = await asyncpg.connect(url)
-    await connection.execute("UPDATE tickwise.alembic_version SET version_num = $1", version)
+    await connection.execute("UPDATE tickwise.schema_version SET version_num = $1, serves = $2", version, serves)
     await connection.close()
 
 
@@ -43,7 +43,9 @@ async def test_many_starters_may_upgrade_at_once(empty_url: str) -> None:
     """One works, the others wait; all find the schema that they need."""
     assert await schema_status(empty_url) == (None, WANTED)
     assert [WANTED] * 5 == await asyncio.gather(*(upgrade(empty_url) for _ in range(5)))
-    assert await schema_status(empty_url) == (WANTED, WANTED)
+    found, wanted = await schema_status(empty_url)
+    assert found is not None
+    assert (found.version, found.fits, wanted) == (WANTED, True, WANTED)
 
 
 async def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty_url: str) -> None:
@@ -70,7 +72,7 @@ async def test_a_schema_that_does_not_fit_is_refused_with_what_to_do(
     """Missing, older or newer."""
     if version is not None:
         await upgrade(empty_url)
-        await pretend(empty_url, version)
+        await pretend(empty_url, version, serves=version)
     store = PostgresStore(empty_url, clock=SystemClock())
     with pytest.raises(Misconfigured, match=advice):
         await store.open()

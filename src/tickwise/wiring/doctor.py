@@ -150,12 +150,12 @@ async def _database(database_url: str | None) -> AsyncIterator[Finding]:
     except TickwiseError as failure:
         yield Finding("database", "error", failure.detail, "check the address, and that it runs")
         return
-    if found != wanted:
-        yield Finding(
-            "schema", "error", f"the database has {found or 'none'}, this program needs {wanted}", "tickwise db upgrade"
-        )
+    if found is None or not found.fits:
+        has = "none" if found is None else found.version
+        cure = "install the newer Tickwise" if found is not None and found.is_newer else "tickwise db upgrade"
+        yield Finding("schema", "error", f"the database has {has}, this program needs {wanted}", cure)
         return
-    yield Finding("schema", "ok", wanted)
+    yield Finding("schema", "ok", found.version)
     clock = SystemClock()
     store = PostgresStore(database_url, clock=clock)
     try:

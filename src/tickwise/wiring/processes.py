@@ -80,7 +80,7 @@ def db_status(settings: Settings) -> tuple[str, str]:
     from tickwise.adapters.store.postgres import schema_status
 
     found, wanted = asyncio.run(schema_status(given_database(settings)))
-    return found or "none", wanted
+    return "none" if found is None else found.version, wanted
 
 
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]) -> int:

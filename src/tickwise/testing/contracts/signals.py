@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from uuid import UUID
 
+import pytest
 import pytest_asyncio
 
-from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.signals import ABOUT_MOST, Signals, Topic
 from tickwise.testing.contracts.base import Contract
 
 WITHIN_SECONDS = 10.0
@@ -94,6 +96,51 @@ class SignalsContract(Contract):
         for _ in range(1000):
             here.send(Topic.CANCELS)
         await self.rings(event)
+
+    async def test_a_ring_about_something_wakes_who_is_concerned_and_nobody_else(
+        self, started: tuple[Signals, Signals]
+    ) -> None:
+        """In both processes; who does not say what concerns them hears every ring."""
+        here, there = started
+        mine, other = UUID(int=1), UUID(int=2)
+        concerned = [bell.listen(Topic.CANCELS, lambda each: each == mine) for bell in started]
+        unconcerned = [bell.listen(Topic.CANCELS, lambda each: each == other) for bell in started]
+        anybody = there.listen(Topic.CANCELS)
+        await self.ring_until_heard(here, Topic.CANCELS, anybody)
+        await self.until_quiet([*concerned, *unconcerned, anybody])
+        here.send(Topic.CANCELS, [UUID(int=3), mine])
+        for event in (*concerned, anybody):
+            await self.rings(event)
+        assert not any(event.is_set() for event in unconcerned)
+
+    @pytest.mark.parametrize("about", [0, ABOUT_MOST + 1, 100_000])
+    async def test_a_ring_about_nothing_or_about_too_much_concerns_everybody(
+        self, started: tuple[Signals, Signals], about: int
+    ) -> None:
+        """A ring is small, whatever it is about."""
+        here, there = started
+        events = [bell.listen(Topic.CANCELS, lambda _: False) for bell in started]
+        heard = there.listen(Topic.CANCELS)
+        await self.ring_until_heard(here, Topic.CANCELS, heard)
+        await self.until_quiet([*events, heard])
+        here.send(Topic.CANCELS, [UUID(int=number) for number in range(about)])
+        for event in events:
+            await self.rings(event)
+
+    async def test_rings_about_different_things_that_are_sent_together_all_arrive(
+        self, started: tuple[Signals, Signals]
+    ) -> None:
+        """What is gathered into one ring is about all of it; more than one can name, and it concerns everybody."""
+        here, there = started
+        ids = [UUID(int=number) for number in range(3 * ABOUT_MOST)]
+        heard = there.listen(Topic.CANCELS)
+        await self.ring_until_heard(here, Topic.CANCELS, heard)
+        events = [there.listen(Topic.CANCELS, mine.__eq__) for mine in ids]
+        await self.until_quiet([heard])
+        for each in ids:
+            here.send(Topic.CANCELS, [each])
+        for event in events:
+            await self.rings(event)
 
     async def test_sending_never_raises(self, bells: tuple[Signals, Signals]) -> None:
         """Neither before the start, nor after the stop, nor with nobody there."""

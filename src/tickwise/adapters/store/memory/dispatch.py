@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -20,7 +20,7 @@ from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Began, CancelKind, ClaimRequest, JobAction, NewRun, Receipt, Replay, StoreStats
+from tickwise.ports.store import Began, CancelKind, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay, StoreStats
 
 PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""
@@ -134,10 +134,10 @@ class Dispatch(Duty):
     # ------------------------------------------------------------------------------------------- claims
 
     async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
-        executor = self._state.executors.get(request.executor)
-        now = self._state.now()
-        if executor is None or executor.gone_at is not None or executor.lease_until <= now:
+        executor = self._living(request.executor)
+        if executor is None:
             return []
+        now = self._state.now()
         caller = (request.executor, tuple(request.queues), tuple(request.labels))
         self._state.claims[caller] += 1
         lanes = self._served(request)
@@ -147,6 +147,29 @@ class Dispatch(Duty):
         until = now + request.ahead_seconds
         claims += self._take(lanes, executor, until=until, limit=request.limit - len(claims), by_priority=True)
         return claims
+
+    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        executor = self._living(request.executor)
+        if executor is None:
+            return []
+        until = self._state.now() + request.ahead_seconds
+        served = {(namespace, lane) for namespace, lane, _ in self._served(request)}
+        claims: list[Claimed] = []
+        for run_id in runs:
+            run = self._state.runs.get(run_id)
+            if len(claims) >= request.limit or run is None or not self._is_claimable(run) or run.ready > until:
+                continue
+            if (run.job.namespace, run.lane) in served:
+                self._state.hold(run, executor)
+                claims.append(claimed(run, self._state.now()))
+        return claims
+
+    def _living(self, number: int) -> ExecutorRecord | None:
+        """The executor, if its lease stands."""
+        executor = self._state.executors.get(number)
+        if executor is None or executor.gone_at is not None or executor.lease_until <= self._state.now():
+            return None
+        return executor
 
     def _served(self, request: ClaimRequest) -> list[ServedLane]:
         """The lanes that this executor can take from."""
@@ -285,6 +308,15 @@ class Dispatch(Duty):
         return sum(self._state.let_go(run, RunEvent.RELEASED, max(now, run.due)) for run in unknown)
 
     # ------------------------------------------------------------------------------------------- figures
+
+    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+        now = self._state.now()
+        waiting = [
+            Ready(run.run_id, run.ready, run.lane)
+            for run in self._state.runs.values()
+            if self._is_claimable(run) and now - ready_from <= run.ready < now - ready_to
+        ]
+        return nsmallest(limit, waiting, key=lambda run: (-run.lane.priority, run.ready))
 
     def _is_claimable(self, run: RunRecord) -> bool:
         return not (run.held or run.blocked or self._state.on_hold(run.job.namespace, run.lane.queue))

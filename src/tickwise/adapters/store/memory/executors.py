@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -82,6 +82,15 @@ class Executors(Duty):
             unknown=[*fates[Fate.UNKNOWN], *fates[Fate.HELD]],
             held=fates[Fate.HELD],
         )
+
+    async def results_mark(self, marks: Mapping[int, int]) -> None:
+        for number, applied in marks.items():
+            if (found := self._state.executors.get(number)) is not None:
+                found.results_applied = max(found.results_applied, applied)
+
+    async def results_marked(self, executor: int) -> int:
+        found = self._state.executors.get(executor)
+        return 0 if found is None else found.results_applied
 
 
 def lease_is_over(state: State, executor: ExecutorRecord, now: float) -> bool:

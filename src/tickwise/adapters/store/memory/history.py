@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
@@ -40,6 +40,22 @@ class History(Duty):
             return self._state.run_row(run)
         ended = self._state.ended.get(run_id)
         return None if ended is None else ended.row
+
+    async def cluster_id(self) -> str:
+        if self._state.cluster_id is None:
+            self._state.cluster_id = str(UUID(bytes=self._state.clock.noise(16), version=4))
+        return self._state.cluster_id
+
+    async def requests_mark(self, applied: Mapping[int, float]) -> None:
+        known = self._state.requests_applied
+        for partition, until in applied.items():
+            known[partition] = max(known.get(partition, until), until)
+
+    async def requests_marked(self, partitions: int) -> float | None:
+        known = self._state.requests_applied
+        if not all(partition in known for partition in range(partitions)):
+            return None
+        return min((known[partition] for partition in range(partitions)), default=None)
 
     async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
         row = self._row(run_id)

@@ -9,7 +9,15 @@ from uuid import UUID
 from tickwise.adapters.store.memory.records import OperationRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.errors import NotFound
-from tickwise.ports.store import NewOperation, OperationRow, OperationStatus, OperationStep, Receipt, Replay
+from tickwise.ports.store import (
+    EndedOperation,
+    NewOperation,
+    OperationRow,
+    OperationStatus,
+    OperationStep,
+    Receipt,
+    Replay,
+)
 
 
 class Operations(Duty):
@@ -41,6 +49,29 @@ class Operations(Duty):
         )
         self._state.operations[row.operation_id] = OperationRecord(row, free_at=now)
         return row
+
+    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+        now = self._state.now()
+        for operation in operations:
+            done = operation.status is OperationStatus.DONE
+            row = OperationRow(
+                operation_id=operation.operation_id,
+                namespace=operation.namespace,
+                kind=operation.kind,
+                request=operation.request,
+                created_by=operation.created_by,
+                created_at=operation.created_at,
+                updated_at=now,
+                ended_at=now,
+                status=operation.status,
+                matched=1,
+                cursor=None,
+                step=0,
+                done=int(done),
+                refused=int(not done),
+                problems=operation.problems,
+            )
+            self._state.operations.setdefault(row.operation_id, OperationRecord(row, free_at=now))
 
     def _find_operation(self, namespace: str, operation_id: UUID) -> OperationRecord | None:
         found = self._state.operations.get(operation_id)

@@ -258,6 +258,8 @@ class ExecutorRecord:
     lease_until: float
     gone_at: float | None = None
     held: dict[UUID, RunRecord] = field(default_factory=dict)
+    results_applied: int = 0
+    """The number up to which the results that it published are applied."""
 
 
 class ReceiptRecord(NamedTuple):

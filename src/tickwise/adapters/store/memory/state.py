@@ -89,6 +89,10 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """What was done about runs that FAILED."""
         self.operations: dict[UUID, OperationRecord] = {}
+        self.cluster_id: str | None = None
+        """The name of this store, once somebody has asked for it."""
+        self.requests_applied: dict[int, float] = {}
+        """By partition, the broker's time up to which requests are applied."""
         self.executors: dict[int, ExecutorRecord] = {}
         self.executor_numbers = count(1)
         self.tokens = count(1)

@@ -13,7 +13,7 @@ from tickwise.adapters.store.memory.records import TimeQueue, TimerRecord
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import Fire, FireBatch, FireRequest, JobAction, NewRun, OccurrenceMove, Timer
+from tickwise.ports.store import Fire, FireBatch, FireRequest, JobAction, NewRun, OccurrenceMove, Ready, Timer
 
 MINUTE_SECONDS: Final = 60
 FUSE: Final = "fuse"
@@ -36,6 +36,7 @@ class Batch:
                 definition=timer.job.definition,
                 labels=dict(timer.job.labels),
                 run_id=timer.run_id,
+                lane=timer.job.lane,
             )
             for timer in taken
         ]
@@ -65,10 +66,21 @@ class Timers(Duty):
     async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
         fired = self._near(self._state.one_time, horizon_seconds, limit)
         for timer in fired:
-            self._state.drop_timer(timer.job)
-            if timer.run_id is not None:
-                self._state.make(timer.job, NewRun(timer.run_id, timer.pending.due, Trigger.SCHEDULE))
+            self._fire(timer)
         return len(fired)
+
+    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+        fired = self._near(self._state.one_time, horizon_seconds, limit)
+        made = [timer.run_id for timer in fired if self._fire(timer) and timer.run_id is not None]
+        runs = [self._state.runs[run_id] for run_id in made]
+        return [Ready(run.run_id, run.ready, run.lane) for run in runs]
+
+    def _fire(self, timer: TimerRecord) -> bool:
+        """A timer of a one-time job becomes its run, unless that is there."""
+        self._state.drop_timer(timer.job)
+        if timer.run_id is None:
+            return False
+        return self._state.make(timer.job, NewRun(timer.run_id, timer.pending.due, Trigger.SCHEDULE))
 
     @asynccontextmanager
     async def fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:

@@ -13,7 +13,7 @@ from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
 from tickwise.adapters.store.postgres.waking import sweep, unblock
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
-from tickwise.ports.store import NewRun, Receipt, Replay
+from tickwise.ports.store import NewRun, Ready, Receipt, Replay
 
 CANCELLED = 2
 """The standing of a job."""
@@ -24,7 +24,8 @@ class _JobCancelled(Exception):
 
 
 class Asked(Part):
-    """`runs_add`, `run_skip`, `run_postpone`, `runs_cancel`, `runs_cancel_all` and `runs_unblock` of the port."""
+    """`runs_add`, `run_skip`, `run_postpone`, `runs_cancel`, `runs_cancel_all`, `runs_unblock` and `runs_waiting`
+    of the port."""
 
     async def runs_add(
         self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
@@ -81,6 +82,14 @@ class Asked(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await sweep(connection)
+
+    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+        """See the port."""
+        # A hot line: this is asked twice a second, of a table of which nobody knows the statistics.
+        async with self._links.line("waiting").use(writes=False) as connection:
+            rows = await connection.fetch(statement("runs_waiting"), ready_from, ready_to, limit)
+        lanes = await self._lanes.places({lane for _, _, lane in rows})
+        return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane in rows]
 
 
 async def _state(connection: asyncpg.Connection, namespace: str, run_id: UUID, state: int | None) -> RunState:

@@ -38,6 +38,7 @@ _LATEST: Final = 253_402_300_800.0
 """The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
 
 _FIELDS: Final = len(Claimed._fields)
+_RUN: Final = Claimed._fields.index("run_id")
 _READY: Final = Claimed._fields.index("ready")
 _NOW: Final = Claimed._fields.index("now")
 _LANE: Final = _FIELDS
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Attempts(Part):
-    """`attempts_claim`, `attempts_start`, `attempts_finish` of the port."""
+    """`attempts_claim`, `attempts_claim_named`, `attempts_start`, `attempts_finish` of the port."""
 
     async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """See the port."""
@@ -103,7 +104,28 @@ class Attempts(Part):
         claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
         if not rows:
             return []
-        return [_new(Claimed, row[:_FIELDS]) for row in await self._in_order(rows, claimer, fair=fair)]
+        return _claims(await self._in_order(rows, claimer, fair=fair))
+
+    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        """See the port."""
+        # A name that is repeated must not use up the limit. What is learnt from scans is neither needed nor touched.
+        places = {run_id: place for place, run_id in enumerate(dict.fromkeys(runs))}
+        if request.limit <= 0 or not request.queues or not places:
+            return []
+        async with self._links.line("claim").use(writes=True) as connection:
+            rows = await connection.fetch(
+                statement("claim_named"),
+                request.executor,
+                request.limit,
+                request.queues,
+                request.labels,
+                request.ahead_seconds,
+                list(places),
+            )
+        if rows:
+            self._hear(rows[0][_NOW])
+        rows.sort(key=lambda row: places[row[_RUN]])
+        return _claims(rows)
 
     async def _in_order(self, rows: list[asyncpg.Record], claimer: Claimer, *, fair: bool) -> list[asyncpg.Record]:
         """As the port orders them; the update returns them as they lie on their pages."""
@@ -202,6 +224,11 @@ class Attempts(Part):
             refused += await _release(connection, executor, releases, woken) if releases else []
             await wake(connection, woken)
             return refused
+
+
+def _claims(rows: Sequence[asyncpg.Record]) -> list[Claimed]:
+    """What the claims' statements return, in the order of `Claimed`, and the lane."""
+    return [_new(Claimed, row[:_FIELDS]) for row in rows]
 
 
 def _starts_others(outcome: Outcome) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import asyncpg
@@ -23,7 +23,8 @@ HELD_MOST: Final = 100_000
 
 
 class Executors(Part):
-    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep` and `leases_expire` of the port."""
+    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep`, `leases_expire` and `results_mark*` of the
+    port."""
 
     async def executor_join(self, executor: NewExecutor) -> int:
         """See the port."""
@@ -98,6 +99,19 @@ class Executors(Part):
             unknown=[one.run_id for one in freed if one.verdict in (UNKNOWN, HELD)],
             held=[one.run_id for one in freed if one.verdict == HELD],
         )
+
+    async def results_mark(self, marks: Mapping[int, int]) -> None:
+        """See the port."""
+        if not marks:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("results_mark"), list(marks.keys()), list(marks.values()))
+
+    async def results_marked(self, executor: int) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            number: int = await connection.fetchval(statement("results_marked"), executor)
+        return number
 
     async def _free(
         self,

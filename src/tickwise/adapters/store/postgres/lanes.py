@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from tickwise.adapters.store.postgres.link import Links
@@ -52,9 +52,13 @@ class Lanes:
 
     async def place(self, number: int) -> Place:
         """What a number that the store gave stands for."""
-        if number not in self._places:
+        return (await self.places([number]))[number]
+
+    async def places(self, numbers: Collection[int]) -> Mapping[int, Place]:
+        """What numbers that the store gave stand for, among all that are known."""
+        if not self._places.keys() >= set(numbers):
             await self._load()
-        return self._places[number]
+        return self._places
 
     async def _load(self) -> None:
         async with self._links.pooled(writes=False) as connection:

@@ -19,6 +19,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
+    EndedOperation,
     LetterQuery,
     LetterRow,
     LetterStatus,
@@ -36,6 +37,17 @@ from tickwise.ports.store import (
 CANCELLED: Final = 2
 """The standing of a job."""
 
+_ENDED_COLUMNS: Final = (
+    "operation_id",
+    "namespace",
+    "kind",
+    "request",
+    "created_by",
+    "created_at",
+    "status",
+    "problems",
+)
+"""As `operations_record` has its parameters."""
 _KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
 _LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "ruling"}
 
@@ -89,6 +101,14 @@ class Letters(Part):
             )
             row = await connection.fetchrow(statement("operation_get"), operation.namespace, operation.operation_id)
         return _operation_row(row)
+
+    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+        """See the port."""
+        if not operations:
+            return
+        columns = [[getattr(operation, name) for operation in operations] for name in _ENDED_COLUMNS]
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("operations_record"), *columns)
 
     async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
         """See the port."""

@@ -31,7 +31,27 @@ _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 
 
 class Records(Part):
-    """`run_get`, `run_attempts`, `runs_list`, `runs_count`, `runs_tally`, `incident*` and `stats` of the port."""
+    """`cluster_id`, `requests_mark*`, `run_get`, `run_attempts`, `runs_list`, `runs_count`, `runs_tally`, `incident*`
+    and `stats` of the port."""
+
+    async def cluster_id(self) -> str:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            name: str = await connection.fetchval(statement("cluster_id"))
+        return name
+
+    async def requests_mark(self, applied: Mapping[int, float]) -> None:
+        """See the port."""
+        if not applied:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("requests_mark"), list(applied.keys()), list(applied.values()))
+
+    async def requests_marked(self, partitions: int) -> float | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            earliest: float | None = await connection.fetchval(statement("requests_marked"), partitions)
+        return earliest
 
     async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
         """See the port."""

@@ -1,28 +1,56 @@
-"""The database's schema: which one is there, and bringing it to the one that this program needs."""
+"""The database's schema: which one is there, and bringing it to the one that this program needs.
+
+Migrations only add, and take away one release later: so programs of two releases work on one database while one takes
+the place of the other (docs/decisions/0021). Invariant: a program works on its own schema, and on a newer one that says
+that it serves programs as old as this.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.statements import statement
 
-WANTED: Final = "0001"
+WANTED: Final = "0002"
 """The newest migration; a constant, because finding it out would load alembic at every start."""
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
 
+class SchemaVersion(NamedTuple):
+    """Of a database."""
+
+    version: str
+    """The newest migration that it has."""
+    serves: str
+    """The oldest migration whose programs can work with it."""
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether this program knows less than the database has."""
+        return self.version > WANTED
+
+    @property
+    def fits(self) -> bool:
+        """Whether this program can work with it."""
+        return self.version == WANTED or (self.is_newer and self.serves <= WANTED)
+
+
 async def upgrade(dsn: str) -> str:
-    """Bring the schema to `WANTED` and return that. Any number of starters may call it: one works, the others wait."""
+    """Bring the schema to `WANTED`, or leave a newer one as it is; the version that it has then. Any number of starters
+    may call it: one works, the others wait."""
     with translated(writes=True):
         connection = await asyncpg.connect(dsn)
         try:
             await connection.execute(statement("upgrade_lock"))
+            found = await current(connection)
+            if found is not None and found.is_newer:
+                return found.version
             await connection.execute(statement("upgrade_schema"))
             await _migrate(dsn)
         finally:
@@ -30,8 +58,8 @@ async def upgrade(dsn: str) -> str:
     return WANTED
 
 
-async def schema_status(dsn: str) -> tuple[str | None, str]:
-    """(the migration that the database has, or None; the one that this program needs)."""
+async def schema_status(dsn: str) -> tuple[SchemaVersion | None, str]:
+    """(what the database has, or None; the migration that this program was written for)."""
     with translated(writes=False):
         connection = await asyncpg.connect(dsn)
         try:
@@ -40,13 +68,15 @@ async def schema_status(dsn: str) -> tuple[str | None, str]:
             await connection.close()
 
 
-async def current(connection: asyncpg.Connection) -> str | None:
-    """The migration that this database has, or None."""
-    try:
-        version: str | None = await connection.fetchval(statement("schema_version"))
-    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-        return None
-    return version
+async def current(connection: asyncpg.Connection) -> SchemaVersion | None:
+    """What this database has, or None."""
+    for name in ("schema_version", "schema_version_first"):
+        try:
+            row = await connection.fetchrow(statement(name))
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            continue
+        return None if row is None else SchemaVersion(*row)
+    return None
 
 
 async def _migrate(dsn: str) -> None:

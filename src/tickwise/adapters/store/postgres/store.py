@@ -18,7 +18,7 @@ from tickwise.adapters.store.postgres.letters import Letters
 from tickwise.adapters.store.postgres.link import BEAT
 from tickwise.adapters.store.postgres.records import Records
 from tickwise.adapters.store.postgres.rules import Rules
-from tickwise.adapters.store.postgres.schema import WANTED, current
+from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import Submits
@@ -83,17 +83,18 @@ class PostgresStore(
         await self._links.shift(seconds, start_seconds=start_seconds)
 
 
-def _check_schema(version: str | None) -> None:
-    if version == WANTED:
-        return
-    if version is None:
+def _check_schema(found: SchemaVersion | None) -> None:
+    if found is None:
         raise Misconfigured("the database has no schema of Tickwise yet: run `tickwise db upgrade`")
-    if version < WANTED:
+    if found.fits:
+        return
+    if not found.is_newer:
         raise Misconfigured(
-            f"the database's schema is {version}, this program needs {WANTED}: run `tickwise db upgrade`"
+            f"the database's schema is {found.version}, this program needs {WANTED}: run `tickwise db upgrade`"
         )
     raise Misconfigured(
-        f"the database's schema {version} is newer than this program, which knows {WANTED}: install the newer Tickwise"
+        f"the database's schema {found.version} serves programs from {found.serves} on, this one knows {WANTED}: "
+        "install the newer Tickwise"
     )
 
 

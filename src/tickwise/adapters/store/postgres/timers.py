@@ -19,8 +19,8 @@ from tickwise.adapters.store.postgres.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import run_columns, skip_columns
 from tickwise.domain.decision import Hold, Overlap, Pending
-from tickwise.domain.errors import Bug, StoreUnavailable
-from tickwise.ports.store import Fire, FireBatch, FireRequest, Timer
+from tickwise.domain.errors import Bug, StoreUnavailable, Unavailable
+from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Timer
 
 SWEEP_SECONDS: Final = 1.0
 """How often timers are read from the very first: one that was written late is found in time, since it is due no sooner
@@ -151,23 +151,39 @@ def _settles(fire: Fire) -> list[bool]:
 
 
 class Timers(Part):
-    """`timers_fire`, `fires` and `fires_counted` of the port."""
+    """`timers_fire`, `timers_fire_named`, `fires` and `fires_counted` of the port."""
 
     async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
         """See the port."""
+        [(count, _, _)] = await self._fire("timers_fire", horizon_seconds, limit)
+        return int(count)
+
+    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+        """See the port."""
+        rows = await self._fire("timers_fire_named", horizon_seconds, limit)
+        made = [row for row in rows if row[0] is not None]
+        try:
+            lanes = await self._lanes.places({row[2] for row in made})
+        except Unavailable:
+            return []  # they are there, and what stays untold is told again
+        return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane, _, _ in made]
+
+    async def _fire(self, name: str, horizon_seconds: float, limit: int) -> Sequence[asyncpg.Record]:
+        """The rows of a statement that fires; each ends with the last due time (NULL: none was) and the clock."""
         begun = self._clock.monotonic()
         sweep = begun >= self._timers_swept
         async with self._links.line("timers").use(writes=True) as connection:
-            count, latest, now = await connection.fetchrow(
-                statement("timers_fire"), limit, horizon_seconds, FAR_PAST if sweep else self._timers_mark
+            rows: Sequence[asyncpg.Record] = await connection.fetch(
+                statement(name), limit, horizon_seconds, FAR_PAST if sweep else self._timers_mark
             )
         ended = self._clock.monotonic()
-        if count:
+        *_, latest, now = rows[0]
+        if latest is not None:
             # Below this they are gone and their index entries dead; a new one may still come behind the clock.
             self._timers_mark = max(self._timers_mark, min(latest, now) - LAG_SECONDS)
         if sweep:
             self._timers_swept = ended + max(SWEEP_SECONDS, SWEEP_SHARE * (ended - begun))
-        return int(count)
+        return rows
 
     async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         """See the port."""
@@ -205,31 +221,32 @@ class Timers(Part):
                 return TakenTimers(connection, (), now=now, rules_version=rules_version)
         await connection.execute(statement("fires_begin"))
         now, rules_version = await connection.fetchrow(statement("fires_now"))
-        timers = await _take(connection, request)
+        timers = await self._take(connection, request)
         if looks_ahead:
             self._fires_quiet = not timers
         return TakenTimers(connection, timers, now=now, rules_version=rules_version)
 
-
-async def _take(connection: asyncpg.Connection, request: FireRequest) -> list[Timer]:
-    """Timers for this transaction, the earliest first."""
-    reach = (request.horizon_seconds, request.limit)
-    if request.other_zone_data_than is not None:
-        rows = await connection.fetch(
-            statement("fires_take_outdated"), *reach, request.other_zone_data_than, request.once
-        )
-    else:
-        rows = await connection.fetch(statement("fires_take_all" if request.once else "fires_take"), *reach)
-    timers = [
-        Timer(
-            job_id,
-            namespace,
-            Pending(due, since, None if hold is None else Hold(hold), *counts),
-            definition,
-            None if labels is None else json.loads(labels),
-            run_id,
-        )
-        for job_id, namespace, definition, labels, run_id, due, since, hold, *counts in rows
-    ]
-    timers.sort(key=_DUE)
-    return timers
+    async def _take(self, connection: asyncpg.Connection, request: FireRequest) -> list[Timer]:
+        """Timers for this transaction, the earliest first."""
+        reach = (request.horizon_seconds, request.limit)
+        if request.other_zone_data_than is not None:
+            rows = await connection.fetch(
+                statement("fires_take_outdated"), *reach, request.other_zone_data_than, request.once
+            )
+        else:
+            rows = await connection.fetch(statement("fires_take_all" if request.once else "fires_take"), *reach)
+        lanes = await self._lanes.places({row["lane"] for row in rows})
+        timers = [
+            Timer(
+                job_id,
+                namespace,
+                Pending(due, since, None if hold is None else Hold(hold), *counts),
+                definition,
+                None if labels is None else json.loads(labels),
+                run_id,
+                lanes[lane].lane,
+            )
+            for job_id, namespace, definition, labels, run_id, lane, due, since, hold, *counts in rows
+        ]
+        timers.sort(key=_DUE)
+        return timers

@@ -6,7 +6,7 @@ from alembic import context
 
 context.configure(
     connection=context.config.attributes["connection"],
-    version_table="alembic_version",
+    version_table="schema_version",
     version_table_schema="tickwise",
 )
 with context.begin_transaction():

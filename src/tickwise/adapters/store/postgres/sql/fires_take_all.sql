@@ -11,7 +11,7 @@ t AS (
       ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED) b) t
   ORDER BY due LIMIT $2
 )
-SELECT t.job_id, j.namespace, j.definition, j.labels::text, t.run_id, date_part('epoch', t.due), date_part('epoch', t.since), t.hold,
-       coalesce(t.fired, 0), date_part('epoch', t.minute), coalesce(t.in_minute, 0)
+SELECT t.job_id, j.namespace, j.definition, j.labels::text, t.run_id, j.lane, date_part('epoch', t.due), date_part('epoch', t.since),
+       t.hold, coalesce(t.fired, 0), date_part('epoch', t.minute), coalesce(t.in_minute, 0)
 FROM t CROSS JOIN LATERAL (
-  SELECT namespace, definition, labels FROM tickwise.jobs j WHERE j.job_id = t.job_id OFFSET 0) j
+  SELECT namespace, definition, labels, lane FROM tickwise.jobs j WHERE j.job_id = t.job_id OFFSET 0) j

@@ -1,0 +1,2 @@
+-- The name of this store.
+SELECT cluster_id::text FROM tickwise.cluster

@@ -1,0 +1,164 @@
+"""How far what came through a broker is applied, what became of it, and the name of the store that has it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from tickwise.ports.store import EndedOperation, OperationRow, OperationStatus, Retention
+from tickwise.testing.contracts.base import DAY_SECONDS, KeyedStore, StoreContract, microseconds
+from tickwise.testing.factories import Factory
+
+FOR_EVER = Retention(runs_seconds=30 * DAY_SECONDS, failed_seconds=30 * DAY_SECONDS)
+
+
+class MarksContract(StoreContract):
+    """`cluster_id`, `results_mark` and `requests_mark`."""
+
+    async def test_a_store_has_one_name(self, store: KeyedStore, other: KeyedStore) -> None:
+        """The same for every client, before and after it was away; a random identifier."""
+        name = await store.cluster_id()
+        assert await other.cluster_id() == name
+        await self.restart(store)
+        assert await store.cluster_id() == name
+        assert str(UUID(name)) == name
+        assert UUID(name).version == 4
+
+    async def test_of_an_executor_that_published_nothing_nothing_is_applied(self, store: KeyedStore) -> None:
+        """It begins with number 1."""
+        assert await store.results_marked(await self.born(store)) == 0
+
+    async def test_the_results_of_each_executor_are_marked_by_their_numbers(
+        self, store: KeyedStore, other: KeyedStore
+    ) -> None:
+        """Several in one call, through any client."""
+        one, two = await self.born(store, "one"), await self.born(store, "two")
+        await store.results_mark({one: 7, two: 2**40})
+        assert [await other.results_marked(executor) for executor in (one, two)] == [7, 2**40]
+        await store.results_mark({})
+        await other.results_mark({one: 8})
+        assert [await store.results_marked(executor) for executor in (one, two)] == [8, 2**40]
+
+    async def test_a_mark_of_results_never_goes_back(self, store: KeyedStore, other: KeyedStore) -> None:
+        """Whoever is late, and in whatever order several come."""
+        one, two = await self.born(store, "one"), await self.born(store, "two")
+        await asyncio.gather(
+            *(
+                client.results_mark({one: number, two: 2 * number})
+                for number in range(1, 9)
+                for client in (store, other)
+            ),
+            *(client.results_mark({two: number, one: number}) for number in range(1, 9) for client in (store, other)),
+        )
+        await store.results_mark({one: 3, two: 9})
+        assert [await store.results_marked(executor) for executor in (one, two)] == [8, 16]
+
+    async def test_of_an_executor_that_is_not_there_nothing_is_marked(self, store: KeyedStore) -> None:
+        """The others of the same call are."""
+        one = await self.born(store)
+        await store.results_mark({999_999: 5, one: 6})
+        assert [await store.results_marked(executor) for executor in (999_999, one)] == [0, 6]
+
+    async def test_a_mark_of_results_goes_with_its_executor(self, store: KeyedStore) -> None:
+        """Gone and buried it is kept, since results may still come; forgotten it is not."""
+        one = await self.born(store)
+        await store.results_mark({one: 6})
+        await store.executor_leave(one)
+        assert await store.results_marked(one) == 6
+        await self.shift(store, 31 * DAY_SECONDS)
+        await store.maintain(FOR_EVER)
+        assert await store.results_marked(one) == 0
+        await store.results_mark({one: 7})
+        assert await store.results_marked(one) == 0
+
+    async def test_requests_are_applied_up_to_the_earliest_time_of_all_partitions(
+        self, store: KeyedStore, other: KeyedStore
+    ) -> None:
+        """While nothing is known of one of them, nothing is said."""
+        assert await store.requests_marked(1) is None
+        await store.requests_mark({0: 1_790_000_010.5, 2: 1_790_000_005.0})
+        assert await other.requests_marked(1) == 1_790_000_010.5
+        assert await other.requests_marked(3) is None
+        await other.requests_mark({1: 1_790_000_007.25})
+        assert await store.requests_marked(3) == 1_790_000_005.0
+        assert await store.requests_marked(2) == 1_790_000_007.25
+
+    async def test_a_mark_of_requests_never_goes_back(self, store: KeyedStore, other: KeyedStore) -> None:
+        """Whoever is late."""
+        await store.requests_mark({0: 1_790_000_010.0, 1: 1_790_000_010.0})
+        await other.requests_mark({0: 1_790_000_009.0, 1: 1_790_000_011.0})
+        await other.requests_mark({})
+        assert [await store.requests_marked(count) for count in (1, 2)] == [1_790_000_010.0, 1_790_000_010.0]
+        await other.requests_mark({0: 1_790_000_012.0})
+        assert await store.requests_marked(2) == 1_790_000_011.0
+
+
+class RecordedOperationsContract(StoreContract):
+    """`operations_record`."""
+
+    def ended(self, make: Factory, **fields: Any) -> EndedOperation:
+        """Something that could not be done."""
+        given: dict[str, Any] = {
+            "operation_id": make.identifier(),
+            "namespace": "default",
+            "kind": "jobs:create",
+            "request": '{"name":  "late"}',
+            "created_by": "ada",
+            "created_at": make.now - 30.0,
+            "status": OperationStatus.FAILED,
+            "problems": '[{"code": "key_taken"}]',
+        }
+        return EndedOperation(**{**given, **fields})
+
+    async def operation(self, store: KeyedStore, ended: EndedOperation) -> OperationRow:
+        """It, as it is on record."""
+        row = await store.operation_get(ended.namespace, ended.operation_id)
+        assert row is not None
+        return row
+
+    async def test_what_failed_is_on_record_with_its_problems(self, store: KeyedStore, make: Factory) -> None:
+        """What was asked is kept byte for byte, and when."""
+        failed = self.ended(make)
+        await store.operations_record([failed])
+        row = await self.operation(store, failed)
+        assert (row.kind, row.request, row.created_by) == ("jobs:create", '{"name":  "late"}', "ada")
+        assert (row.status, row.problems) == (OperationStatus.FAILED, '[{"code": "key_taken"}]')
+        assert (row.matched, row.done, row.refused, row.step, row.cursor) == (1, 0, 1, 0, None)
+        assert microseconds(row.created_at) == microseconds(make.now - 30.0)
+        assert row.ended_at is not None
+        assert abs(row.ended_at - await store.now()) < 5.0
+
+    async def test_what_was_done_is_on_record_beside_what_failed(self, store: KeyedStore, make: Factory) -> None:
+        """Of several namespaces at once; each sees its own, the newest first."""
+        done = self.ended(make, status=OperationStatus.DONE, problems="[]", kind="jobs:change")
+        theirs = self.ended(make, namespace="theirs")
+        failed = self.ended(make, operation_id=make.identifier(ahead_seconds=1.0))
+        await store.operations_record([done, theirs, failed])
+        await store.operations_record([])
+        row = await self.operation(store, done)
+        assert (row.status, row.done, row.refused) == (OperationStatus.DONE, 1, 0)
+        listed = [row.operation_id for row in await store.operations_list("default", None, 10)]
+        assert listed == [failed.operation_id, done.operation_id]
+        changes = await store.operations_list("default", None, 10, kinds=["jobs:change"])
+        assert [row.operation_id for row in changes] == [done.operation_id]
+
+    async def test_what_is_on_record_stays_as_it_is(self, store: KeyedStore, make: Factory) -> None:
+        """Applied twice is applied once, also within one call; a running one is not ended by it."""
+        first = self.ended(make)
+        again = self.ended(make, operation_id=first.operation_id, status=OperationStatus.DONE, problems="[]")
+        running = make.operation()
+        await store.operation_add(running)
+        over = self.ended(make, operation_id=running.operation_id)
+        await store.operations_record([first, again, over])
+        await store.operations_record([again])
+        assert (await self.operation(store, first)).status is OperationStatus.FAILED
+        assert (await self.operation(store, over)).status is OperationStatus.RUNNING
+
+    async def test_nobody_takes_in_hand_or_cancels_what_is_over(self, store: KeyedStore, make: Factory) -> None:
+        """It failed, and that is the last word."""
+        failed = self.ended(make)
+        await store.operations_record([failed])
+        assert await store.operation_take(30.0) is None
+        row = await store.operation_cancel("default", failed.operation_id)
+        assert row.status is OperationStatus.FAILED
