@@ -5,6 +5,8 @@
     beat ────────┴── lease renewed; cancels come back ────────────┘ (began: recorded in batches)
                      not renewed: tasks are stopped before it ends, and that is reported when the store is back
 
+With a broker, hints name what to claim (`hinting.py`), and outcomes may go to the store through it (`publishing.py`).
+
 Invariants: nothing starts before its due time on the store's clock, nor while our own lease may have run out; nothing
 goes on here beyond our lease; every claimed run ends in exactly one outcome, which is sent until the store has accepted
 or refused it; an executor that was buried kills what it runs, reports nothing, and is born again under a new number.
@@ -14,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -24,19 +26,25 @@ import structlog
 
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.model import Claimed, Outcome
+from tickwise.observability.buffers import Buffer
+from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Began, CancelKind, NewExecutor, Runs
 from tickwise.roles.books import Books, Held, Seat, Stage, read_body
-from tickwise.roles.claiming import Claimer, Terms
+from tickwise.roles.claiming import Claimer
 from tickwise.roles.endings import SUCCESS, called_off, given_back, outcome_of, unreadable
-from tickwise.roles.intake import Intake
+from tickwise.roles.hinting import Hinting
+from tickwise.roles.intake import Intake, Terms
 from tickwise.roles.leasing import Lease
 from tickwise.roles.outbox import Outbox
+from tickwise.roles.parking import Parking
+from tickwise.roles.publishing import KEPT_MOST, Publisher
 from tickwise.roles.service import Loop, Service, Telemetry, wait_for
 from tickwise.roles.starting import IDLE_SECONDS, Starter
 from tickwise.roles.store_clock import StoreClock
+from tickwise.roles.telling import Teller
 
 __all__ = ["Executor", "ExecutorSettings", "Seat"]
 
@@ -77,6 +85,8 @@ class ExecutorSettings:
     finish_flush_seconds: float = 0.004
     drain_seconds: float = 30.0
     kill_grace_seconds: float = 5.0
+    results: Literal["direct", "broker"] = "direct"
+    """Which way outcomes go, where there is a broker."""
 
 
 class Executor(Service):
@@ -93,7 +103,9 @@ class Executor(Service):
         clock: Clock,
         settings: ExecutorSettings,
         telemetry: Telemetry,
+        broker: Broker | None = None,
     ) -> None:
+        """`broker` brings hints. Without one, or while it is away, signals wake it, and it looks what there is."""
         super().__init__()
         self._runs = runs
         self._signals = signals
@@ -101,23 +113,17 @@ class Executor(Service):
         self._settings = settings
         self._telemetry = telemetry
         self._time = StoreClock(clock)
-        self._claim_wake = signals.listen(Topic.RUNS)
-        self._beat_wake = signals.listen(Topic.CANCELS)
+        self._rings = signals.listen(Topic.RUNS)
+        self._claim_wake = self._rings if broker is None else asyncio.Event()
+        self._beat_wake = signals.listen(Topic.CANCELS, concerns=lambda run: run in self._books.live)
         self._lease = Lease(clock, settings.lease_seconds, doubt=self._beat_wake.set)
         self._books = Books()
         self._draining = False
         self._releasing = False
         self._intakes = [self._intake(seat) for seat in seats]
         self._by_kind = {kind: intake for intake in self._intakes for kind in intake.kinds}
-        self._outbox = Outbox(
-            runs=runs,
-            clock=clock,
-            telemetry=telemetry,
-            batch=settings.finish_batch,
-            flush_seconds=settings.finish_flush_seconds,
-            emptied=self._books.idle,
-            followed=lambda: signals.send(Topic.FOLLOWS),
-        )
+        self._publisher: Publisher | None = None
+        self._outbox = self._make_outbox(broker)
         self._starter = Starter(
             runs=runs,
             clock=clock,
@@ -127,21 +133,53 @@ class Executor(Service):
             settle=self._settle,
             ended=self._end,
         )
+        terms = Terms(
+            queues=settings.queues,
+            labels=settings.labels,
+            ahead_seconds=settings.ahead_seconds,
+            batch=settings.claim_batch,
+            lease_seconds=settings.lease_seconds,
+            poll_seconds=settings.poll_seconds,
+        )
+        self._hinting = None if broker is None else self._make_hinting(broker, terms)
         self._claimer = Claimer(
             runs=runs,
             clock=clock,
             time=self._time,
             lease=self._lease,
-            terms=Terms(
-                queues=settings.queues,
-                labels=settings.labels,
-                ahead_seconds=settings.ahead_seconds,
-                batch=settings.claim_batch,
-                lease_seconds=settings.lease_seconds,
-            ),
+            terms=terms,
             intakes=self._intakes,
             take=self._take,
             tokens=self._tokens,
+            telemetry=telemetry,
+            hinting=self._hinting,
+        )
+
+    def _make_outbox(self, broker: Broker | None) -> Outbox:
+        settings, signals = self._settings, self._signals
+        teller = Teller(self._runs, self._telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
+        if broker is not None and settings.results == "broker":
+            self._publisher = Publisher(broker, runs=self._runs, clock=self._clock, teller=teller)
+        return Outbox(
+            runs=self._runs,
+            clock=self._clock,
+            telemetry=self._telemetry,
+            batch=settings.finish_batch,
+            flush_seconds=settings.finish_flush_seconds,
+            emptied=self._books.idle,
+            teller=teller,
+            publisher=self._publisher,
+        )
+
+    def _make_hinting(self, broker: Broker, terms: Terms) -> Hinting:
+        return Hinting(
+            broker,
+            clock=self._clock,
+            time=self._time,
+            parking=Parking(broker, role=self.name, clock=self._clock, telemetry=self._telemetry),
+            terms=terms,
+            intakes=self._intakes,
+            slots=self._settings.slots,
         )
 
     def _intake(self, seat: Seat) -> Intake:
@@ -169,6 +207,16 @@ class Executor(Service):
             Loop("finish", self._finish, clock, outbox.outcomes_more),
             Loop("claim", self._claim, clock, self._claim_wake),
         )
+        if self._publisher is not None:
+            self.spawn(Loop("published", self._ask_published, clock, self._publisher.kept_more))
+        hinting = self._hinting
+        if hinting is not None:
+            await hinting.start()
+            self.spawn(
+                Loop("ring", self._heard, clock, self._rings),
+                Loop("hints", self._listen, clock, hinting.room_more),
+                Loop("hints done", self._confirm, clock, hinting.done_more),
+            )
 
     async def prepare(self) -> None:
         """The first half of `start`, for a test that drives `tick` itself."""
@@ -180,11 +228,16 @@ class Executor(Service):
         """One step of every loop."""
         await self._watch_lease()
         await self._beat()
+        if self._hinting is not None:
+            await self._listen()
         await self._claim()
         await self._starter.launch_due()
         if self._outbox.starts_more.is_set():
             await self._record_starts()
         await self._finish()
+        await self._ask_published()
+        if self._hinting is not None and self._hinting.done_more.is_set():
+            await self._confirm()
 
     async def drain(self) -> None:
         """Claim nothing more, give back what has not begun, and let the rest end, for `drain_seconds` at most.
@@ -192,6 +245,9 @@ class Executor(Service):
         Heartbeats go on until the last has ended, so nobody takes over what is still running here.
         """
         self._draining = self._claimer.ending = True
+        if self._hinting is not None:
+            # What it has not claimed goes to others now, not when its tasks have ended.
+            await self._hinting.stop()
         self._give_back([held for held in self._books.live.values() if held.stage is Stage.HOLDING])
         for intake in self._intakes:
             intake.runner.release_waiting()
@@ -219,6 +275,8 @@ class Executor(Service):
         finally:
             # Heartbeats go on until here.
             self._starter.stop()
+            if self._hinting is not None:
+                await self._hinting.stop()
             await super().stop()
         if self._lease.number:
             await self._leave(begun)
@@ -242,6 +300,7 @@ class Executor(Service):
         try:
             while self._outbox:
                 await self._finish()
+                await self._outbox.tell_published(self._lease.number)
             if begun:
                 await self._runs.attempts_start(self._lease.number, begun)
             await self._runs.executor_leave(self._lease.number)
@@ -360,7 +419,28 @@ class Executor(Service):
         if self._lease.stands() and await self._claimer.claim():
             return 0.0
         await self._clock.sleep(CLAIM_GAP_SECONDS)
-        return self._settings.poll_seconds
+        return self._claimer.until_look()
+
+    async def _heard(self) -> float:
+        """A bell rang: with hints on their way, only for those who do not get them."""
+        if self._hinting is not None and not self._hinting.reachable():
+            self._claim_wake.set()
+        return IDLE_SECONDS
+
+    async def _listen(self) -> float:
+        """Take hints, until there are as many as can wait."""
+        hinting = self._hinting
+        if hinting is None or self._draining:
+            return IDLE_SECONDS
+        room = await hinting.listen()
+        if hinting.size():
+            self._claim_wake.set()
+        return 0.0 if room else self._settings.poll_seconds
+
+    async def _confirm(self) -> float:
+        if self._hinting is not None:
+            await self._hinting.confirm()
+        return IDLE_SECONDS
 
     def _tokens(self) -> Iterator[int]:
         return itertools.chain((held.claimed.token for held in self._books.live.values()), self._outbox.tokens())
@@ -465,6 +545,23 @@ class Executor(Service):
     async def _finish(self) -> float:
         pressed = any(intake.pressed() for intake in self._intakes)
         return await self._outbox.send_outcomes(lambda: self._lease.number, pressed=pressed)
+
+    async def _ask_published(self) -> float:
+        return await self._outbox.ask_published(lambda: self._lease.number)
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits here, and how much may."""
+        settings, books = self._settings, self._books
+        slots = settings.slots * len(self._intakes)
+        found = {
+            "executor_held": Buffer(len(books.live), settings.held_max + slots),
+            "executor_outcomes": Buffer(len(self._outbox), settings.held_max + slots),
+        }
+        if self._hinting is not None:
+            found["executor_hints"] = Buffer(self._hinting.size(), self._hinting.limit())
+        if self._publisher is not None:
+            found["executor_published"] = Buffer(self._publisher.count, KEPT_MOST)
+        return found
 
     async def _record_starts(self) -> float:
         live = self._books.live

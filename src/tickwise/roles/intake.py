@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from tickwise.ports.clock import Clock
@@ -27,6 +28,21 @@ DECAY: Final = 0.7
 MEASURE_SECONDS: Final = 0.02
 MEASURE_COUNT: Final = 16
 """A measurement of speed spans at least this long and this many runs."""
+AHEAD_SLOTS_SECONDS: Final = 0.6
+"""How far ahead runs that need a slot are claimed: they keep the slot free until then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What an executor takes at all."""
+
+    queues: tuple[str, ...]
+    labels: tuple[str, ...]
+    ahead_seconds: float
+    batch: int
+    lease_seconds: float
+    poll_seconds: float
+    """Where hints name what to claim: how often it looks all the same."""
 
 
 class Intake:
@@ -54,6 +70,8 @@ class Intake:
         """Its last claim filled, so there may be more."""
         self.ahead_only = False
         """Its last claim brought only runs that are not due yet."""
+        self.looked_at = float("-inf")
+        """When it last claimed whatever there is; monotonic seconds."""
         self._wake = wake
         self._wanting = False
         self._clock = clock

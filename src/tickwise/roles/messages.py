@@ -33,12 +33,14 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
     requires: tuple[str, ...]
     runs: bytes
     """Their ids, 16 bytes each."""
+    ready: float = 0.0
+    """From when on the last of them can run, by the store's clock; whoever claims ahead may claim them before."""
     v: int = VERSION
 
     @classmethod
-    def of(cls, lane: Lane, runs: Sequence[UUID]) -> Hints:
+    def of(cls, lane: Lane, runs: Sequence[UUID], ready: float = 0.0) -> Hints:
         """Those of one lane."""
-        return cls(lane.queue, lane.priority, lane.requires, b"".join([run.bytes for run in runs]))
+        return cls(lane.queue, lane.priority, lane.requires, b"".join([run.bytes for run in runs]), ready)
 
     @property
     def lane(self) -> Lane:
@@ -61,6 +63,55 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     v: int = VERSION
 
 
+class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The job of a create, as it was composed: `ports.store.NewJob` without what the request itself says."""
+
+    name: str
+    schedule_type: str
+    task_kind: str
+    definition: str
+    """JSON text."""
+    queue: str
+    priority: int
+    requires: tuple[str, ...]
+    recurring: bool = False
+    run_id: UUID | None = None
+    due: float | None = None
+    never: bool = False
+    named: bool = False
+    key: str | None = None
+    digest: bytes | None = None
+    labels: dict[str, str] | None = None
+    owner: str | None = None
+    calendars: tuple[str, ...] = ()
+    zone_data: str | None = None
+
+    @classmethod
+    def of(cls, job: NewJob) -> NewJobPart:
+        """That of a job, which makes no runs besides (`missed`)."""
+        lane = job.lane
+        return cls(
+            job.name,
+            job.schedule_type,
+            job.task_kind,
+            job.definition,
+            lane.queue,
+            lane.priority,
+            lane.requires,
+            job.recurring,
+            job.run_id,
+            job.due,
+            job.never,
+            job.named,
+            job.key,
+            job.digest,
+            None if job.labels is None else dict(job.labels),
+            job.owner,
+            tuple(job.calendars),
+            job.zone_data,
+        )
+
+
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change that was accepted. Keyed by the job, so those of one job come in order."""
 
@@ -73,11 +124,38 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asked."""
     accepted: float
     """When it was accepted, by the store's clock as far as it was known; what it asks for is judged as of then."""
-    job: NewJob | None = None
+    job: NewJobPart | None = None
     """Of a create: the job as it was composed."""
     body: bytes = b""
     """Of a change: its JSON body, as it was sent."""
     v: int = VERSION
+
+    def new_job(self) -> NewJob:
+        """Of a create: what is to be stored. Raises `Unreadable` if nothing is said of it."""
+        said = self.job
+        if said is None:
+            raise Unreadable("a request to create a job brings the job")
+        return NewJob(
+            job_id=self.job_id,
+            namespace=self.namespace,
+            name=said.name,
+            schedule_type=said.schedule_type,
+            task_kind=said.task_kind,
+            definition=said.definition,
+            lane=Lane(said.queue, said.priority, said.requires),
+            created_by=self.principal,
+            recurring=said.recurring,
+            run_id=said.run_id,
+            due=said.due,
+            never=said.never,
+            named=said.named,
+            key=said.key,
+            digest=said.digest,
+            labels=said.labels,
+            owner=said.owner,
+            calendars=said.calendars,
+            zone_data=said.zone_data,
+        )
 
 
 T = TypeVar("T", Hints, Results, Request)

@@ -1,9 +1,11 @@
 """What an executor has not told the store yet: starts worth recording, and outcomes.
 
     began ──► starts ───(gathered 50 ms)──► attempts_start  ──► refused: kill it
-    ended ──► outcomes ─(gathered 4 ms)───► attempts_finish ──► refused: forget it
+    ended ──► outcomes ─(gathered 4 ms)─┬─► attempts_finish ──► refused: forget it
+                                        └─► or, as the settings say, the broker (`publishing.py`)
 
 Invariant: an outcome leaves the box only when the store has accepted or refused it, or when its executor was buried.
+What the broker has is still in the box.
 """
 
 from __future__ import annotations
@@ -12,25 +14,20 @@ import asyncio
 import collections
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
-from uuid import UUID
 
-import structlog
-
-from tickwise.domain.errors import Bug
 from tickwise.domain.model import Outcome
 from tickwise.domain.retry import LEASE_OVER
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Began, Runs
-from tickwise.roles.endings import FAILED, RETRYING, SUCCESS
 from tickwise.roles.intake import Intake
+from tickwise.roles.publishing import Publisher
 from tickwise.roles.service import Telemetry
+from tickwise.roles.telling import Teller
 
 STARTS_SECONDS: Final = 0.05
 """How long starts are gathered before they are recorded."""
 PRESSED_SECONDS: Final = 0.25
 """How long an outcome waits more while a burst starts: what is due is late already, what ended is only unrecorded."""
-
-logger = structlog.get_logger("tickwise.executor")
 
 
 class Outbox:
@@ -45,10 +42,10 @@ class Outbox:
         batch: int,
         flush_seconds: float,
         emptied: asyncio.Event,
-        followed: Callable[[], None],
+        teller: Teller,
+        publisher: Publisher | None = None,
     ) -> None:
-        """`emptied` is set whenever the last outcome was taken by the store; `followed` is called after a batch from
-        which a sequence goes on."""
+        """`emptied` is set whenever the last outcome was taken by the store."""
         self.outcomes_more = asyncio.Event()
         self.starts_more = asyncio.Event()
         self._runs = runs
@@ -57,15 +54,17 @@ class Outbox:
         self._batch = batch
         self._flush_seconds = flush_seconds
         self._emptied = emptied
-        self._followed = followed
+        self._teller = teller
+        self._publisher = publisher
         self._outcomes: collections.deque[tuple[Outcome, Intake]] = collections.deque()
         self._under_way: list[tuple[Outcome, Intake]] = []
         self._starts: list[Began] = []
         self._lateness: list[float] = []
 
     def __len__(self) -> int:
-        """How many outcomes wait."""
-        return len(self._outcomes) + len(self._under_way)
+        """How many outcomes the store is not known to have."""
+        published = 0 if self._publisher is None else self._publisher.count
+        return len(self._outcomes) + len(self._under_way) + published
 
     def add(self, outcome: Outcome, intake: Intake) -> None:
         """One more outcome."""
@@ -96,6 +95,8 @@ class Outbox:
         """Of all outcomes that wait."""
         for outcome, _ in (*self._under_way, *self._outcomes):
             yield outcome.token
+        if self._publisher is not None:
+            yield from self._publisher.tokens()
 
     def forget(self) -> None:
         """The executor was buried: nothing of this counts any more."""
@@ -104,6 +105,8 @@ class Outbox:
         self._outcomes.clear()
         for _, intake in waiting:
             intake.recorded(1)
+        if self._publisher is not None:
+            self._publisher.forget()
 
     # ------------------------------------------------------------------ steps of the executor's loops
 
@@ -122,7 +125,7 @@ class Outbox:
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
         sender = number()
         try:
-            refused = set(await self._tell(sender, [outcome for outcome, _ in batch]))
+            await self._pass_on(sender, [outcome for outcome, _ in batch])
         except BaseException:
             # Whatever it was, the store's word on these is still out.
             if sender == number():
@@ -133,70 +136,40 @@ class Outbox:
             raise
         finally:
             self._under_way = []
-        self._told(batch, refused)
+        self._passed_on(batch)
         return 0.0 if outcomes else 3600.0
 
-    async def _tell(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
-        """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
-        if not outcomes:
-            return []
-        begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason == LEASE_OVER]
-        if begun:
-            # They were stopped while the store was away, perhaps before it knew that they had begun. It must, or the
-            # next attempt would bear the same number.
-            await self._runs.attempts_start(executor, begun)
-        try:
-            return await self._runs.attempts_finish(executor, outcomes)
-        except Bug as bug:
-            logger.error("outcome_impossible", run_id=str(outcomes[0].run_id), count=len(outcomes), detail=bug.detail)
-            if len(outcomes) == 1:
-                return await self._tell_plainly(executor, outcomes[0], bug)
-        half = len(outcomes) // 2
-        return [*await self._tell(executor, outcomes[:half]), *await self._tell(executor, outcomes[half:])]
+    async def _pass_on(self, executor: int, outcomes: Sequence[Outcome]) -> None:
+        """To the store, or to the broker: what is in doubt (a lease that was over) goes the short way."""
+        publisher = self._publisher
+        if publisher is not None and publisher.takes(outcomes):
+            direct = any(outcome.reason == LEASE_OVER for outcome in outcomes)
+            if not direct and await publisher.publish(executor, outcomes):
+                return
+        self._teller.told(outcomes, await self._teller.tell(executor, outcomes))
 
-    async def _tell_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
-        """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong.
-        Whether its job names others that go on from a failure is read by whoever goes on."""
-        ended = max(outcome.started, outcome.ended)
-        plain = Outcome(
-            outcome.run_id, outcome.token, FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
-        )  # fmt: skip
-        try:
-            return await self._runs.attempts_finish(executor, [plain])
-        except Bug:
-            return [outcome.run_id]
-
-    def _told(self, batch: Sequence[tuple[Outcome, Intake]], refused: set[UUID]) -> None:
+    def _passed_on(self, batch: Sequence[tuple[Outcome, Intake]]) -> None:
         counts = collections.Counter(intake for _, intake in batch)
         for intake, count in counts.items():
             intake.recorded(count)
-        if refused:
-            logger.warning("outcomes_refused", runs=[str(run) for run in refused][:20], count=len(refused))
-            self._telemetry.refused(len(refused))
-            batch = [one for one in batch if one[0].run_id not in refused]
-        accepted = [outcome for outcome, _ in batch]
         lateness, self._lateness = self._lateness, []
-        states = [outcome.state for outcome in accepted]
         self._telemetry.started(lateness)
-        # What never began has no start, and took no time.
-        seconds = [outcome.ended - (outcome.started or outcome.ended) for outcome in accepted]
-        self._telemetry.finished(states, seconds)
-        if states.count(SUCCESS) != len(states):
-            self._tell_failures(accepted)
-        if any([outcome.follow for outcome in accepted]):  # noqa: C419  # a list is made in half the time
-            self._followed()
         if not self._outcomes:
             self._emptied.set()
 
-    def _tell_failures(self, outcomes: Sequence[Outcome]) -> None:
-        retried, ended = (
-            collections.Counter(outcome.reason or "error" for outcome in outcomes if outcome.state == state)
-            for state in (RETRYING, FAILED)
-        )
-        if retried:
-            self._telemetry.retried(retried)
-        if ended:
-            self._telemetry.failed(ended)
+    async def ask_published(self, number: Callable[[], int]) -> float:
+        """Look what was applied of what the broker has; how long until the next look."""
+        if self._publisher is None:
+            return 3600.0
+        pause = await self._publisher.ask(number())
+        if not self._publisher.count:
+            self._emptied.set()
+        return pause
+
+    async def tell_published(self, executor: int) -> None:
+        """Wait for no recorder: tell the store directly of what the broker has."""
+        if self._publisher is not None:
+            await self._publisher.tell_all(executor)
 
     async def send_starts(self, executor: int, lives: Callable[[Began], bool]) -> Sequence[Began]:
         """Record what began and still lives; the refused. The store refuses by run: an old attempt's start, which it

@@ -8,6 +8,7 @@
     look      every invariant is looked at, and what is stuck is put right (`healing.py`)
     maintain  partitions are made ahead, and dropped when they are past their time
     forget    outputs older than their retention go, a whole day of runs at a time
+    sweep     where a broker carries hints: executors are told again of what stayed queued
 
 Invariants: whatever this role does may be done twice, or by two schedulers at once, and is then done once; what cannot
 be decided or recorded of one job holds up no other.
@@ -33,7 +34,8 @@ from tickwise.domain.schedule import moved
 from tickwise.ports.blobs import LOGS, Blobs, log_day
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Fire, FireBatch, FireRequest, Retention, Store, Timer
+from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Retention, Store, Timer
+from tickwise.roles.announcing import Announcer
 from tickwise.roles.firing import Decided, NamespaceFuse, fire_of, read_plan
 from tickwise.roles.healing import Healing
 from tickwise.roles.operations import CarryOut, Operations
@@ -64,6 +66,15 @@ UNBLOCK_SHARE: Final = 20.0
 """A look at all that waits is followed by a pause of so many times its length: 5 % of one core."""
 UNBLOCK_SECONDS_MOST: Final = 10.0
 """But by no longer one: so long may a run wait whose wake-up was lost."""
+SWEEP_SECONDS: Final = 0.5
+"""How often executors are told again of what stayed queued, …"""
+SWEPT_FIRST_SECONDS: Final = 0.25
+"""… beginning so long after it was ready, then after 1, 2, 4 … seconds: whoever is at it twice tells it twice, and the
+more there is of one age, the less often it is told. No scheduler need remember anything."""
+SWEPT_LAST_SECONDS: Final = 128.0
+"""What is older is found by executors that look themselves, as all do at least every second."""
+SWEPT_MOST: Final = 10_000
+"""In one sweep: what is more than this waits because executors are busy, not because they were not told."""
 MAINTAIN_SECONDS: Final = 600.0
 DAY_SECONDS: Final = 86_400.0
 
@@ -103,8 +114,10 @@ class Scheduler(Service):
         settings: SchedulerSettings,
         telemetry: Telemetry,
         carry_out: CarryOut | None = None,
+        announcer: Announcer | None = None,
     ) -> None:
-        """`carry_out` does the work of operations over many things; without it they are left to other schedulers."""
+        """`carry_out` does the work of operations over many things; without it they are left to other schedulers.
+        `announcer` tells executors by a broker what they can claim."""
         super().__init__()
         self._blobs = blobs
         self._store = store
@@ -112,6 +125,7 @@ class Scheduler(Service):
         self._clock = clock
         self._settings = settings
         self._telemetry = telemetry
+        self._announcer = announcer
         self._rulebook = Rulebook(store)
         self._presence = Presence(
             store, clock, who=settings.name, look_seconds=settings.horizon_seconds / LOOKS_PER_HORIZON
@@ -126,7 +140,7 @@ class Scheduler(Service):
         self._healed_at: float | None = None
         self._grace_until = 0.0
         self._unblock_at = float("-inf")
-        self._sequences = Sequences(store, signals=signals, clock=clock, telemetry=telemetry)
+        self._sequences = Sequences(store, signals=signals, clock=clock, telemetry=telemetry, announcer=announcer)
         self._operations = Operations(store, carry_out, clock=clock, telemetry=telemetry) if carry_out else None
         self._healing = Healing(
             store,
@@ -149,6 +163,8 @@ class Scheduler(Service):
             Loop("maintain", self._maintain, clock),
             Loop("forget", self._forget_logs, clock),
         )
+        if self._announcer is not None:
+            self.spawn(Loop("sweep", self._sweep, clock))
         if self._operations is not None:
             self.spawn(Loop("operate", self._operations.step, clock, self._signals.listen(Topic.OPERATIONS)))
 
@@ -163,6 +179,7 @@ class Scheduler(Service):
         while self._operations is not None and await self._operations.step() == 0:
             pass
         await self._healing.look()
+        await self._sweep()
         await self._maintain()
         await self._forget_logs()
 
@@ -193,12 +210,21 @@ class Scheduler(Service):
         if book.has_windows():
             begin = await self._store.now() - AFTER_WINDOW_SECONDS
             once = book.near(begin, AFTER_WINDOW_SECONDS + settings.horizon_seconds)
-        fired = 0 if once else await self._store.timers_fire(settings.horizon_seconds, settings.batch)
+        fired = 0 if once else await self._fire_once()
         made, look = await self._decide_batch(once=once)
         if fired or made:
             self._telemetry.fired(fired + made)
             self._signals.send(Topic.RUNS)
         return _Look(fired + look.timers, now=look.now, filled=look.filled or fired >= settings.batch)
+
+    async def _fire_once(self) -> int:
+        """One-time jobs that need no decision become runs; how many."""
+        settings, announcer = self._settings, self._announcer
+        if announcer is None:
+            return await self._store.timers_fire(settings.horizon_seconds, settings.batch)
+        made = await self._store.timers_fire_named(settings.horizon_seconds, settings.batch)
+        announcer.announce(made)
+        return len(made)
 
     async def _decide_batch(self, *, once: bool) -> tuple[int, _Look]:
         """Decide what is near; how many runs came of which look."""
@@ -234,6 +260,11 @@ class Scheduler(Service):
         if self._refused:
             self._refused.difference_update(_stand(each.timer) for each in decided)
         self._singly = max(0, self._singly - len(decided))
+        if self._announcer is not None:
+            # Those of a timer that was changed meanwhile were not made. Who claims them finds nothing.
+            self._announcer.announce(
+                [Ready(run.run_id, run.due, each.timer.lane) for each in decided for run in each.fire.runs]
+            )
         self._tell(decided)
         return made
 
@@ -383,6 +414,19 @@ class Scheduler(Service):
         self._telemetry.failed({reason: count for reason, count in reasons.items() if count})
         self._signals.send(Topic.RUNS)
         self._signals.send(Topic.FOLLOWS)
+
+    async def _sweep(self) -> float:
+        """Tell executors again of what has stayed queued for about one of some lengths of time."""
+        if self._announcer is None:
+            return MAINTAIN_SECONDS
+        room, first = SWEPT_MOST, SWEPT_FIRST_SECONDS
+        while room > 0 and first <= SWEPT_LAST_SECONDS:
+            waiting = await self._store.runs_waiting(first + SWEEP_SECONDS, first, room)
+            if waiting:
+                self._announcer.announce(waiting)
+                room -= len(waiting)
+            first = max(1.0, 2 * first)
+        return SWEEP_SECONDS
 
     async def _maintain(self) -> float:
         done = await self._store.maintain(self._settings.retention)

@@ -23,7 +23,8 @@ from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Follow, JobRow, NewRun, RunRow, Store, Successor
+from tickwise.ports.store import Follow, JobRow, NewRun, Ready, RunRow, Store, Successor
+from tickwise.roles.announcing import Announcer
 from tickwise.roles.definition import decode_definition, with_payload
 from tickwise.roles.service import Telemetry
 
@@ -43,8 +44,17 @@ logger = structlog.get_logger("tickwise.scheduler")
 class Sequences:
     """One scheduler's part in it."""
 
-    def __init__(self, store: Store, *, signals: Signals, clock: Clock, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        signals: Signals,
+        clock: Clock,
+        telemetry: Telemetry,
+        announcer: Announcer | None = None,
+    ) -> None:
         self._store = store
+        self._announcer = announcer
         self._signals = signals
         self._clock = clock
         self._telemetry = telemetry
@@ -81,6 +91,11 @@ class Sequences:
             return 0
         if made:
             self._signals.send(Topic.RUNS)
+            if self._announcer is not None:
+                found = [(jobs.get(start.job_id), start.run) for start in starts]
+                self._announcer.announce(
+                    [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
+                )
         return made
 
     async def _starts(self, follow: Follow, jobs: dict[UUID, JobRow | None]) -> Sequence[Successor]:

@@ -93,6 +93,14 @@ class Telemetry(Protocol):
         """Violations that were put right."""
         ...
 
+    def hinted(self, *, named: int, claimed: int) -> None:
+        """Runs that an executor claimed by the names that hints told it, and how many of them it got."""
+        ...
+
+    def parked_message(self, channel: str) -> None:
+        """A message that could not be read or applied was put aside."""
+        ...
+
 
 async def wait_for(event: asyncio.Event, seconds: float) -> None:
     """Return when the event is set or after `seconds`, whichever comes first. The event is not cleared."""
@@ -169,6 +177,11 @@ class Service:
         """Run these loops until `stop`."""
         for loop in loops:
             self._tasks.append(asyncio.create_task(loop.run()))
+
+    def buffers(self) -> Mapping[str, tuple[int, int]]:
+        """Its bounded buffers for the metrics, by name: what waits in each, and how much may. A role that holds nothing
+        has none."""
+        return {}
 
     async def start(self) -> None:
         """Begin. Returns when the role is at work."""

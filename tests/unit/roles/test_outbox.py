@@ -14,6 +14,7 @@ from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.ports.store import Began
 from tickwise.roles.outbox import Outbox
+from tickwise.roles.telling import Teller
 
 RUN = UUID(int=1)
 
@@ -43,7 +44,7 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_living_one_its_ri
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        followed=lambda: None,
+        teller=Teller(cast(Any, store), Silent(), lambda: None),
     )
     outbox.start(Began(RUN, 1, clock.now()))
     refused: list[Sequence[Began]] = []
@@ -95,7 +96,7 @@ async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_af
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        followed=lambda: None,
+        teller=Teller(cast(Any, store), Silent(), lambda: None),
     )
     now = clock.now()
     outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, Place()))

@@ -1,0 +1,141 @@
+"""What a broker has for the store is applied there, in batches: the frame of every recorder, and the one of results.
+
+    take ──► apply ──► done
+      ▲        ├── Unavailable: the same batch again, for as long as it takes; nothing is said done
+      │        └── any other error: one by one; who still fails alone is parked, and the others go on
+      └── from where the last one that was said done stands, by whoever has the partition then
+
+Invariants: nothing is said done that is not applied or parked; applying twice is applying once, since a recorder that
+stood still for too long, or died, had what it held taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.model import Outcome
+from tickwise.observability.buffers import Buffer
+from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
+from tickwise.ports.clock import Clock
+from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.store import Runs
+from tickwise.roles.messages import Results, Unreadable, decode
+from tickwise.roles.parking import Parking
+from tickwise.roles.service import Loop, Service, Telemetry
+from tickwise.roles.telling import Teller
+
+TAKE_SECONDS: Final = 1.0
+"""How long it waits for the first message."""
+RESULTS_MOST: Final = 200
+"""Messages with results that are applied at once: each bears what one executor gathered in a few milliseconds."""
+OUTCOMES_MOST: Final = 2_000
+"""Outcomes in one transaction, as executors tell them."""
+EXECUTORS_AT_ONCE: Final = 4
+"""Of so many executors results are applied at the same time: a transaction each, which waits for the disk."""
+
+logger = structlog.get_logger("tickwise.recorder")
+
+
+class Recorder(Service):
+    """The frame. Who derives from it says how a batch is applied."""
+
+    name = "recorder"
+
+    def __init__(self, *, broker: Broker, clock: Clock, telemetry: Telemetry, channel: Channel, most: int) -> None:
+        """`most` messages are applied at once."""
+        super().__init__()
+        self._clock = clock
+        self._channel = channel
+        self._most = most
+        self._parking = Parking(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
+        self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
+        self._batch: Sequence[Delivery] = ()
+
+    async def apply(self, batch: Sequence[Delivery]) -> None:
+        """Bring all of these into the store; in their order, as far as that matters. May be asked for the same again.
+
+        Raises `Unavailable`: later. `Unreadable`, or any other error: one of them cannot be applied.
+        """
+        raise NotImplementedError
+
+    async def start(self) -> None:
+        """Join the other recorders of this channel, and begin."""
+        await self._consumer.start()
+        self.spawn(Loop(f"record {self._channel.name}", self.step, self._clock))
+
+    async def stop(self) -> None:
+        """End. What is under way comes again to whoever goes on."""
+        await super().stop()
+        await self._consumer.stop()
+
+    async def step(self) -> float:
+        """Apply what is there, or what could not be applied before."""
+        if not self._batch:
+            self._batch = await self._consumer.take(self._most, TAKE_SECONDS)
+        if self._batch:
+            await self._apply_all(self._batch)
+            done, self._batch = self._batch, ()
+            await self._consumer.done(done)
+        return 0.0
+
+    async def _apply_all(self, batch: Sequence[Delivery]) -> None:
+        try:
+            await self.apply(batch)
+        except Unavailable:
+            raise
+        except Exception as wrong:
+            if len(batch) == 1:
+                await self._park(batch[0], wrong)
+                return
+            if not isinstance(wrong, Unreadable):
+                logger.exception("batch_inapplicable", channel=self._channel.name, messages=len(batch))
+            for delivery in batch:
+                await self._apply_all([delivery])
+
+    async def _park(self, delivery: Delivery, wrong: Exception) -> None:
+        error = str(wrong) if isinstance(wrong, Unreadable) else f"{type(wrong).__name__}: {wrong}"
+        await self._parking.park(delivery, error)
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits here, and how much may."""
+        return {f"recorder_{self._channel.name}": Buffer(len(self._batch), self._most)}
+
+
+class ResultsRecorder(Recorder):
+    """Applies how attempts ended, and tells their executors so."""
+
+    def __init__(self, *, runs: Runs, broker: Broker, signals: Signals, clock: Clock, telemetry: Telemetry) -> None:
+        super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=RESULTS_MOST)
+        self._runs = runs
+        self._teller = Teller(runs, telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
+
+    async def apply(self, batch: Sequence[Delivery]) -> None:
+        """As the frame says. Those of one executor in order, those of several side by side."""
+        outcomes: dict[int, list[Outcome]] = {}
+        marks: dict[int, int] = {}
+        for delivery in batch:
+            message = decode(Results, delivery.value)
+            outcomes.setdefault(message.executor, []).extend(message.outcomes)
+            marks[message.executor] = max(marks.get(message.executor, 0), message.number)
+        turns = asyncio.Semaphore(EXECUTORS_AT_ONCE)
+
+        async def tell(executor: int, ended: Sequence[Outcome]) -> None:
+            for begin in range(0, len(ended), OUTCOMES_MOST):
+                part = ended[begin : begin + OUTCOMES_MOST]
+                async with turns:
+                    refused: Sequence[UUID] = await self._teller.tell(executor, part)
+                self._teller.told(part, refused)
+
+        told = await asyncio.gather(
+            *(tell(executor, ended) for executor, ended in outcomes.items()), return_exceptions=True
+        )
+        for failure in told:
+            if isinstance(failure, BaseException):
+                raise failure
+        await self._runs.results_mark(marks)
