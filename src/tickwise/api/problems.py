@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tickwise.domain.errors import (
+    BrokerUnavailable,
     Busy,
     Conflict,
     CronInvalid,
@@ -113,6 +114,8 @@ _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
     StoreUnavailable: "the store cannot be reached, so nothing was done; send the same again a little later",
     InDoubt: "the link to the store broke while this was written, so it is done or not, nobody knows; send the same "
     "again: with the same job_id or Idempotency-Key, twice is once",
+    BrokerUnavailable: "the broker cannot be reached, or did not confirm this in time, so it is taken or not, nobody "
+    "knows; send the same again: with the same job_id or Idempotency-Key, twice is once",
     Unavailable: "something that this server needs is away for now; send the same again a little later",
 }
 """Said instead of what an adapter wrote: it quotes drivers and systems, with addresses that are nobody's business."""

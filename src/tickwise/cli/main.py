@@ -93,6 +93,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "api": Entry("roles", "api", "Serve the REST API."),
         "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),
         "executor": Entry("roles", "executor", "Run what is due."),
+        "recorder": Entry("roles", "recorder", "Write to the database what the broker has."),
         "db": Entry("database", "db", "Prepare the database, or look at its version."),
     },
     "Tools": {

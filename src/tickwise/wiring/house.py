@@ -1,4 +1,4 @@
-"""What every role stands on, made from the settings: store, signals, blobs, runners, and the roles themselves.
+"""What every role stands on, made from the settings: store, broker, signals, blobs, runners, and the roles themselves.
 
 Order of life: the store first, then the roles. At the end in reverse; an executor drains before anything that it
 needs goes away.
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -26,31 +26,29 @@ from tickwise.adapters.runner.plugins import load_plugins
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
-from tickwise.domain.errors import Misconfigured, TickwiseError, Unavailable
+from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability.metrics import Metrics
 from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
+from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
+from tickwise.roles.announcing import Announcer
 from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.roles.recorder import ResultsRecorder
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.roles.service import Service, wait_for
+from tickwise.roles.searching import Replica, Searches
+from tickwise.roles.service import Service
+from tickwise.wiring.link import open_broker
+from tickwise.wiring.patience import Patience
 
 DAY_SECONDS: Final = 86_400.0
-STORE_WAIT_SECONDS: Final = 60.0
-"""How long a role waits at its start for a store that is not there yet: machines come up in any order."""
-STORE_TELL_SECONDS: Final = 10.0
-"""How often it says that it still waits."""
 
 logger = structlog.get_logger("tickwise.wiring")
-
-
-class StoppedEarly(Exception):
-    """Somebody asked for an end before all was ready. No error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +58,9 @@ class House:
     settings: Settings
     clock: SystemClock
     store: Store
+    searches: Searches
+    """What people's searches ask: a replica, if the settings name one."""
+    broker: Broker | None
     signals: Signals
     blobs: Blobs
     metrics: Metrics
@@ -68,6 +69,11 @@ class House:
     def keys(self) -> Keys:
         """The store keeps the keys too."""
         return cast("Keys", self.store)
+
+    @property
+    def announcer(self) -> Announcer | None:
+        """Who tells executors by the broker what they can claim."""
+        return None if self.broker is None else Announcer(self.broker)
 
 
 def given_database(settings: Settings) -> str:
@@ -80,13 +86,13 @@ def given_database(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_database(settings: Settings, stop: asyncio.Event) -> AsyncIterator[str]:
+async def open_database(settings: Settings, patience: Patience) -> AsyncIterator[str]:
     """The given database, or the embedded one, brought to this program's schema."""
     if settings.database_url is not None:
         if not settings.database_url.startswith("memory:"):
             from tickwise.adapters.store.postgres import upgrade
 
-            await _patiently(lambda: upgrade(given_database(settings)), stop)
+            await patience.until("store", lambda: upgrade(given_database(settings)))
         yield settings.database_url
         return
     from tickwise.adapters.embedded import EmbeddedPostgres
@@ -94,7 +100,7 @@ async def open_database(settings: Settings, stop: asyncio.Event) -> AsyncIterato
 
     server = EmbeddedPostgres(settings.data_dir, clock=SystemClock(), api_port=settings.port)
     url = await server.start()
-    watch = asyncio.create_task(_keep_alive(server, url, stop))
+    watch = asyncio.create_task(_keep_alive(server, url, patience.stop))
     try:
         await upgrade(url)
         yield url
@@ -123,27 +129,67 @@ async def _keep_alive(server: Any, url: str, stop: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_house(settings: Settings, url: str, stop: asyncio.Event) -> AsyncIterator[House]:
-    """Everything connected. Raises `Misconfigured` if the store is not there in time, or is not ours."""
-    clock, metrics = SystemClock(), Metrics()
-    store, signals = _open(settings, url, clock)
-    await _patiently(store.open, stop)
-    try:
+async def open_house(
+    settings: Settings, url: str, patience: Patience, *, needs_broker: bool = False
+) -> AsyncIterator[House]:
+    """Everything connected, as soon as the store is there; with `needs_broker` also the broker, which is opened beside
+    the work otherwise. Raises `Misconfigured` if something is not ours, or was not there in time."""
+    async with contextlib.AsyncExitStack() as stack:
+        clock, metrics = SystemClock(), Metrics()
+        opened, signals = _open(settings, url, clock)
+        stack.push_async_callback(opened.close)
+        await patience.until("store", lambda: _opened(opened, url))
+        store = timed(opened, metrics.stored, clock.monotonic)
+        searches = await stack.enter_async_context(_open_searches(settings, store, clock))
+        broker = await stack.enter_async_context(
+            open_broker(settings, store=store, metrics=metrics, patience=patience, needed=needs_broker)
+        )
         blobs = open_blobs(settings.blobs_url or _local_blobs(settings))
         await signals.start()
-        try:
-            yield House(
-                settings=settings,
-                clock=clock,
-                store=timed(store, metrics.stored, clock.monotonic),
-                signals=signals,
-                blobs=blobs,
-                metrics=metrics,
-            )
-        finally:
-            await signals.stop()
+        stack.push_async_callback(signals.stop)
+        yield House(
+            settings=settings,
+            clock=clock,
+            store=store,
+            searches=searches,
+            broker=broker,
+            signals=signals,
+            blobs=blobs,
+            metrics=metrics,
+        )
+
+
+async def _opened(store: Store, url: str) -> None:
+    """Open it. A schema that somebody has yet to make or to upgrade is waited for, like a store that is away."""
+    try:
+        await store.open()
+    except Misconfigured as wrong:
+        if url.startswith("memory:"):
+            raise
+        from tickwise.adapters.store.postgres import schema_status
+
+        found, _ = await schema_status(url)
+        if found is None or not (found.fits or found.is_newer):
+            raise StoreUnavailable(wrong.detail) from wrong
+        raise
+
+
+@contextlib.asynccontextmanager
+async def _open_searches(settings: Settings, store: Store, clock: SystemClock) -> AsyncIterator[Searches]:
+    """The replica for searches; without one, or while it is away, the store itself."""
+    if settings.search_database_url is None:
+        yield store
+        return
+    from tickwise.adapters.store.postgres import PostgresStore
+
+    replica = PostgresStore(
+        settings.search_database_url, clock=clock, near_seconds=settings.horizon_seconds, reads_only=True
+    )
+    searches = Replica(replica, store, clock, opens=replica.open)
+    try:
+        yield searches
     finally:
-        await store.close()
+        await replica.close()
 
 
 def _open(settings: Settings, url: str, clock: SystemClock) -> tuple[Store, Signals]:
@@ -171,35 +217,11 @@ def _local_blobs(settings: Settings) -> str:
     return folder.resolve().as_uri()
 
 
-async def _patiently(call: Callable[[], Coroutine[Any, Any, Any]], stop: asyncio.Event) -> None:
-    """Machines come up in any order: a store that is not there yet is waited for, and that is said.
-
-    Raises `StoppedEarly` if somebody wants an end meanwhile."""
-    clock = SystemClock()
-    until = clock.monotonic() + STORE_WAIT_SECONDS
-    told_at = float("-inf")
-    while True:
-        try:
-            await call()
-            return
-        except Unavailable as away:
-            now = clock.monotonic()
-            if now >= until:
-                raise Misconfigured(
-                    f"{away.detail}. It was tried for {STORE_WAIT_SECONDS:.0f} s; check the address, and that it runs."
-                ) from away
-            if now - told_at >= STORE_TELL_SECONDS:
-                told_at = now
-                logger.warning("store_awaited", detail=away.detail, at_most_seconds=round(until - now))
-        await wait_for(stop, 1.0)
-        if stop.is_set():
-            raise StoppedEarly
-
-
 @contextlib.asynccontextmanager
 async def start_control(house: House) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
     control = _control(house, {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds})
+    house.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
         yield control
@@ -210,6 +232,7 @@ async def start_control(house: House) -> AsyncIterator[Control]:
 def _control(house: House, kinds: Mapping[str, TaskKind]) -> Control:
     return Control(
         store=house.store,
+        searches=house.searches,
         keys=house.keys,
         blobs=house.blobs,
         signals=house.signals,
@@ -220,14 +243,16 @@ def _control(house: House, kinds: Mapping[str, TaskKind]) -> Control:
         near_seconds=house.settings.horizon_seconds,
         runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=house.settings.dead_letter_days * DAY_SECONDS,
+        announcer=house.announcer,
         group_commit_seconds=house.settings.group_commit_seconds,
         group_commit_limit=house.settings.group_commit_limit,
     )
 
 
 @contextlib.asynccontextmanager
-async def running(role: Service) -> AsyncIterator[Service]:
-    """A role at work; drained and stopped at the end, as far as the store lets it."""
+async def running(house: House, role: Service) -> AsyncIterator[Service]:
+    """A role at work, its buffers in the metrics; drained and stopped at the end, as far as the store lets it."""
+    house.metrics.watch_buffers(role.buffers)
     await role.start()
     try:
         yield role
@@ -263,6 +288,7 @@ def make_scheduler(house: House) -> Service:
         ),
         # Operations are carried out by a control that nobody submits to: what tasks may say was checked before.
         carry_out=partial(page, _control(house, {})),
+        announcer=house.announcer,
     )
 
 
@@ -275,6 +301,7 @@ def make_executor(house: House) -> Service:
         signals=house.signals,
         clock=house.clock,
         telemetry=house.metrics,
+        broker=house.broker,
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
@@ -290,8 +317,26 @@ def make_executor(house: House) -> Service:
             finish_flush_seconds=settings.finish_flush_seconds,
             drain_seconds=settings.drain_seconds,
             kill_grace_seconds=settings.kill_grace_seconds,
+            results=settings.results,
         ),
     )
+
+
+def make_recorders(house: House) -> list[Service]:
+    """What applies to the store what the broker has, as far as the settings say so; none without a broker."""
+    broker, serve = house.broker, house.settings.recorder_serve
+    recorders: list[Service] = []
+    if broker is not None and "results" in serve:
+        recorders.append(
+            ResultsRecorder(
+                runs=house.store,
+                broker=broker,
+                signals=house.signals,
+                clock=house.clock,
+                telemetry=house.metrics,
+            )
+        )
+    return recorders
 
 
 def _seats(house: House) -> list[Seat]:

@@ -1,7 +1,9 @@
 """Each role as a process, until it is told to end; or all of them in one.
 
-up         embedded PostgreSQL ─► store ─► scheduler + executor + API, in one process
-api …      one role each, on a store that is given
+up         embedded PostgreSQL ─► store ─► scheduler + executor + API (+ recorder), in one process
+api …      one role each, on a store that is given; a recorder also on a broker
+
+Start order does not matter: each waits for what it cannot do without, and its health port says for what.
 """
 
 from __future__ import annotations
@@ -12,33 +14,35 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from tickwise.api.app import create_app
-from tickwise.api.role_health import create_health_app
+from tickwise.api.endpoint import ApiService
 from tickwise.config import Settings
-from tickwise.domain.errors import Unavailable
 from tickwise.observability import logs
 from tickwise.observability.metrics import CONTENT_TYPE
-from tickwise.ports.store import Store, StoreStats
+from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.secrets import ensure_keys
 from tickwise.roles.service import Service
+from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
 from tickwise.wiring.house import (
     House,
-    StoppedEarly,
     given_database,
     make_executor,
+    make_recorders,
     make_scheduler,
     open_database,
     open_house,
     running,
     start_control,
 )
+from tickwise.wiring.link import given_broker
+from tickwise.wiring.patience import PERSON_SECONDS, Patience, StoppedEarly
 from tickwise.wiring.serving import address_of, banner, client_file, listen, local_key, serving
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
@@ -66,6 +70,12 @@ def run_scheduler(settings: Settings) -> int:
 def run_executor(settings: Settings) -> int:
     """An executor alone, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
     return _run(settings, _executor)
+
+
+def run_recorder(settings: Settings) -> int:
+    """A recorder alone, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
+    given_broker(settings)
+    return _run(settings, _recorder)
 
 
 def db_upgrade(settings: Settings) -> str:
@@ -123,55 +133,85 @@ def _stopper(stop: asyncio.Event) -> Callable[[], None]:
 
 
 async def _up(settings: Settings, stop: asyncio.Event) -> None:
+    patience = Patience(stop, most_seconds=PERSON_SECONDS)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
-        url = await stack.enter_async_context(open_database(settings, stop))
-        house = await stack.enter_async_context(open_house(settings, url, stop))
+        health = await stack.enter_async_context(health_port(settings, patience))
+        url = await stack.enter_async_context(open_database(settings, patience))
+        house = await stack.enter_async_context(
+            open_house(settings, url, patience, needs_broker=_api_needs_broker(settings))
+        )
         control = await stack.enter_async_context(start_control(house))
         made = await ensure_keys(house.keys, house.clock, settings.bootstrap_key)
         key = await local_key(house, made)
-        await stack.enter_async_context(running(make_scheduler(house)))
-        await stack.enter_async_context(running(make_executor(house)))
+        roles = [make_scheduler(house), make_executor(house), *make_recorders(house)]
+        for role in roles:
+            await stack.enter_async_context(running(house, role))
         await stack.enter_async_context(serving(_app(house, control), [sock]))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), settings, made)
-        await _work(stop, address_of(sock), "api", "scheduler", "executor")
+        health.at_work(house, check_of(house))
+        await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
 
 
 async def _api(settings: Settings, stop: asyncio.Event) -> None:
+    patience, buffered = Patience(stop), _api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
-        house = await stack.enter_async_context(open_house(settings, given_database(settings), stop))
+        health = await stack.enter_async_context(health_port(settings, patience))
+        house = await stack.enter_async_context(
+            open_house(settings, given_database(settings), patience, needs_broker=buffered)
+        )
         control = await stack.enter_async_context(start_control(house))
-        made = await ensure_keys(house.keys, house.clock, settings.bootstrap_key)
+        made = await patience.until("store", partial(ensure_keys, house.keys, house.clock, settings.bootstrap_key))
         await stack.enter_async_context(serving(_app(house, control), [sock]))
         banner(address_of(sock), settings, made)
-        await _work(stop, address_of(sock), "api")
+        health.at_work(house, check_of(house, store=not buffered, broker=buffered))
+        await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)
+
+
+def _api_needs_broker(settings: Settings) -> bool:
+    """Whether what is submitted goes to the broker: then that is what the API cannot do without, and not the store."""
+    return settings.ingest == "buffered" and ApiService.JOBS in settings.api_serve
 
 
 async def _scheduler(settings: Settings, stop: asyncio.Event) -> None:
-    await _alone(settings, stop, make_scheduler)
+    await _alone(settings, stop, lambda house: [make_scheduler(house)])
 
 
 async def _executor(settings: Settings, stop: asyncio.Event) -> None:
-    await _alone(settings, stop, make_executor)
+    through = settings.results == "broker"
+    await _alone(settings, stop, lambda house: [make_executor(house)], needs_broker=through)
 
 
-async def _alone(settings: Settings, stop: asyncio.Event, make: Callable[[House], Service]) -> None:
+async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
+    await _alone(settings, stop, make_recorders, needs_broker=True, serves=settings.recorder_serve)
+
+
+async def _alone(
+    settings: Settings,
+    stop: asyncio.Event,
+    make: Callable[[House], list[Service]],
+    *,
+    needs_broker: bool = False,
+    serves: Sequence[str] = (),
+) -> None:
+    patience = Patience(stop)
     async with contextlib.AsyncExitStack() as stack:
-        port = settings.health_port
-        sock = None if port is None else stack.enter_context(listen(settings.host, port))
-        house = await stack.enter_async_context(open_house(settings, given_database(settings), stop))
-        role = await stack.enter_async_context(running(make(house)))
-        if sock is not None:
-            app = create_health_app(partial(_reachable, house.store), partial(_render, house), CONTENT_TYPE)
-            await stack.enter_async_context(serving(app, [sock]))
-        await _work(stop, None if sock is None else address_of(sock), role.name)
+        health = await stack.enter_async_context(health_port(settings, patience))
+        house = await stack.enter_async_context(
+            open_house(settings, given_database(settings), patience, needs_broker=needs_broker)
+        )
+        roles = make(house)
+        for role in roles:
+            await stack.enter_async_context(running(house, role))
+        health.at_work(house, check_of(house, broker=needs_broker))
+        await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
 
 
 def _app(house: House, control: Control) -> Any:
     """The API as it is shipped."""
-    metrics, settings = house.metrics, house.settings
+    metrics, settings, broker = house.metrics, house.settings, house.broker
 
     def render(stats: StoreStats | None) -> bytes:
         metrics.observe_stats(stats)
@@ -183,27 +223,18 @@ def _app(house: House, control: Control) -> Any:
         metrics=metrics,
         render_metrics=render,
         metrics_media=CONTENT_TYPE,
+        serves=[ApiService(name) for name in settings.api_serve],
+        accepts=partial(reachable, broker) if broker is not None and _api_needs_broker(settings) else None,
         body_limit_bytes=settings.body_limit_bytes,
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
     )
 
 
-async def _reachable(store: Store) -> None:
-    await store.now()
-
-
-async def _render(house: House) -> bytes:
-    """The metrics of a role alone, with what the store says of itself if it can be asked."""
-    try:
-        house.metrics.observe_stats(await house.store.stats())
-    except Unavailable:
-        house.metrics.observe_stats(None)
-    return house.metrics.render()
-
-
-async def _work(stop: asyncio.Event, url: str | None, *roles: str) -> None:
+async def _work(
+    stop: asyncio.Event, url: str | None, health: HealthPort, *roles: str, serves: Sequence[str] = ()
+) -> None:
     """All is ready: say so, and let the roles work until somebody ends it."""
-    logger.info("up", url=url, roles=list(roles))
+    logger.info("up", url=url, health_url=health.url, roles=list(roles), serves=list(serves))
     _settle_memory()
     await stop.wait()
 

@@ -62,7 +62,9 @@ async def test_roles_wait_for_a_database_that_comes_later(
     folder.append(fleet)
     api, impatient = fleet.start("api", "--port", "0"), fleet.start("executor")
     for role in (api, impatient):
-        assert "could not be reached" in (await role.event("store_awaited"))["detail"]
+        awaited = await role.event("awaited")
+        assert "store" == awaited["what"]
+        assert "could not be reached" in awaited["detail"]
     impatient.signal(signal.SIGTERM)
     assert 0 == await impatient.ended()
     assert "Error" not in impatient.log.read_text()

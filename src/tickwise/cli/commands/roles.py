@@ -1,4 +1,4 @@
-"""`tickwise api`, `scheduler`, `executor`: one role in this process, as many of them as are wanted, anywhere."""
+"""`tickwise api`, `scheduler`, `executor`, `recorder`: one role in this process, any number of them, anywhere."""
 
 from __future__ import annotations
 
@@ -25,19 +25,32 @@ def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
     from tickwise import config
     from tickwise.wiring import processes
 
-    start = {"api": processes.run_api, "scheduler": processes.run_scheduler, "executor": processes.run_executor}[role]
+    start = {
+        "api": processes.run_api,
+        "scheduler": processes.run_scheduler,
+        "executor": processes.run_executor,
+        "recorder": processes.run_recorder,
+    }[role]
     return start(config.load(session.environ, flags))
 
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), help="Its port; 0 takes a free one.  [8470]")
 @click.option("--host", help="Address that it listens on.  [127.0.0.1]")
+@click.option(
+    "--serve",
+    "api_serve",
+    metavar="PARTS",
+    help="What it serves: jobs (what changes something), search.  [jobs,search]",
+)
+@_health_option
 @_database_option
 @click.pass_obj
 def api(session: Session, /, **flags: Any) -> int:
-    """Serve the REST API.
+    """Serve the REST API, or a part of it.
 
-    Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer.
+    Until SIGTERM or Ctrl-C. Any number may run, behind a load balancer. `search` is every GET and what ends in
+    `:preview`, `jobs` all the rest; who asks for a part that is not served gets a 421.
     """
     return _run(session, "api", flags)
 
@@ -67,3 +80,18 @@ def executor(session: Session, /, **flags: Any) -> int:
     Until SIGTERM or Ctrl-C; then running tasks are waited for. Any number may run, on any machine.
     """
     return _run(session, "executor", flags)
+
+
+@click.command()
+@click.option(
+    "--serve", "recorder_serve", metavar="PARTS", help="What it applies: requests, results.  [requests,results]"
+)
+@_health_option
+@_database_option
+@click.pass_obj
+def recorder(session: Session, /, **flags: Any) -> int:
+    """Write to the database what the broker has: buffered requests, ends of runs.
+
+    Until SIGTERM or Ctrl-C. Any number may run at once; they share the work. Needs TICKWISE_BROKER_URL.
+    """
+    return _run(session, "recorder", flags)

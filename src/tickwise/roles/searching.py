@@ -1,0 +1,124 @@
+"""Searches on a replica of the store: what people list and count, and nothing that anything is decided by.
+
+    GET /jobs, /runs, … ──► Replica ──► the replica   may lag behind; asked first
+                                   └──► the primary   while the replica is away
+
+Invariant: only the methods below ever reach the replica. What reads one thing, or reads before it writes, asks the
+primary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
+from uuid import UUID
+
+import structlog
+
+from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import JobQuery, JobRow, LetterQuery, LetterRow, OperationRow, RunQuery, RunRow, Tally
+
+AWAY_SECONDS: Final = 5.0
+"""So long the primary is asked at once after the replica was found away."""
+SLOW_SECONDS: Final = 2.0
+"""What the replica gave up after this long is no quicker on the primary, which has other things to do."""
+
+T = TypeVar("T")
+
+logger = structlog.get_logger("tickwise.searching")
+
+
+class Searches(Protocol):
+    """The part of the store that a replica may stand in for; each as there."""
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        """See `Definitions`."""
+        ...
+
+    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+        """See `Records`."""
+        ...
+
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        """See `Records`."""
+        ...
+
+    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """See `Letters`."""
+        ...
+
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        """See `Letters`."""
+        ...
+
+
+class Replica:
+    """Searches that ask a replica as long as it answers."""
+
+    def __init__(
+        self, replica: Searches, primary: Searches, clock: Clock, opens: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`opens` connects the replica. Called before its first search: nothing waits for a replica at the start."""
+        self._replica = replica
+        self._primary = primary
+        self._clock = clock
+        self._opens = opens
+        self._opening = asyncio.Lock()
+        self._away_until = float("-inf")
+        self._told = False
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        """See `Searches`."""
+        return await self._ask(lambda store: store.jobs_list(query))
+
+    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+        """See `Searches`."""
+        return await self._ask(lambda store: store.runs_list(query))
+
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        """See `Searches`."""
+        return await self._ask(lambda store: store.runs_tally(namespace, since, until))
+
+    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """See `Searches`."""
+        return await self._ask(lambda store: store.letters_list(query))
+
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        """See `Searches`."""
+        return await self._ask(lambda store: store.operations_list(namespace, before, limit, kinds=kinds))
+
+    async def _opened(self) -> None:
+        if self._opens is None:
+            return
+        async with self._opening:
+            if self._opens is not None:
+                await self._opens()
+                self._opens = None
+
+    async def _ask(self, look: Callable[[Searches], Awaitable[T]]) -> T:
+        began = self._clock.monotonic()
+        if began < self._away_until:
+            return await look(self._primary)
+        try:
+            await self._opened()
+            found = await look(self._replica)
+        except (Unavailable, Misconfigured) as away:  # its schema may be behind, as its rows may
+            now = self._clock.monotonic()
+            if now - began >= SLOW_SECONDS:
+                raise
+            self._away_until = now + AWAY_SECONDS
+            if not self._told:
+                self._told = True
+                logger.warning("search_replica_away", detail=away.detail)
+        else:
+            if self._told:
+                self._told = False
+                logger.info("search_replica_back")
+            return found
+        return await look(self._primary)

@@ -1,0 +1,87 @@
+"""The health port of a process: open from its first moment, so that whoever supervises it sees what it waits for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from tickwise.api.role_health import create_health_app
+from tickwise.config import Settings
+from tickwise.domain.errors import BrokerUnavailable, Unavailable
+from tickwise.observability.metrics import CONTENT_TYPE, Metrics
+from tickwise.ports.broker import Broker
+from tickwise.wiring.house import House
+from tickwise.wiring.patience import Patience
+from tickwise.wiring.serving import address_of, listen, serving
+
+Check = Callable[[], Awaitable[None]]
+
+
+class Starting(Unavailable):
+    """It cannot work yet."""
+
+    code = "starting"
+
+
+class HealthPort:
+    """What is said there; nothing is served without a port."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.url: str | None = None
+        self._patience = patience
+        self._check: Check | None = None
+        self._house: House | None = None
+
+    def at_work(self, house: House, check: Check) -> None:
+        """From now on `check` says whether it can work: it raises if not."""
+        self._house, self._check = house, check
+
+    async def check(self) -> None:
+        """Raises `Unavailable` with what is missing."""
+        if self._check is None:
+            raise Starting(self._patience.awaited)
+        await self._check()
+
+    async def render(self) -> bytes:
+        """The metrics, with what the store says of itself if it can be asked."""
+        if self._house is None:
+            return Metrics().render()
+        metrics = self._house.metrics
+        try:
+            metrics.observe_stats(await self._house.store.stats())
+        except Unavailable:
+            metrics.observe_stats(None)
+        return metrics.render()
+
+
+@contextlib.asynccontextmanager
+async def health_port(settings: Settings, patience: Patience) -> AsyncIterator[HealthPort]:
+    """Served while the block lasts, if the settings name a port."""
+    health = HealthPort(patience)
+    if settings.health_port is None:
+        yield health
+        return
+    with listen(settings.host, settings.health_port) as sock:
+        health.url = address_of(sock)
+        async with serving(create_health_app(health.check, health.render, CONTENT_TYPE), [sock]):
+            yield health
+
+
+def check_of(house: House, *, store: bool = True, broker: bool = False) -> Check:
+    """Whether what a role cannot do without is there."""
+    return partial(_check, house, store=store, broker=broker)
+
+
+async def _check(house: House, *, store: bool, broker: bool) -> None:
+    if broker and house.broker is not None:
+        reachable(house.broker)
+    if store:
+        await house.store.now()
+
+
+def reachable(broker: Broker) -> None:
+    """Raises `BrokerUnavailable` if it is not, as of the last look."""
+    state = broker.state()
+    if not state.reachable:
+        raise BrokerUnavailable(state.detail or "the broker does not answer")

@@ -1,0 +1,99 @@
+"""The broker of a process: made from its address, opened for the store that it serves, watched by the metrics.
+
+Whoever cannot work without it waits for it. All others open it beside their work: a broker that is away costs them
+latency, from their first moment on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import structlog
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.config import Settings
+from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.observability.brokers import watched
+from tickwise.observability.metrics import Metrics
+from tickwise.ports.broker import Broker
+from tickwise.ports.store import Store
+from tickwise.wiring.patience import Patience
+
+AGAIN_SECONDS: Final = 1.0
+"""How soon a broker that is away is looked for again."""
+
+logger = structlog.get_logger("tickwise.wiring")
+
+
+def given_broker(settings: Settings) -> str:
+    """Its address. Raises `Misconfigured` if there is none."""
+    if settings.broker_url is None:
+        raise Misconfigured(
+            "no broker is given, and a recorder has nothing else to read: set TICKWISE_BROKER_URL, such as "
+            "kafka://host:9092"
+        )
+    return settings.broker_url
+
+
+def make_broker(url: str, clock: SystemClock) -> Broker:
+    """Of this address; nothing is connected yet. Raises `Misconfigured`."""
+    try:
+        from tickwise.adapters.broker.kafka import KafkaBroker
+    except ModuleNotFoundError as missing:
+        if missing.name != "confluent_kafka":
+            raise
+        raise Misconfigured("the client of Kafka is not installed; write: pip install 'tickwise[kafka]'") from missing
+    return KafkaBroker(url, clock)
+
+
+@contextlib.asynccontextmanager
+async def open_broker(
+    settings: Settings, *, store: Store, metrics: Metrics, patience: Patience, needed: bool
+) -> AsyncIterator[Broker | None]:
+    """The broker that the settings name, opened before (`needed`) or beside what is done with it; None: they name none.
+
+    Raises `Misconfigured`, at the end also for what was found out beside."""
+    if settings.broker_url is None:
+        yield None
+        return
+    clock = SystemClock()
+    broker = watched(make_broker(settings.broker_url, clock), metrics)
+    opening: asyncio.Task[None] | None = None
+    try:
+        cluster = await patience.until("store", store.cluster_id)
+        if needed:
+            await patience.until("broker", lambda: broker.open(cluster))
+        else:
+            opening = asyncio.create_task(_open_beside(broker, cluster, clock, patience.stop), name="open the broker")
+        yield broker
+    finally:
+        if opening is not None and not opening.done():
+            opening.cancel()
+        await broker.close()
+    if opening is not None and not opening.cancelled() and (refused := opening.exception()) is not None:
+        raise refused
+
+
+async def _open_beside(broker: Broker, cluster: str, clock: SystemClock, stop: asyncio.Event) -> None:
+    """Until it is open. What an operator has to put right ends the process: hints that reach another cluster's
+    executors, or nobody, are no outage that passes."""
+    told = False
+    while True:
+        try:
+            await broker.open(cluster)
+        except Unavailable as away:
+            if not told:
+                told = True
+                logger.warning("broker_away", detail=away.detail)
+            await clock.sleep(AGAIN_SECONDS)
+        except Misconfigured as wrong:
+            logger.critical("broker_refused", detail=wrong.detail)
+            stop.set()
+            raise
+        else:
+            if told:
+                logger.info("broker_back")
+            return

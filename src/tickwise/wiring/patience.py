@@ -1,0 +1,66 @@
+"""Machines come up in any order: a process waits for what it needs, and says what it waits for.
+
+Roles on their own wait without end: whoever supervises them would start them again anyway, and their health port tells
+what is missing. `up` has a person before it, who wants to know that an address is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.roles.service import wait_for
+
+PERSON_SECONDS: Final = 60.0
+"""How long `up` waits."""
+TELL_SECONDS: Final = 10.0
+"""How often it is said that something is still waited for."""
+LOOK_SECONDS: Final = 1.0
+
+T = TypeVar("T")
+
+logger = structlog.get_logger("tickwise.wiring")
+
+
+class StoppedEarly(Exception):
+    """Somebody asked for an end before all was ready. No error."""
+
+
+class Patience:
+    """One process's, at its start."""
+
+    def __init__(self, stop: asyncio.Event, *, most_seconds: float | None = None) -> None:
+        """`stop` is set when the process is to end; `most_seconds` is how long each thing is waited for."""
+        self.stop = stop
+        self.awaited = "it starts"
+        """What is waited for now, for people."""
+        self._most_seconds = most_seconds
+        self._clock = SystemClock()
+
+    async def until(self, what: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `call` returns, as soon as it raises no `Unavailable` any more.
+
+        Raises `StoppedEarly` if somebody wants an end meanwhile, `Misconfigured` if it took too long."""
+        began, told_at = self._clock.monotonic(), float("-inf")
+        while True:
+            try:
+                return await call()
+            except Unavailable as away:
+                now = self._clock.monotonic()
+                if self._most_seconds is not None and now - began >= self._most_seconds:
+                    raise Misconfigured(
+                        f"{away.detail}. It was tried for {self._most_seconds:.0f} s; check the address, and that it "
+                        "runs."
+                    ) from away
+                self.awaited = f"it waits for the {what}"
+                if now - told_at >= TELL_SECONDS:
+                    told_at = now
+                    logger.warning("awaited", what=what, detail=away.detail, waited_seconds=round(now - began))
+            await wait_for(self.stop, LOOK_SECONDS)
+            if self.stop.is_set():
+                raise StoppedEarly
