@@ -41,6 +41,7 @@ WHERE schemaname = 'tickwise' AND tablename IN ('runs', 'timers') AND indexname 
 EXPECTED = {
     "jobs_add": set(),
     "claim": {"runs_ready", "executors_living"},
+    "claim_named": {"runs_pkey", "executors_living"},
     "start": {"runs_pkey"},
     "finish": {"runs_pkey"},
     "finish_refused": {"history_rest_pkey"},
@@ -50,6 +51,8 @@ EXPECTED = {
     "settle_requests": {"cancel_requests_pkey", "runs_pkey"},
     "executor_beat": {"executors_living", "cancel_requests_holder"},
     "timers_fire": {"timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
+    "timers_fire_named": {"timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
+    "runs_waiting": {"runs_ready"},
     "fires_near": {"timers_decided", "timers_once"},
     "fires_take": {"timers_decided", "jobs_lasting_pkey", "jobs_rest_pkey"},
     "fires_take_all": {"timers_decided", "timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
@@ -225,6 +228,31 @@ async def _counted(session: asyncpg.Connection, scans: str) -> int:
     await session.execute("SELECT pg_stat_force_next_flush()")
     count: int = await session.fetchval(scans)
     return count
+
+
+async def test_a_claim_by_name_looks_at_what_is_named_and_at_nothing_else(
+    session: asyncpg.Connection, statistics: str
+) -> None:
+    """Of a million runs: nothing is sorted, the queue is not read, and a lane is asked of what is in hand."""
+    plan = await explained(session, "claim_named")
+    assert [node for node in plan if node["Node Type"] == "Sort"] == []
+    assert [node for node in plan if node["Node Type"] == "Tid Scan"]
+    assert "runs_ready" not in {node.get("Index Name") for node in plan}
+    assert [node["Index Cond"] for node in plan if node.get("Index Name") == "runs_pkey"] == ["(run_id = n.run_id)"]
+
+
+@pytest.mark.parametrize("names", [("claim", "claim_named"), ("timers_fire", "timers_fire_named")])
+def test_what_is_done_by_name_is_what_is_done_without(names: tuple[str, str]) -> None:
+    """The texts are two, and say the same where the same must happen."""
+    plain, named = (statement(name) for name in names)
+    if names[0] == "claim":
+        plain, named = (
+            text[text.index("SET holder") : text.index("WHERE ctid")] + text[text.index("RETURNING") :]
+            for text in (plain, named)
+        )
+    else:
+        plain, named = (text[: text.index("ON CONFLICT")] for text in (plain, named))
+    assert plain == named
 
 
 async def test_a_claim_reads_the_queue_in_order_without_sorting_runs(session: asyncpg.Connection) -> None:
