@@ -220,7 +220,8 @@ def _local_blobs(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(house: House) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
-    control = _control(house, {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds})
+    kinds = {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
+    control = _control(house, kinds, buffered=house.settings.ingest == "buffered")
     house.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
@@ -229,7 +230,8 @@ async def start_control(house: House) -> AsyncIterator[Control]:
         await control.stop()
 
 
-def _control(house: House, kinds: Mapping[str, TaskKind]) -> Control:
+def _control(house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = False) -> Control:
+    """`buffered`: what is asked goes through the broker, and is answered once that has it."""
     return Control(
         store=house.store,
         searches=house.searches,
@@ -240,6 +242,7 @@ def _control(house: House, kinds: Mapping[str, TaskKind]) -> Control:
         kinds=kinds,
         calendars=CalendarFiles(),
         counters=house.metrics,
+        broker=house.broker if buffered else None,
         near_seconds=house.settings.horizon_seconds,
         runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=house.settings.dead_letter_days * DAY_SECONDS,
