@@ -53,7 +53,8 @@ PROBLEMS_MOST: Final = 20
 
 
 class Kind:
-    """What an operation does. Stored: never renamed."""
+    """What an operation does. Stored: never renamed. Those of one job were accepted to be done later, and are on record
+    when they are over."""
 
     RUNS_CANCEL: Final = "runs:cancel"
     RUNS_RETRY: Final = "runs:retry"
@@ -62,6 +63,9 @@ class Kind:
     JOBS_CANCEL: Final = "jobs:cancel"
     LETTERS_REDRIVE: Final = "dead-letters:redrive"
     LETTERS_DISCARD: Final = "dead-letters:discard"
+    JOB_CREATE: Final = "job:create"
+    JOB_CHANGE: Final = "job:change"
+    JOB_CANCEL: Final = "job:cancel"
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -75,12 +79,14 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     missed: MissedMode = MissedMode.SKIP
 
 
-class BulkProblem(msgspec.Struct, kw_only=True):
+class BulkProblem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Something that an operation could not be carried out on; the operation itself, if it could not go on."""
 
     id: UUID
     code: str
     detail: str
+    pointer: str | None = None
+    """Into the body of a request that could not be applied."""
 
 
 class Page(NamedTuple):
@@ -343,4 +349,4 @@ _WORKS: Final[dict[str, Callable[[Runs, Tally], Awaitable[None]]]] = {
     Kind.LETTERS_REDRIVE: _letters_redrive,
     Kind.LETTERS_DISCARD: _letters_discard,
 }
-KINDS: Final = tuple(_WORKS)
+KINDS: Final = (*_WORKS, Kind.JOB_CREATE, Kind.JOB_CHANGE, Kind.JOB_CANCEL)

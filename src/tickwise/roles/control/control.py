@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tickwise.domain.model import Principal
+from tickwise.observability.buffers import Buffer
 from tickwise.ports.blobs import Blobs
+from tickwise.ports.board import Board
+from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
+from tickwise.roles.announcing import Announcer
+from tickwise.roles.control.awaited import Awaited
 from tickwise.roles.control.backfills import Backfills
 from tickwise.roles.control.calendars import Calendars
 from tickwise.roles.control.core import DEAD_LETTER_SECONDS, Counters, Parts
 from tickwise.roles.control.explaining import Explains
 from tickwise.roles.control.fires import Fires
 from tickwise.roles.control.occurrences import Occurrences
-from tickwise.roles.control.operations import Operations
 from tickwise.roles.control.previews import Previews
 from tickwise.roles.control.queues import Queues
 from tickwise.roles.control.tasks import TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
+from tickwise.roles.searching import Searches
 
 
-class Control(Operations, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Queues, Tasks):
+class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Queues, Tasks):
     """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
 
     name = "control"
@@ -40,16 +45,22 @@ class Control(Operations, Fires, Backfills, Previews, Occurrences, Explains, Cal
         clock: Clock,
         kinds: Mapping[str, TaskKind],
         calendars: CalendarReader,
+        searches: Searches | None = None,
         counters: Counters | None = None,
         near_seconds: float = 2.0,
         runs_kept_seconds: float | None = None,
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,
+        announcer: Announcer | None = None,
+        broker: Broker | None = None,
+        board: Board | None = None,
         group_commit_seconds: float = 0.003,
         group_commit_limit: int = 500,
         waiting_max: int = 20_000,
     ) -> None:
         """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
-        for others under load. `dead_letter_seconds`: how long a dead letter waits for a person."""
+        for others under load. `dead_letter_seconds`: how long a dead letter waits for a person. `announcer` tells
+        executors by a broker what they can claim. With `broker`, requests are buffered: what goes through it is
+        answered once it has it, and `board` tells other processes so."""
         parts = Parts(
             store=store,
             keys=keys,
@@ -58,10 +69,14 @@ class Control(Operations, Fires, Backfills, Previews, Occurrences, Explains, Cal
             clock=clock,
             kinds=kinds,
             calendars=calendars,
+            searches=searches,
             counters=counters,
             near_seconds=near_seconds,
             runs_kept_seconds=runs_kept_seconds,
             dead_letter_seconds=dead_letter_seconds,
+            announcer=announcer,
+            broker=broker,
+            board=board,
         )
         gatherer = Gatherer(
             self._write,
@@ -78,18 +93,28 @@ class Control(Operations, Fires, Backfills, Previews, Occurrences, Explains, Cal
     async def start(self) -> None:
         """Begin to take jobs."""
         await self._gatherer.start()
+        await self.ingest_start()
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits to be written, for the metrics."""
+        sender = self.sender
+        return {**self._gatherer.buffers(), **({} if sender is None else sender.buffers())}
 
     async def drain(self) -> None:
         """Write what waits."""
+        await self.ingest_stop()
         await self._gatherer.stop()
 
     async def stop(self) -> None:
         """Write what waits, take nothing more."""
+        await self.ingest_stop()
         await self._gatherer.stop()
 
     async def principal_of(self, digest: bytes) -> Principal | None:
         """Whose key has this digest. Raises `StoreUnavailable`."""
-        return await self._keys.key_find(digest)
+        if self.sender is None:
+            return await self._keys.key_find(digest)
+        return await self._reach.ask(lambda: self._keys.key_find(digest))
 
     async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
         """The answer that was given under an Idempotency-Key."""

@@ -12,16 +12,20 @@ from tickwise.domain.calendar import Rule, Rules
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import Blobs
+from tickwise.ports.board import Board
+from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import ExecutorRow, JobRow, NewJob, Receipt, RuleKind, RuleRow, RunRow, Store
+from tickwise.ports.store import ExecutorRow, JobRow, NewJob, NewRun, Ready, Receipt, RuleKind, RuleRow, RunRow, Store
+from tickwise.roles.announcing import Announcer
 from tickwise.roles.calendars import decode_calendar
 from tickwise.roles.definition import CalendarUse
 from tickwise.roles.gather import Gatherer, surely
 from tickwise.roles.rulebook import decode_window
+from tickwise.roles.searching import Searches
 
 LIVING_FRESH_SECONDS: Final = 2.0
 """How old the list of living executors may be: a warning may lag, a submit must not wait for it."""
@@ -61,12 +65,20 @@ class Parts:
     clock: Clock
     kinds: Mapping[str, TaskKind]
     calendars: CalendarReader
+    searches: Searches | None = None
+    """What people's searches ask, and no decision; None: the store."""
     counters: Counters | None = None
     near_seconds: float = 2.0
     """The store's own: a one-time job due within it becomes a run at once."""
     runs_kept_seconds: float | None = None
     """How long ended runs are kept; None: nobody said."""
     dead_letter_seconds: float = DEAD_LETTER_SECONDS
+    announcer: Announcer | None = None
+    """Tells executors by a broker what they can claim."""
+    broker: Broker | None = None
+    """Requests go through it, and are answered once it has them; None: each waits for the store."""
+    board: Board | None = None
+    """Where other processes are told of them."""
 
 
 class StoreTime:
@@ -96,6 +108,10 @@ class StoreTime:
         """The same without asking anybody, for what follows a commit: as good as the last reading, however old."""
         return self._offset + self._clock.monotonic()
 
+    def at_best(self) -> float:
+        """The same for a store that is away: by this machine's clock if the store's was never read."""
+        return self._clock.now() if self._until == float("-inf") else self.known()
+
 
 class Living:
     """The executors that are alive, and the functions that they offer; a few seconds old at most."""
@@ -117,6 +133,10 @@ class Living:
     def fresh_functions(self) -> frozenset[str] | None:
         """The same if nobody need be asked."""
         return self._names if self._clock.monotonic() < self._until else None
+
+    def known_functions(self) -> frozenset[str]:
+        """The same however old it is."""
+        return self._names
 
     async def executors(self) -> tuple[ExecutorRow, ...]:
         """The same for the executors themselves."""
@@ -141,6 +161,7 @@ class Core:
 
     def __init__(self, parts: Parts, gatherer: Gatherer) -> None:
         self._store = parts.store
+        self._searches: Searches = parts.searches or parts.store
         self._keys = parts.keys
         self._blobs = parts.blobs
         self._signals = parts.signals
@@ -151,6 +172,7 @@ class Core:
         self._calendar_reader = parts.calendars
         self._runs_kept_seconds = parts.runs_kept_seconds
         self._dead_letter_seconds = parts.dead_letter_seconds
+        self._announcer = parts.announcer
         self._gatherer = gatherer
         self._time = StoreTime(parts.store, parts.clock)
         self._living = Living(parts.store, parts.clock, self._time)
@@ -166,6 +188,17 @@ class Core:
         if row is None:
             raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
         return row
+
+    async def _announce(self, namespace: str, job_id: UUID, runs: Sequence[NewRun]) -> None:
+        """Tell executors of runs of one job that a person asked for. They are committed: nothing can fail any more."""
+        if self._announcer is None:
+            return
+        try:
+            row = await self._store.job_get(namespace, job_id)
+        except Unavailable:
+            return
+        if row is not None:
+            self._announcer.announce([Ready(run.run_id, run.due, row.lane) for run in runs])
 
     async def _calendars_known(self, namespace: str, names: Collection[str]) -> frozenset[str]:
         """Those of the names under which there is a calendar."""
@@ -208,8 +241,11 @@ class Core:
         return row
 
 
-def ring_for(signals: Signals, jobs: Sequence[NewJob], now: float, near_seconds: float) -> None:
-    """Wake whoever has to do with what was just stored: a run concerns executors, a timer schedulers.
+def ring_for(
+    signals: Signals, jobs: Sequence[NewJob], now: float, near_seconds: float, announcer: Announcer | None = None
+) -> None:
+    """Wake whoever has to do with what was just stored: a run concerns executors, a timer schedulers. With an
+    `announcer`, executors are told of each run by its name too.
 
     A one-time job that needs no decision and is due within `near_seconds`, the store's horizon, became a run; every
     other one waits as a timer.
@@ -230,6 +266,14 @@ def ring_for(signals: Signals, jobs: Sequence[NewJob], now: float, near_seconds:
             timers = True
     if runs:
         signals.send(Topic.RUNS)
+        if announcer is not None:
+            announcer.announce(
+                [
+                    Ready(job.run_id, now if job.due is None else job.due, job.lane)
+                    for job in jobs
+                    if job.run_id is not None and not job.never and (job.due is None or job.due <= run_until)
+                ]
+            )
     if timers:
         signals.send(Topic.TIMERS)
 

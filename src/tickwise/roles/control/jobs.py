@@ -96,7 +96,7 @@ class Jobs(Links):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """Newest first. The caller puts the principal's namespace into the query."""
-        return await self._store.jobs_list(query)
+        return await self._searches.jobs_list(query)
 
     async def job_warnings(self, row: JobRow) -> tuple[str, ...]:
         """What its definition made us say, and what holds at the moment."""
@@ -140,9 +140,10 @@ class Jobs(Links):
         *,
         if_version: int | None = None,
         dry_run: bool = False,
+        as_of: float | None = None,
     ) -> Change:
         """Change the fields that were sent. A new schedule replaces the old one, its time zone included, and counts
-        from now.
+        from now, or from `as_of` if it was accepted then: a time that has passed since is not refused.
 
         Raises `NotFound`, `Conflict`, `Invalid`, and `VersionConflict` if `if_version` is not the newest.
         """
@@ -154,7 +155,7 @@ class Jobs(Links):
                 )
             try:
                 async with self._sequencing if listed(body.then) or listed(body.on_failure) else nullcontext():
-                    return await self._change(who, row, body, dry_run=dry_run)
+                    return await self._change(who, row, body, dry_run=dry_run, as_of=as_of)
             except VersionConflict:
                 # Without a version of the caller's, fields of two changes that meet are both applied.
                 if if_version is not None:
@@ -185,13 +186,17 @@ class Jobs(Links):
                     return created
         raise Busy("others keep taking and leaving this key; send the same again")
 
-    async def _change(self, who: Principal, row: JobRow, body: JobBody, *, dry_run: bool) -> Change:
+    async def _change(
+        self, who: Principal, row: JobRow, body: JobBody, *, dry_run: bool, as_of: float | None
+    ) -> Change:
         if row.status is JobStatus.CANCELLED:
             raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
         if body.job_id and body.job_id != row.job_id:
             raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
         check_texts(body)
         scene = await self._scene(who, (body,))
+        if as_of is not None:
+            scene = scene._replace(now=min(as_of, scene.now))
         old = decode_definition(row.definition)
         resolved = resolve_task(body, scene, self._check_task)
         task = resolved.task if resolved else _task(row, old)
@@ -322,6 +327,7 @@ class Jobs(Links):
         if not made:
             raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
         self._signals.send(Topic.RUNS)
+        await self._announce(namespace, job_id, runs)
         return None
 
     async def _moved(self, who: Principal, job_id: UUID, plan: Callable[[JobRow, float], JobMove | None]) -> JobRow:

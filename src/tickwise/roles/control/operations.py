@@ -145,17 +145,17 @@ class Operations(Runs):
     async def operation_get(self, who: Principal, operation: UUID) -> OperationRow:
         """One operation. Raises `NotFound`, `Forbidden`."""
         found = await self._operation(who, operation)
-        _check_scope(who, found, "read", "write")
+        check_scope(who, found.kind, "read", "write")
         return found
 
     async def operations_list(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
         """Newest first, of those that this key may look at."""
         kinds = [kind for kind in KINDS if _may(who, kind, "read", "write")]
-        return await self._store.operations_list(who.namespace, before, limit, kinds=kinds)
+        return await self._searches.operations_list(who.namespace, before, limit, kinds=kinds)
 
     async def operation_cancel(self, who: Principal, operation: UUID) -> OperationRow:
         """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
-        _check_scope(who, await self._operation(who, operation), "write")
+        check_scope(who, (await self._operation(who, operation)).kind, "write")
         return await self._surely(lambda: self._store.operation_cancel(who.namespace, operation))
 
     async def _operation(self, who: Principal, operation: UUID) -> OperationRow:
@@ -216,7 +216,7 @@ class Operations(Runs):
 
 def _scopes(kind: str, *actions: str) -> list[str]:
     """The scopes that let do one of these with operations of a kind. Those of dead letters go by runs, as they do."""
-    subject = "jobs" if kind.startswith("jobs:") else "runs"
+    subject = "jobs" if kind.startswith(("jobs:", "job:")) else "runs"
     return [f"{subject}:{action}" for action in actions]
 
 
@@ -224,11 +224,11 @@ def _may(who: Principal, kind: str, *actions: str) -> bool:
     return any(who.may(scope) for scope in _scopes(kind, *actions))
 
 
-def _check_scope(who: Principal, operation: OperationRow, *actions: str) -> None:
+def check_scope(who: Principal, kind: str, *actions: str) -> None:
     """Who may ask for an operation may look at it and end it. Raises `Forbidden`."""
-    if not _may(who, operation.kind, *actions):
-        needed = " or ".join(_scopes(operation.kind, *actions))
-        raise Forbidden(f"the operation is one of {operation.kind}, and this key lacks the scope {needed}")
+    if not _may(who, kind, *actions):
+        needed = " or ".join(_scopes(kind, *actions))
+        raise Forbidden(f"the operation is one of {kind}, and this key lacks the scope {needed}")
 
 
 def _raw(said: Filter) -> msgspec.Raw:

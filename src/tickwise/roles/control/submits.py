@@ -60,7 +60,7 @@ class Submits(Core):
                 return results
             added = results[0]
             self._stored((job,))
-        refused = _refusal(added, job)
+        refused = refusal_of(added, job)
         if refused is not None:
             raise refused
         return submitted
@@ -133,7 +133,7 @@ class Submits(Core):
                 results = await self._surely(lambda: self._store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
             if isinstance(results, Replay):
                 return results
-            taken = {place for place, result in zip(jobs, results, strict=True) if _refusal(result, jobs[place])}
+            taken = {place for place, result in zip(jobs, results, strict=True) if refusal_of(result, jobs[place])}
             if not taken:
                 self._stored(chosen)
                 return verdicts
@@ -182,9 +182,19 @@ class Submits(Core):
                 return compose(who, body, then, self._check_task, self._clock.noise(10))
         raise refusal
 
+    async def store_accepted(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
+        """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if
+        one of them cannot be stored in any way, and then none is."""
+        await self._time.now()  # what follows the commit goes by it, and asks nobody
+        added = await self._surely(lambda: self._store.jobs_add(jobs))
+        if isinstance(added, Replay):  # a write without a receipt has no earlier answer
+            raise TypeError("the store answered a replay to a write without a receipt")
+        self._stored([job for job, result in zip(jobs, added, strict=True) if result is Added.CREATED])
+        return added
+
     def _stored(self, jobs: Sequence[NewJob]) -> None:
         """Tell of what is committed. Asks nobody and cannot fail: it would make a failure of a success."""
-        ring_for(self._signals, jobs, self._time.known(), self._near_seconds)
+        ring_for(self._signals, jobs, self._time.known(), self._near_seconds, self._announcer)
         if self._counters is not None:
             self._counters.submitted(len(jobs))
 
@@ -192,20 +202,31 @@ class Submits(Core):
 def _tell(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tuple[int, Added]]) -> None:
     """Write what the store refused into the answer."""
     for place, added in results:
-        refused = _refusal(added, jobs[place])
+        refused = refusal_of(added, jobs[place])
         if refused is not None:
             verdicts[place] = refused
 
 
-def _refusal(added: Added, job: NewJob) -> Conflict | None:
+def refusal_of(added: Added, job: NewJob) -> Conflict | None:
+    """Why the store did not take a job; None: it did."""
     if added is Added.ID_TAKEN:
-        return Conflict(
-            f"job_id {job.job_id} was used for another job before; choose another", pointer="/job_id", code=added.value
-        )
-    if added is Added.KEY_TAKEN:
-        return Conflict(
-            f"the key {job.key!r} belongs to another job; change that one with PUT /api/v1/jobs/by-key/…",
-            pointer="/key",
-            code=added.value,
-        )
-    return None
+        return id_taken(job.job_id)
+    return key_taken(str(job.key)) if added is Added.KEY_TAKEN else None
+
+
+def id_taken(job_id: UUID) -> Conflict:
+    """The refusal of an id that stands for another body."""
+    return Conflict(
+        f"job_id {job_id} was used for another job before; choose another",
+        pointer="/job_id",
+        code=Added.ID_TAKEN.value,
+    )
+
+
+def key_taken(key: str) -> Conflict:
+    """The refusal of a key that another job has."""
+    return Conflict(
+        f"the key {key!r} belongs to another job; change that one with PUT /api/v1/jobs/by-key/…",
+        pointer="/key",
+        code=Added.KEY_TAKEN.value,
+    )

@@ -1,0 +1,57 @@
+"""What processes tell each other, and pages show: who is alive, when somebody last looked. Any note may vanish at any
+time, so nothing is decided by one.
+
+    tell(notes, ttl_seconds) ──► kept until its time is over, told again before that ──► look(kind)
+
+Invariant: a note that is looked up is what its author told last, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+FACTS_BYTES_MOST: Final = 4_000
+"""Of one note, as JSON; a larger one is refused."""
+NAME_LENGTH_MOST: Final = 200
+"""Characters of a kind, and of a name."""
+LOOK_MOST: Final = 1_000
+"""Notes that one look gives when it names none; which ones is not said when there are more."""
+TTL_SECONDS_MOST: Final = 86_400.0
+
+Facts = Mapping[str, Any]
+"""What a note says: JSON values under short names."""
+
+
+class Note(NamedTuple):
+    """One thing that is told. The same kind and name again takes the place of the one before."""
+
+    kind: str
+    name: str
+    facts: Facts
+
+
+class Board(Protocol):
+    """Where notes are. Whoever tells and whoever looks goes on without it: neither raises because it is away."""
+
+    async def start(self) -> None:
+        """Begin; never raises because the other side is away."""
+        ...
+
+    async def stop(self) -> None:
+        """Free everything. Notes stay until their time is over."""
+        ...
+
+    async def tell(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
+        """Put them up, for so long (more than 0, at most `TTL_SECONDS_MOST`); whether they are there. Raises
+        `ValueError` for one that breaks a limit above."""
+        ...
+
+    async def take_down(self, kind: str, names: Sequence[str]) -> None:
+        """They are over before their time."""
+        ...
+
+    async def look(self, kind: str, names: Sequence[str] | None = None) -> Mapping[str, Facts] | None:
+        """By name: those of `names` that are there, or all of the kind, up to `LOOK_MOST`. None: it cannot be asked
+        now, which is not the same as that nothing is there."""
+        ...

@@ -1,0 +1,87 @@
+"""An API that buffers requests, without the store: everybody is told quickly that it is away, and what it said counts.
+
+    ask(call) ──┬─ the store answered a moment ago ──► call, for at most `ASK_SECONDS`
+                └─ it did not ──────────────────────► StoreUnavailable at once; every `AWAY_SECONDS` one caller tries
+
+Invariants: no request waits longer than `ASK_SECONDS` for a store that is away. What is remembered is bounded by number
+and by bytes, and counts for `STALE_SECONDS` after the store last said it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+from tickwise.domain.errors import StoreUnavailable
+from tickwise.ports.clock import Clock
+
+ASK_SECONDS: Final = 2.0
+"""A store that is well answers in a thousandth of it."""
+AWAY_SECONDS: Final = 1.0
+STALE_SECONDS: Final = 900.0
+"""What the store said of keys, tasks, calendars and successors counts so long while it is away, and no longer: a key
+that was taken away in the meantime works until then."""
+REMEMBERED_MOST: Final = 10_000
+REMEMBERED_BYTES_MOST: Final = 16 << 20
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class Reach:
+    """Whether the store answers, as of a moment ago."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._away_until = float("-inf")
+
+    async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
+        """What the call answers. Raises `StoreUnavailable`, also if it takes too long."""
+        if self._clock.monotonic() < self._away_until:
+            raise StoreUnavailable("the store did not answer a moment ago")
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await call()
+        except StoreUnavailable:
+            self._away_until = self._clock.monotonic() + AWAY_SECONDS
+            raise
+        except TimeoutError as late:
+            self._away_until = self._clock.monotonic() + AWAY_SECONDS
+            raise StoreUnavailable(f"the store did not answer within {ASK_SECONDS:.0f} s") from late
+
+
+class Remembered(Generic[K, T]):
+    """The last values that the store gave; those that were given longest ago make room."""
+
+    def __init__(self, clock: Clock, *, most: int = REMEMBERED_MOST, bytes_most: int = REMEMBERED_BYTES_MOST) -> None:
+        self._monotonic = clock.monotonic
+        self._most = most
+        self._bytes_most = bytes_most
+        self._bytes = 0
+        self._kept: OrderedDict[K, tuple[float, int, T]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, key: K, value: T, size: int = 0) -> None:
+        """This is how it is now; `size` is about what it takes in memory, in bytes."""
+        self.drop(key)
+        if size > self._bytes_most:
+            return
+        self._kept[key] = (self._monotonic(), size, value)
+        self._bytes += size
+        while len(self._kept) > self._most or self._bytes > self._bytes_most:
+            self._bytes -= self._kept.popitem(last=False)[1][1]
+
+    def drop(self, key: K) -> None:
+        """It is so no more."""
+        gone = self._kept.pop(key, None)
+        if gone is not None:
+            self._bytes -= gone[1]
+
+    def find(self, key: K, seconds: float = STALE_SECONDS) -> T | None:
+        """The value, if it was given within this time."""
+        found = self._kept.get(key)
+        return None if found is None or self._monotonic() - found[0] > seconds else found[2]

@@ -1,0 +1,263 @@
+"""Applies the requests that an API answered with 202, in the order of each job.
+
+    batch ──► creates ──────────gathered──► jobs_add            CREATED, REPEATED: the job says it
+          ├─► change, cancel ──one by one─► control             as of when it was accepted
+          │      (creates before it that it could meet are stored first)
+          └─► what is refused ────────────► operations_record   FAILED, with its problem; never silence
+
+Invariants: a request that comes again changes nothing. A create is named by its job's id. A change is done unless its
+operation is on record, judged by a version of the job that was read before the record was looked for; so whoever has
+applied it and what came after it meanwhile, it is not applied over that. The record of a change is written before the
+next request of its job is applied.
+
+A mark is a message without content. Each recorder sends one to every partition each second; when it comes back, all
+that was sent before it is applied, and the store is told so. By that readers tell what is pending from what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tickwise.domain.errors import Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
+from tickwise.domain.model import Principal
+from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import EndedOperation, NewJob, OperationStatus, Store
+from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.bulk import BulkProblem, Kind
+from tickwise.roles.control.control import Control
+from tickwise.roles.control.submits import refusal_of
+from tickwise.roles.messages import Request, Unreadable, decode
+from tickwise.roles.recorder import Recorder
+from tickwise.roles.service import Loop, Telemetry
+
+REQUESTS_MOST: Final = 500
+"""Requests that are applied at once: as many creates as one statement stores well."""
+MARK_SECONDS: Final = 1.0
+MARKED_SECONDS_LEAST: Final = 0.5
+"""So long after a mark was written the next one waits, unless there is nothing else to do."""
+RACES_MOST: Final = 10
+LOGGED_MOST: Final = 20
+"""Refusals of one batch that are logged one by one."""
+_KINDS: Final = {"create": Kind.JOB_CREATE, "change": Kind.JOB_CHANGE, "cancel": Kind.JOB_CANCEL}
+_SCOPES: Final = frozenset({"*"})
+"""What the key was allowed was checked when the request was accepted."""
+
+logger = structlog.get_logger("tickwise.recorder")
+
+_body: Final = msgspec.json.Decoder(JobBody)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Applied(Telemetry, Protocol):
+    """What the recorder of requests tells the metrics."""
+
+    def applied(self, *, done: int, failed: int) -> None:
+        """Requests that were applied, and such as could not be."""
+        ...
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A batch in hand."""
+
+    creates: list[tuple[Request, NewJob]] = field(default_factory=list)
+    """Not stored yet."""
+    ids: set[UUID] = field(default_factory=set)
+    keyed: bool = False
+    """One of them has a key, which another request may take or free."""
+    ended: list[EndedOperation] = field(default_factory=list)
+    """Not on record yet."""
+    ended_jobs: set[UUID] = field(default_factory=set)
+    done: int = 0
+    failed: int = 0
+
+    def add(self, request: Request) -> None:
+        """A create."""
+        job = request.new_job()
+        self.creates.append((request, job))
+        self.ids.add(job.job_id)
+        self.keyed = self.keyed or job.key is not None
+
+    def end(self, request: Request, refusal: TickwiseError | None) -> None:
+        """It is over."""
+        self.ended.append(_ended(request, refusal))
+        self.ended_jobs.add(request.job_id)
+        if refusal is None:
+            self.done += 1
+            return
+        self.failed += 1
+        if self.failed <= LOGGED_MOST:
+            logger.warning(
+                "request_refused",
+                kind=request.kind,
+                job_id=str(request.job_id),
+                operation_id=str(request.operation_id),
+                code=refusal.code,
+                detail=refusal.detail,
+            )
+
+
+class RequestsRecorder(Recorder):
+    """The role. Its control writes to the store, whatever way requests take in."""
+
+    def __init__(self, *, control: Control, store: Store, broker: Broker, clock: Clock, telemetry: Applied) -> None:
+        super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=REQUESTS, most=REQUESTS_MOST)
+        self._control = control
+        self._store = store
+        self._broker = broker
+        self._told = telemetry
+        self._marks: dict[int, float] = {}
+        self._marked_at = float("-inf")
+
+    async def start(self) -> None:
+        """Join the other recorders, and begin."""
+        await super().start()
+        self.spawn(Loop("mark requests", self._mark, self._clock))
+
+    async def _mark(self) -> float:
+        """Send a mark to each partition, behind all that was sent before."""
+        places = range(self._broker.partitions(REQUESTS))
+        self._broker.throw(REQUESTS, [Message(b"", partition=place) for place in places])
+        return MARK_SECONDS
+
+    async def apply(self, batch: Sequence[Delivery]) -> None:
+        """As the frame says."""
+        requests = []
+        for delivery in batch:
+            if not delivery.value:
+                continue
+            try:
+                requests.append(decode(Request, delivery.value))
+            except Unreadable as wrong:
+                await self._park(delivery, wrong)
+        turn = _Turn()
+        try:
+            for request in requests:
+                await self._take(turn, request)
+            await self._store_creates(turn)
+        except Unavailable:
+            raise
+        except Exception as unforeseen:
+            if len(requests) > 1:
+                raise  # one by one
+            turn.end(requests[0], _unforeseen(unforeseen))
+            await self._record(turn)
+            raise
+        await self._record(turn)
+        self._told.applied(done=turn.done, failed=turn.failed)
+        await self._tell_marks(batch, busy=bool(requests))
+
+    async def _tell_marks(self, batch: Sequence[Delivery], *, busy: bool) -> None:
+        for delivery in batch:
+            self._marks[delivery.partition] = max(self._marks.get(delivery.partition, 0.0), delivery.sent_at)
+        now = self._clock.monotonic()
+        if busy and now < self._marked_at + MARKED_SECONDS_LEAST:
+            return
+        await self._store.requests_mark(self._marks)
+        self._marks, self._marked_at = {}, now
+
+    async def _take(self, turn: _Turn, request: Request) -> None:
+        if request.kind == "create":
+            # A key may have become free since this create was refused for it.
+            if request.job is None or request.job.key is None or not await self._is_over(turn, request):
+                turn.add(request)
+            return
+        if turn.keyed or request.job_id in turn.ids:
+            await self._store_creates(turn)
+        if request.job_id in turn.ended_jobs:
+            await self._record(turn)
+        try:
+            if request.kind == "change":
+                await self._change(turn, request)
+            else:
+                await self._control.cancel(_asker(request), request.job_id)
+                turn.end(request, None)
+        except Refused as refusal:
+            turn.end(request, refusal)
+
+    async def _store_creates(self, turn: _Turn) -> None:
+        """Store the creates that were gathered; if one of them keeps all others from it, each by itself."""
+        creates, turn.creates, turn.ids, turn.keyed = turn.creates, [], set(), False
+        if not creates:
+            return
+        try:
+            added = await self._control.store_accepted([job for _, job in creates])
+        except Refused as refusal:
+            if len(creates) == 1:
+                turn.end(creates[0][0], refusal)
+                return
+            for create in creates:
+                turn.creates = [create]
+                await self._store_creates(turn)
+            return
+        for (request, job), result in zip(creates, added, strict=True):
+            refused = refusal_of(result, job)
+            if refused is None:
+                turn.done += 1
+            else:
+                turn.end(request, refused)
+
+    async def _change(self, turn: _Turn, request: Request) -> None:
+        try:
+            body = _body.decode(request.body)
+        except (msgspec.MsgspecError, ValueError) as wrong:
+            raise Invalid(f"the body cannot be read by this version: {wrong}", pointer="") from wrong
+        who = _asker(request)
+        for _ in range(RACES_MOST):
+            row = await self._control.job_get(who, request.job_id)
+            if await self._is_over(turn, request):
+                return
+            try:
+                await self._control.change(who, request.job_id, body, if_version=row.version, as_of=request.accepted)
+            except VersionConflict:
+                continue
+            turn.end(request, None)
+            return
+        raise Busy("others keep changing the job; it is tried again")
+
+    async def _is_over(self, turn: _Turn, request: Request) -> bool:
+        """Whether it was carried out, or refused, before."""
+        if any(ended.operation_id == request.operation_id for ended in turn.ended):
+            return True
+        return await self._store.operation_get(request.namespace, request.operation_id) is not None
+
+    async def _record(self, turn: _Turn) -> None:
+        ended, turn.ended, turn.ended_jobs = turn.ended, [], set()
+        if ended:
+            await self._store.operations_record(ended)
+
+
+def _asker(request: Request) -> Principal:
+    return Principal(request.principal, request.namespace, _SCOPES)
+
+
+def _unforeseen(failure: Exception) -> TickwiseError:
+    return Invalid(
+        f"it could not be applied, and was put aside for a person: {type(failure).__name__}",
+        pointer="",
+        code="internal",
+    )
+
+
+def _ended(request: Request, refusal: TickwiseError | None) -> EndedOperation:
+    problems = []
+    if refusal is not None:
+        pointer = refusal.pointer if isinstance(refusal, Refused) else None
+        problems = [BulkProblem(id=request.job_id, code=refusal.code, detail=refusal.detail, pointer=pointer)]
+    return EndedOperation(
+        operation_id=request.operation_id,
+        namespace=request.namespace,
+        kind=_KINDS[request.kind],
+        request=_encode({"job_id": request.job_id}).decode(),
+        created_by=request.principal,
+        created_at=request.accepted,
+        status=OperationStatus.DONE if refusal is None else OperationStatus.FAILED,
+        problems=_encode(problems).decode(),
+    )

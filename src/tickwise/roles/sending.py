@@ -1,0 +1,160 @@
+"""Group sends: many requests, one call of the broker.
+
+    put(message) ─┐
+    put(message) ─┼──► waiting ──► sender: all that waits, up to a limit, in one `send` ──► each caller hears
+    put(message) ─┘               (what arrives meanwhile goes into the next one)
+
+Invariants: whoever put a message hears that the broker has it durably, or that it may not; messages leave in the order
+in which they were put, one send after the other, so those of one key arrive in it. What waits for a broker that is
+slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from tickwise.domain.errors import Busy, Unavailable
+from tickwise.observability.buffers import Buffer
+from tickwise.observability.draining import Drain
+from tickwise.ports.broker import MESSAGE_BYTES_MOST, Broker, Channel, Message
+from tickwise.ports.clock import Clock
+from tickwise.roles.gather import Room
+
+SEND_MOST: Final = 1_000
+"""Messages of one send: some milliseconds of work for client and broker."""
+SEND_BYTES_MOST: Final = 4 << 20
+WAITING_MOST: Final = 20_000
+
+logger = structlog.get_logger("tickwise.sending")
+
+Waiting = tuple[Message, int, "asyncio.Future[None]"]
+
+
+class Sender:
+    """Turns single messages of one channel into sends of many."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        channel: Channel,
+        clock: Clock,
+        *,
+        waiting_most: int = WAITING_MOST,
+        room: Room | None = None,
+    ) -> None:
+        self._broker = broker
+        self._channel = channel
+        self._waiting_most = waiting_most
+        self._room = room or Room(clock)
+        self._drain = Drain(clock)
+        self._waiting: list[Waiting] = []
+        self._sending = 0
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, messages: Sequence[Message]) -> list[asyncio.Future[None]]:
+        """For each message when the broker has it; all are taken, or none. A future raises `BrokerUnavailable` if
+        nobody knows whether the broker has it. Raises `Busy` if too many wait already, or too much."""
+        if self._closing or self._task is None:
+            raise Unavailable("this server is going down; send the same again to another, or a little later")
+        waiting = len(self._waiting) + self._sending
+        if waiting and waiting + len(messages) > self._waiting_most:
+            raise Busy(
+                "too many requests wait for the broker; send the same again a little later",
+                retry_after_seconds=self._drain.wait_seconds(waiting + len(messages) - self._waiting_most),
+            )
+        sizes = [size_of(message) for message in messages]
+        self._room.take(sum(sizes))
+        if not waiting:
+            self._drain.filled()
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[None]] = [loop.create_future() for _ in messages]
+        self._waiting += zip(messages, sizes, futures, strict=True)
+        self._wake.set()
+        return futures
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits, and how much may."""
+        return {"requests": Buffer(len(self._waiting) + self._sending, self._waiting_most)}
+
+    async def start(self) -> None:
+        """Begin to send."""
+        self._closing = False
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Send what waits, then end."""
+        self._closing = True
+        self._wake.set()
+        task, self._task = self._task, None
+        if task is not None:
+            await task
+
+    async def _run(self) -> None:
+        while True:
+            if not self._waiting:
+                if self._closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+            batch = self._next()
+            if batch:
+                self._sending = len(batch)
+                try:
+                    await self._settle(batch)
+                finally:
+                    self._sending = 0
+                    self._room.give(sum([size for _, size, _ in batch]))
+                    self._drain.left(len(batch))
+
+    def _next(self) -> list[Waiting]:
+        """What goes into one send: at least one message."""
+        count = size = 0
+        for _, bytes_, _ in self._waiting[:SEND_MOST]:
+            size += bytes_
+            if count and size > SEND_BYTES_MOST:
+                break
+            count += 1
+        batch = self._waiting[:count]
+        del self._waiting[:count]
+        return batch
+
+    async def _settle(self, batch: Sequence[Waiting]) -> None:
+        """Send a batch and answer everybody in it."""
+        failure: Exception | None = None
+        try:
+            await self._broker.send(self._channel, [message for message, _, _ in batch])
+        except Unavailable as away:
+            failure = away
+        except Exception as unforeseen:
+            logger.exception("send_failed", channel=self._channel.name, messages=len(batch))
+            failure = unforeseen
+        for _, _, future in batch:
+            if future.done():
+                continue
+            if failure is None:
+                future.set_result(None)
+            else:
+                future.set_exception(_copy(failure))
+
+
+def size_of(message: Message) -> int:
+    """Bytes of it that its sender chooses the number of."""
+    return len(message.value) + len(message.key or b"")
+
+
+def fits(message: Message) -> bool:
+    """Whether a broker takes it."""
+    return size_of(message) <= MESSAGE_BYTES_MOST
+
+
+def _copy(failure: Exception) -> Exception:
+    """An exception of its own for each caller: one that is raised in many tasks collects all their traces."""
+    if isinstance(failure, Unavailable):
+        return type(failure)(failure.detail, retry_after_seconds=failure.retry_after_seconds)
+    return failure
