@@ -1,0 +1,151 @@
+{{/*
+One role as a Deployment with its PodDisruptionBudget.
+(dict "root" $ "name" the component "command" list "role" its values "drains" bool "port" bool "scaled" bool)
+*/}}
+{{- define "tickwise.role" -}}
+{{- $root := .root -}}
+{{- $name := printf "%s-%s" (include "tickwise.name" $root) .name -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "tickwise.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .name }}
+spec:
+  {{- if not .scaled }}
+  replicas: {{ .role.replicas }}
+  {{- end }}
+  revisionHistoryLimit: 5
+  # The new one works before an old one goes; versions side by side are what the schema is made for.
+  strategy:
+    type: RollingUpdate
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  selector:
+    matchLabels:
+      {{- include "tickwise.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .name }}
+  template:
+    metadata:
+      labels:
+        {{- include "tickwise.labels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .name }}
+      annotations:
+        # Settings are read once, at the start: other settings are other pods.
+        checksum/settings: {{ include "tickwise.toml" $root.Values.settings | sha256sum }}
+        checksum/secrets: {{ include "tickwise.toml" $root.Values.secrets | sha256sum }}
+        {{- with .role.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "tickwise.serviceAccount" $root }}
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      {{- with $root.Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- range . }}
+        - name: {{ . }}
+        {{- end }}
+      {{- end }}
+      {{- if .drains }}
+      # The pod's own first process reaps what tasks leave behind.
+      shareProcessNamespace: true
+      {{- end }}
+      terminationGracePeriodSeconds: {{ include "tickwise.grace" . }}
+      securityContext:
+        {{- include "tickwise.podSecurity" $root | nindent 8 }}
+      containers:
+        - name: {{ first .command }}
+          image: {{ include "tickwise.image" $root | quote }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          args: {{ toJson .command }}
+          env:
+            - {name: TICKWISE_CONFIG_LOCATION, value: /etc/tickwise}
+            - {name: TICKWISE_HEALTH_PORT, value: "8471"}
+            {{- with .role.environment }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            {{- if .port }}
+            - {name: api, containerPort: 8470}
+            {{- end }}
+            - {name: health, containerPort: 8471}
+          # Machines come up in any order: a role lives while it waits for what it needs, and /readyz says for what.
+          startupProbe:
+            httpGet: {path: /livez, port: health}
+            periodSeconds: 2
+            timeoutSeconds: 2
+            failureThreshold: 30
+          livenessProbe:
+            httpGet: {path: /livez, port: health}
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          readinessProbe:
+            httpGet: {path: /readyz, port: health}
+            periodSeconds: 5
+            timeoutSeconds: 4
+            failureThreshold: 2
+          {{- if .port }}
+          # Those who send requests here hear of its end a little later than it does.
+          lifecycle:
+            preStop:
+              exec: {command: [sleep, "5"]}
+          {{- end }}
+          securityContext:
+            {{- include "tickwise.containerSecurity" $root | nindent 12 }}
+          resources:
+            {{- toYaml .role.resources | nindent 12 }}
+          volumeMounts:
+            - {name: configuration, mountPath: /etc/tickwise, readOnly: true}
+            - {name: tmp, mountPath: /tmp}
+            - {name: data, mountPath: /data}
+            - {name: blobs, mountPath: /data/blobs}
+      volumes:
+        {{- include "tickwise.configuration" (dict "configMap" (include "tickwise.name" $root) "secret" (include "tickwise.secret" $root)) | nindent 8 }}
+        - name: tmp
+          emptyDir: {sizeLimit: 256Mi}
+        - name: data
+          emptyDir: {sizeLimit: {{ .role.workSize | default "256Mi" }}}
+        - name: blobs
+          persistentVolumeClaim:
+            claimName: {{ $root.Values.blobs.existingClaim | default (printf "%s-blobs" (include "tickwise.name" $root)) }}
+      {{- if $root.Values.topologySpread.enabled }}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: {{ $root.Values.topologySpread.key }}
+          whenUnsatisfiable: {{ $root.Values.topologySpread.whenUnsatisfiable }}
+          labelSelector:
+            matchLabels:
+              {{- include "tickwise.selector" $root | nindent 14 }}
+              app.kubernetes.io/component: {{ .name }}
+      {{- end }}
+      {{- with .role.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .role.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .role.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+{{- if $root.Values.podDisruptionBudget.enabled }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "tickwise.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .name }}
+spec:
+  maxUnavailable: {{ $root.Values.podDisruptionBudget.maxUnavailable }}
+  selector:
+    matchLabels:
+      {{- include "tickwise.selector" $root | nindent 6 }}
+      app.kubernetes.io/component: {{ .name }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,61 @@
+"""What lies in `deploy/`, as tests and checks read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tickwise.config import SETTINGS, Setting
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DEPLOY: Final = ROOT / "deploy"
+COMPOSE: Final = DEPLOY / "compose" / "compose.yaml"
+CHART: Final = DEPLOY / "helm" / "tickwise"
+UNITS: Final = DEPLOY / "systemd"
+ALERTS: Final = CHART / "files" / "alerts.yaml"
+DASHBOARD: Final = CHART / "files" / "dashboard.json"
+VALUES: Final = CHART / "values.yaml"
+VALUES_SCHEMA: Final = CHART / "values.schema.json"
+
+NEVER_IN_A_CONFIG_MAP: Final = frozenset({"bootstrap_key", "database_url", "search_database_url"})
+"""Secrets that are never without one: they belong into `secrets`, whose home is a Secret. (The address of a broker or of
+Redis may be without a password.)"""
+
+
+def load(file: Path) -> Any:
+    """A YAML file of one document."""
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def chart_definitions() -> dict[str, Any]:
+    """What `values.schema.json` must say of the settings, from their declarations."""
+    open_ones = {name: setting for name, setting in SETTINGS.items() if name not in NEVER_IN_A_CONFIG_MAP}
+    secret_ones = {name: setting for name, setting in SETTINGS.items() if setting.facts.secret}
+    return {"settings": _object(open_ones), "secrets": _object(secret_ones)}
+
+
+def _object(settings: dict[str, Setting]) -> dict[str, Any]:
+    properties = {name: _property(setting) for name, setting in sorted(settings.items())}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _property(setting: Setting) -> dict[str, Any]:
+    facts = setting.facts
+    said: dict[str, Any] = {
+        "int": {"type": "integer"},
+        "float": {"type": "number"},
+        "str": {"type": "string", "minLength": max(1, facts.shortest)},
+        "Path": {"type": "string", "minLength": 1},
+        "tuple[str, ...]": {"type": "array", "items": {"type": "string", "pattern": r"^[^\s,]+$"}},
+    }[setting.kind]
+    if facts.least is not None:
+        said["minimum"] = facts.least
+    if facts.most is not None:
+        said["maximum"] = facts.most
+    if facts.choices:
+        said["enum"] = list(facts.choices)
+    if facts.schemes:
+        said["pattern"] = f"^({'|'.join(facts.schemes)})://"
+    return said
