@@ -1,0 +1,15 @@
+"""A broker over Kafka, by librdkafka (`pip install 'tickwise[kafka]'`).
+
+address     what an operator writes, and what the client is told from it
+library     the client, imported when it is needed; what it says, said once
+topics      made, checked, and marked with whose they are
+producer    sends and throws, from the event loop
+shelves     what was fetched and not taken: where thread and loop meet
+member      one member of a group, in a thread that always polls
+consumer    the loop's side of it
+broker      all of it as the port wants it
+"""
+
+from tickwise.adapters.broker.kafka.broker import KafkaBroker
+
+__all__ = ["KafkaBroker"]

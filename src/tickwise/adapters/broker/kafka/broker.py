@@ -1,0 +1,165 @@
+"""One connection to a Kafka cluster for everything in a process; and the task that keeps its channels there.
+
+Invariant: until the channels were opened for this cluster nothing is sent, fetched or made by this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from tickwise.adapters.broker.kafka.address import read_address
+from tickwise.adapters.broker.kafka.consumer import KafkaConsumer
+from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.member import Member
+from tickwise.adapters.broker.kafka.producer import WAITING_MOST, Producer
+from tickwise.adapters.broker.kafka.topics import Found, Topics, topic_name
+from tickwise.domain.errors import BrokerUnavailable, Misconfigured
+from tickwise.ports.broker import BrokerState, Channel, Message
+from tickwise.ports.clock import Clock
+
+KEEP_SECONDS: Final = 3.0
+"""How often it is looked whether the channels are there: one request of a few hundred bytes."""
+KEEP_AWAY_SECONDS: Final = 1.0
+"""The same while the broker does not answer."""
+
+logger = structlog.get_logger("tickwise.kafka")
+
+
+class KafkaBroker:
+    """`ports.broker.Broker` over Kafka."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        """Raises `Misconfigured` for an address that cannot be. Touches no network."""
+        client_library()
+        self._address = read_address(url)
+        self._clock = clock
+        self._complaints = Complaints()
+        self._topics = Topics(self._address, self._complaints)
+        self._producer = Producer(self._address, clock, self._complaints)
+        self._producer.failed = self._client_failed
+        self._found: Mapping[Channel, Found] = {}
+        self._cluster = ""
+        self._opened = False
+        self._reachable = False
+        self._detail = "it was not reached yet"
+        self._consumers: list[tuple[KafkaConsumer, Member]] = []
+        self._opening = asyncio.Lock()
+        self._look = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def lanes(self) -> int:
+        """See the port."""
+        return self._address.lanes
+
+    def partitions(self, channel: Channel) -> int:
+        """See the port."""
+        found = self._found.get(channel)
+        return found.partitions if found else self._address.partitions
+
+    async def open(self, cluster: str) -> None:
+        """See the port."""
+        async with self._opening:
+            if self._opened:
+                return
+            try:
+                self._found = await asyncio.to_thread(self._topics.ensure)
+                await asyncio.to_thread(self._topics.mark, cluster)
+            except BrokerUnavailable as failure:
+                self._away(failure.detail)
+                raise
+            self._cluster = cluster
+            self._opened = True
+            self._there()
+            self._producer.start()
+            self._keeper = asyncio.create_task(self._keep(), name="broker keeper")
+            for consumer, _ in self._consumers:
+                consumer.opened()
+
+    async def close(self) -> None:
+        """See the port."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+        await asyncio.gather(*(consumer.stop() for consumer, _ in self._consumers))
+        self._consumers.clear()
+        await self._producer.stop()
+        self._opened = False
+        await asyncio.to_thread(self._topics.forget)
+
+    async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
+        """See the port."""
+        if not self._opened:
+            raise BrokerUnavailable(f"the broker is away: {self._detail}")
+        await self._producer.send(topic_name(self._address, channel), self.partitions(channel), messages)
+
+    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+        """See the port."""
+        self._producer.throw(topic_name(self._address, channel), self.partitions(channel), messages)
+
+    def consumer(self, channels: Sequence[Channel], group: str) -> KafkaConsumer:
+        """See the port."""
+        member = Member(self._address, self._clock, self._complaints, channels, group)
+        member.reachable = lambda: self._reachable
+        made = KafkaConsumer(member, reachable=lambda: self._reachable, wanted=lambda: self._opened)
+        self._consumers.append((made, member))
+        return made
+
+    def state(self) -> BrokerState:
+        """See the port."""
+        producer = self._producer
+        detail = "" if self._reachable else self._detail
+        return BrokerState(self._reachable, detail, producer.waiting, WAITING_MOST, producer.thrown, producer.lost)
+
+    # ---------------------------------------------------------------------------------------------- how it stands
+
+    def _there(self) -> None:
+        if not self._reachable:
+            self._reachable, self._detail = True, ""
+            self._complaints.recovered()
+
+    def _away(self, detail: str) -> None:
+        self._reachable, self._detail = False, detail
+
+    def _client_failed(self, error: Any) -> None:
+        """The library says that all brokers are down: the keeper looks at once."""
+        if error.code() == client_library().KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - its own codes begin so
+            self._away(error.str())
+            self._look.set()
+
+    async def _keep(self) -> None:
+        """Look at the channels now and then, and make again what somebody deleted."""
+        while True:
+            pause = (KEEP_SECONDS if self._reachable else KEEP_AWAY_SECONDS) * (0.75 + 0.5 * self._clock.chance())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._look.wait()
+            try:
+                found = await asyncio.to_thread(self._topics.look)
+                if len(found) < len(self._found):
+                    logger.warning("channels_missing", prefix=self._address.prefix)
+                    found = await asyncio.to_thread(self._topics.ensure)
+                    await asyncio.to_thread(self._topics.mark, self._cluster)
+            except BrokerUnavailable as failure:
+                self._away(failure.detail)
+            except Misconfigured as refusal:
+                self._away(refusal.detail)
+                self._complaints.complain("channels", refusal.detail)
+            else:
+                self._kept(found)
+            self._look.clear()
+
+    def _kept(self, found: Mapping[Channel, Found]) -> None:
+        """They are there; members of those that were made again begin anew."""
+        before, self._found = self._found, found
+        self._there()
+        if any(channel in before and before[channel].identity != found[channel].identity for channel in found):
+            for _, member in self._consumers:
+                member.begin_anew()

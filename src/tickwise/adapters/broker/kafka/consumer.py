@@ -1,0 +1,87 @@
+"""The event loop's side of a member of a group: takes what the member's thread has put, says what is done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tickwise.adapters.broker.kafka.shelves import WAITING_MOST, Shelves
+from tickwise.ports.broker import ConsumerState, Delivery
+
+
+class Fetcher(Protocol):
+    """A thread that fetches: `Member`, or `ShareMember`."""
+
+    shelves: Shelves
+    arrived: Callable[[], None]
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self) -> None:
+        """Leave; blocks until the thread has ended."""
+        ...
+
+
+class KafkaConsumer:
+    """`ports.broker.Consumer` over a thread that fetches."""
+
+    def __init__(self, fetcher: Fetcher, *, reachable: Callable[[], bool], wanted: Callable[[], bool]) -> None:
+        """`wanted`: whether the channels are open, so that there is something to join."""
+        self._fetcher = fetcher
+        self._reachable = reachable
+        self._wanted = wanted
+        self._arrived = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started = False
+        self._fetching = False
+
+    async def start(self) -> None:
+        """See the port."""
+        self._loop = asyncio.get_running_loop()
+        self._started = True
+        self._fetcher.arrived = self._wake
+        self.opened()
+
+    def opened(self) -> None:
+        """The channels may be open now: join, if that is asked for."""
+        if self._started and not self._fetching and self._wanted():
+            self._fetching = True
+            self._fetcher.start()
+
+    async def stop(self) -> None:
+        """See the port."""
+        self._started = False
+        self._arrived.set()
+        if self._fetching:
+            self._fetching = False
+            await asyncio.to_thread(self._fetcher.stop)
+
+    async def take(self, limit: int, wait_seconds: float) -> Sequence[Delivery]:
+        """See the port."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                while True:
+                    self._arrived.clear()
+                    found = self._fetcher.shelves.take(limit)
+                    if found or not self._started:
+                        return found
+                    await self._arrived.wait()
+        return ()
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        """See the port. The commit follows within a tenth of a second."""
+        self._fetcher.shelves.done(deliveries)
+
+    def state(self) -> ConsumerState:
+        """See the port."""
+        shelves = self._fetcher.shelves
+        return ConsumerState(self._reachable() and self._fetching, shelves.waiting, WAITING_MOST, shelves.lag())
+
+    def _wake(self) -> None:
+        if self._loop is not None and not self._arrived.is_set():
+            with contextlib.suppress(RuntimeError):  # the loop has ended before us
+                self._loop.call_soon_threadsafe(self._arrived.set)

@@ -1,0 +1,80 @@
+"""The client library, only when it is needed; and what it has to say, said once.
+
+librdkafka repeats what troubles it every second from each of its threads. Here each kind of trouble is logged once,
+until the broker was heard again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import structlog
+
+from tickwise.domain.errors import Misconfigured
+
+SAID_MOST: Final = 200
+
+logger = structlog.get_logger("tickwise.kafka")
+
+
+def client_library() -> ModuleType:
+    """confluent-kafka. Raises `Misconfigured` where it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as missing:
+        raise Misconfigured(
+            "broker_url is kafka://, and its client is not installed: pip install 'tickwise[kafka]'"
+        ) from missing
+    return confluent_kafka
+
+
+def admin_library() -> ModuleType:
+    """Its part that makes topics. Its names are not declared as exported, so they are asked for by name."""
+    return importlib.import_module("confluent_kafka.admin")
+
+
+class Complaints:
+    """What the library says, from any thread, each kind once until all is well again."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        """The newest of them, for whoever must say why something is away."""
+        self._said: set[str] = set()
+        self._lock = threading.Lock()
+
+    def log(self, level: int, _format: str, *args: Any) -> None:
+        """As `logging.Logger.log`, which is how the library logs: its facility, its thread, a text."""
+        facility, text = (str(args[0]), str(args[-1])) if args else ("", _format)
+        self.complain(facility, text, level=level)
+
+    def complain(self, kind: str, text: str, *, level: int = 30) -> None:
+        """Say this, unless this kind was said since all was well."""
+        self.last = text
+        with self._lock:
+            if kind in self._said or len(self._said) >= SAID_MOST:
+                return
+            self._said.add(kind)
+        if level >= 30:
+            logger.warning("kafka_trouble", kind=kind, detail=text)
+        else:
+            logger.debug("kafka_says", kind=kind, detail=text)
+
+    def errors(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
+        """A function for the library's `error_cb`: complains, and passes the error on."""
+
+        def heard(error: Any) -> None:
+            self.complain(error.name(), error.str())
+            then(error)
+
+        return heard
+
+    def recovered(self) -> None:
+        """All is well again."""
+        with self._lock:
+            said, self._said = self._said, set()
+        if said:
+            logger.info("kafka_well_again", after=sorted(said))

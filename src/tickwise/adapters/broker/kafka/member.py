@@ -1,0 +1,256 @@
+"""One member of a group, in a thread of its own: it always polls, so that the member stays in its group and partitions
+change hands at once, however busy the event loop is and however long the store is away.
+
+    librdkafka ──► poll, consume ──► shelves ──► the loop
+         ▲                                         │ done
+         └── pause, resume, commit ◄───────────────┘
+
+Invariant: only this thread touches the library's consumer. Offsets are committed explicitly, never past what is done.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from tickwise.adapters.broker.kafka.address import KafkaAddress
+from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.shelves import Place, Shelves
+from tickwise.adapters.broker.kafka.topics import topic_name
+from tickwise.ports.broker import Channel, Delivery
+from tickwise.ports.clock import Clock
+
+POLL_SECONDS: Final = 0.1
+"""How long the thread waits for a message at most: so late it hears of a stop or a commit while nothing comes."""
+POLL_PAUSED_SECONDS: Final = 0.01
+"""While a partition is paused, because it is resumed from here."""
+COMMIT_SECONDS: Final = 0.1
+"""Between two commits: what is done is told in one, and a crash repeats no more than this."""
+COMMIT_RETRY_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 2.0
+"""How often it is asked how far behind we are."""
+LEAVE_SECONDS: Final = 3.0
+"""How long the last commit may take. A broker that does not answer it would hold up the leave for 10 s more."""
+AGAIN_SECONDS: Final = 1.0
+"""After the library refused to begin."""
+
+
+class Member:
+    """A thread that fetches into shelves."""
+
+    def __init__(
+        self, address: KafkaAddress, clock: Clock, complaints: Complaints, channels: Sequence[Channel], group: str
+    ) -> None:
+        self.shelves = Shelves(channels)
+        self.arrived: Callable[[], None] = lambda: None
+        """Called in this thread when something was put."""
+        self.heard: Callable[[], None] = lambda: None
+        """Called in this thread when the broker has answered."""
+        self.reachable: Callable[[], bool] = lambda: True
+        self._address = address
+        self._clock = clock
+        self._complaints = complaints
+        self._group = f"{address.prefix}.{group}"
+        self._channels = {topic_name(address, channel): channel for channel in channels}
+        self._library = client_library()
+        self._stopped = threading.Event()
+        self._anew = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._committing = False
+        self._commit_at = 0.0
+        self._look_at = 0.0
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name=f"kafka {self._group}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the group, and wait until the thread has ended. Blocks."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def begin_anew(self) -> None:
+        """Leave and join again: topics were deleted and made again, so offsets say nothing."""
+        self._anew.set()
+
+    # ---------------------------------------------------------------------------------------------- the thread
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._anew.clear()
+            try:
+                consumer = self._made()
+                consumer.subscribe(
+                    list(self._channels), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+                )
+            except (self._library.KafkaException, ValueError) as failure:
+                self._complaints.complain("consumer", f"could not begin: {failure}")
+                self._stopped.wait(AGAIN_SECONDS)
+                continue
+            while not (self._stopped.is_set() or self._anew.is_set()):
+                self._step(consumer)
+            self._finish(consumer)
+            del consumer
+            self.shelves.revoke(self.shelves.places())
+
+    def _made(self) -> Any:
+        classic = self._address.group_protocol == "classic"
+        told = {
+            **self._address.client(),
+            "group.id": self._group,
+            "group.protocol": "classic" if classic else "consumer",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            # What lies in the library beside what lies on the shelves.
+            "queued.min.messages": 1_000,
+            "queued.max.messages.kbytes": 8 << 10,
+            "fetch.message.max.bytes": self._address.message_bytes_most,
+            "fetch.max.bytes": max(8 << 20, self._address.message_bytes_most),
+            "fetch.wait.max.ms": 500,
+            "error_cb": self._complaints.errors(lambda _: None),
+            "on_commit": self._committed,
+        }
+        if classic:
+            told["partition.assignment.strategy"] = "cooperative-sticky"
+            if self._address.session_seconds:
+                told["session.timeout.ms"] = self._address.session_seconds * 1_000
+                told["heartbeat.interval.ms"] = max(self._address.session_seconds * 1_000 // 3, 1)
+        return self._library.Consumer(told, logger=self._complaints)
+
+    def _step(self, consumer: Any) -> None:
+        """Wait for messages, put them where the loop takes them, tell the broker what is done."""
+        try:
+            first = consumer.poll(POLL_PAUSED_SECONDS if self.shelves.any_paused() else POLL_SECONDS)
+            if first is not None:
+                room = self.shelves.room() - 1
+                self._put([first, *(consumer.consume(room, 0) if room > 0 else ())])
+            turning = self.shelves.turn()
+            if turning.pause:
+                consumer.pause(self._partitions(turning.pause))
+            if turning.resume:
+                consumer.resume(self._partitions(turning.resume))
+            now = self._clock.monotonic()
+            if now >= self._commit_at and not self._committing:
+                self._commit(consumer, now)
+            if now >= self._look_at:
+                self._look(consumer, now)
+        except (self._library.KafkaException, RuntimeError) as failure:
+            self._complaints.complain("consumer", str(failure))
+            self._stopped.wait(COMMIT_SECONDS)
+
+    def _put(self, messages: Iterable[Any]) -> None:
+        deliveries = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                deliveries.append(self._delivery(message))
+            else:
+                self._complaints.complain(error.name(), error.str())
+        if deliveries:
+            self.heard()
+            if self.shelves.put(deliveries):
+                self.arrived()
+
+    def _delivery(self, message: Any) -> Delivery:
+        headers = message.headers()
+        return Delivery(
+            self._channels[message.topic()],
+            message.value() or b"",
+            message.key(),
+            [(name, value or b"") for name, value in headers] if headers else (),
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1] / 1_000,
+        )
+
+    def _look(self, consumer: Any, now: float) -> None:
+        """How far behind we are, as the last answers to fetches said: this asks nobody."""
+        self._look_at = now + LOOK_SECONDS
+        ends = {}
+        for place in self.shelves.places():
+            [partition] = self._partitions([place])
+            _, end = consumer.get_watermark_offsets(partition, cached=True)
+            if end >= 0:
+                ends[place] = end
+        self.shelves.ends(ends)
+
+    # ---------------------------------------------------------------------------------------------- who has what
+
+    def _assigned(self, _consumer: Any, partitions: Sequence[Any]) -> None:
+        self.heard()
+        self.shelves.assign(self._places(partitions))
+
+    def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        places = self._places(partitions)
+        offsets = self.shelves.to_commit(places)
+        if offsets and self.reachable():
+            try:
+                consumer.commit(offsets=self._offsets(offsets), asynchronous=False)
+            except self._library.KafkaException as failure:
+                self._complaints.complain("commit", str(failure.args[0].str()))
+        self.shelves.revoke(places)
+
+    def _lost(self, _consumer: Any, partitions: Sequence[Any]) -> None:
+        self.shelves.revoke(self._places(partitions))
+
+    def _places(self, partitions: Iterable[Any]) -> list[Place]:
+        return [Place(self._channels[each.topic], each.partition) for each in partitions]
+
+    def _partitions(self, places: Iterable[Place]) -> list[Any]:
+        return [
+            self._library.TopicPartition(topic_name(self._address, place.channel), place.partition) for place in places
+        ]
+
+    # ---------------------------------------------------------------------------------------------- what is done
+
+    def _offsets(self, offsets: Mapping[Place, int]) -> list[Any]:
+        partitions = self._partitions(offsets)
+        for partition, offset in zip(partitions, offsets.values(), strict=True):
+            partition.offset = offset
+        return partitions
+
+    def _commit(self, consumer: Any, now: float) -> None:
+        offsets = self.shelves.to_commit()
+        if offsets:
+            self._commit_at = now + COMMIT_SECONDS
+            self._committing = True
+            try:
+                consumer.commit(offsets=self._offsets(offsets), asynchronous=True)
+            except self._library.KafkaException:
+                self._committing = False
+                self.shelves.not_committed(offsets)
+                raise
+
+    def _committed(self, error: Any, partitions: Sequence[Any]) -> None:
+        """The library says what became of a commit."""
+        self._committing = False
+        failed = [each for each in partitions if error is not None or each.error is not None]
+        if failed:
+            self._commit_at = self._clock.monotonic() + COMMIT_RETRY_SECONDS
+            self.shelves.not_committed(self._places(failed))
+            why = error or failed[0].error
+            self._complaints.complain("commit", why.str())
+        else:
+            self.heard()
+
+    def _finish(self, consumer: Any) -> None:
+        """The last commit, and the leave if the broker answers."""
+        end = self._clock.monotonic() + LEAVE_SECONDS
+        try:
+            told = False
+            while self.reachable() and (self._committing or not told) and self._clock.monotonic() < end:
+                if not self._committing:
+                    self._commit(consumer, 0.0)
+                    told = True
+                else:
+                    message = consumer.poll(POLL_PAUSED_SECONDS)
+                    del message  # its partition begins at the commit again, for whoever has it then
+            if self.reachable() and not self._committing:
+                consumer.close()
+        except (self._library.KafkaException, RuntimeError) as failure:
+            self._complaints.complain("consumer", f"could not leave: {failure}")
+        self._committing = False

@@ -1,0 +1,216 @@
+"""What was fetched and not taken yet, by partition: the place where the fetching thread and the event loop meet.
+
+    thread: put ──► │ runs.p9/0  ▒▒▒▒▒▒▒▒ │ ──► take: loop
+                    │ runs.p9/1  ▒▒       │
+            held ◄──│ runs.p0/0  ▒▒▒▒▒▒▒▒ │ ◄── done: loop
+                    └── what is full is paused, and fetched again at half
+
+Invariants: bounded by count and by bytes, however many partitions there are. Of each partition in order and without a
+gap since it was assigned. What is revoked is gone at once: nothing of it is taken, and what is done of it afterwards
+says nothing. Every method holds the lock for microseconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tickwise.adapters.broker.ledger import FAIR_EVERY, Head, Ledger, pick
+from tickwise.ports.broker import Channel, Delivery
+
+WAITING_MOST: Final = 5_000
+"""Messages of one consumer, all its partitions together."""
+WAITING_BYTES_MOST: Final = 32 << 20
+BATCH_MOST: Final = 500
+"""Messages put at once."""
+
+
+class Place(NamedTuple):
+    """One partition of one channel."""
+
+    channel: Channel
+    partition: int
+
+
+class Shelf:
+    """One partition."""
+
+    __slots__ = ("dirty", "kept", "ledger", "paused")
+
+    def __init__(self) -> None:
+        self.kept: deque[Delivery] = deque()
+        self.ledger: Ledger | None = None
+        """From the first message on."""
+        self.paused = False
+        self.dirty = False
+        """Something is done that no commit has told."""
+
+
+class Turning(NamedTuple):
+    """What the fetching thread should do about partitions."""
+
+    pause: list[Place]
+    resume: list[Place]
+
+
+class Shelves:
+    """All partitions of one consumer."""
+
+    def __init__(self, channels: Sequence[Channel]) -> None:
+        self._urgency = {channel: place for place, channel in enumerate(channels)}
+        self._lock = threading.Lock()
+        self._shelves: dict[Place, Shelf] = {}
+        self._lags: dict[Place, int] = {}
+        self._takes = 0
+        self._bytes = 0
+        self.waiting = 0
+        """Messages that were put and not taken."""
+
+    # ---------------------------------------------------------------------------------------------- the thread's
+
+    def assign(self, places: Iterable[Place]) -> None:
+        """These are ours from now on; their first message says where they begin."""
+        with self._lock:
+            for place in places:
+                self._drop(place)
+                self._shelves[place] = Shelf()
+
+    def revoke(self, places: Iterable[Place]) -> None:
+        """These are not ours any more."""
+        with self._lock:
+            for place in places:
+                self._drop(place)
+
+    def room(self) -> int:
+        """How many more may be put now."""
+        with self._lock:
+            return 0 if self._bytes >= WAITING_BYTES_MOST else min(BATCH_MOST, WAITING_MOST - self.waiting)
+
+    def put(self, deliveries: Iterable[Delivery]) -> int:
+        """These were fetched. How many of them are new and of partitions that are ours."""
+        count = 0
+        with self._lock:
+            for delivery in deliveries:
+                shelf = self._shelves.get(Place(delivery.channel, delivery.partition))
+                if shelf is None or _end(shelf) > delivery.offset:
+                    continue  # of a partition that was revoked meanwhile, or fetched again after a pause
+                shelf.kept.append(delivery)
+                count += 1
+                self._bytes += len(delivery.value)
+            self.waiting += count
+        return count
+
+    def turn(self) -> Turning:
+        """Which partitions to pause and to resume now. It is said once: the caller does it."""
+        with self._lock:
+            # All shelves at their limit and one batch more are within the bound of all.
+            limit = max(1, (WAITING_MOST - BATCH_MOST) // max(1, len(self._shelves)))
+            full = self.waiting + BATCH_MOST > WAITING_MOST or self._bytes >= WAITING_BYTES_MOST
+            turning = Turning([], [])
+            for place, shelf in self._shelves.items():
+                held = len(shelf.kept)
+                if not shelf.paused and (held >= limit or (full and held)):
+                    shelf.paused = True
+                    turning.pause.append(place)
+                elif shelf.paused and held <= limit // 2 and not (full and held):
+                    shelf.paused = False
+                    turning.resume.append(place)
+            return turning
+
+    def any_paused(self) -> bool:
+        """Whether something waits to be resumed."""
+        with self._lock:
+            return any(shelf.paused for shelf in self._shelves.values())
+
+    def to_commit(self, places: Iterable[Place] | None = None) -> dict[Place, int]:
+        """Of these partitions (None: of all), those of which something is done that no commit has told, with the
+        offset to commit."""
+        offsets = {}
+        with self._lock:
+            for place in self._shelves if places is None else places:
+                shelf = self._shelves.get(place)
+                if shelf is not None and shelf.dirty and shelf.ledger is not None:
+                    shelf.dirty = False
+                    offsets[place] = shelf.ledger.committed()
+        return offsets
+
+    def not_committed(self, places: Iterable[Place]) -> None:
+        """That commit failed: these are to be told again."""
+        with self._lock:
+            for place in places:
+                if place in self._shelves:
+                    self._shelves[place].dirty = True
+
+    def ends(self, ends: Mapping[Place, int]) -> None:
+        """Where these partitions end now, on the broker."""
+        with self._lock:
+            self._lags = {}
+            for place, end in ends.items():
+                shelf = self._shelves.get(place)
+                if shelf is not None:
+                    first = shelf.kept[0].offset if shelf.kept else end
+                    at = shelf.ledger.committed() if shelf.ledger is not None else first
+                    self._lags[place] = max(0, end - at)
+
+    def places(self) -> list[Place]:
+        """Which are ours."""
+        with self._lock:
+            return list(self._shelves)
+
+    # ---------------------------------------------------------------------------------------------- the loop's
+
+    def take(self, limit: int) -> list[Delivery]:
+        """Up to `limit`, as the port says."""
+        with self._lock:
+            heads = [
+                (place, Head(self._urgency[place.channel], shelf.kept[0].sent_at, len(shelf.kept)))
+                for place, shelf in self._shelves.items()
+                if shelf.kept
+            ]
+            if not heads:
+                return []
+            self._takes += 1
+            taken = []
+            for place, count in pick(heads, limit, oldest_first=self._takes % FAIR_EVERY == 0):
+                shelf = self._shelves[place]
+                ledger = shelf.ledger = shelf.ledger or Ledger(shelf.kept[0].offset)
+                for _ in range(count):
+                    delivery = shelf.kept.popleft()
+                    ledger.take(delivery.offset)
+                    taken.append(delivery)
+                    self._bytes -= len(delivery.value)
+            self.waiting -= len(taken)
+            return taken
+
+    def done(self, deliveries: Iterable[Delivery]) -> None:
+        """These need not come again."""
+        with self._lock:
+            for delivery in deliveries:
+                shelf = self._shelves.get(Place(delivery.channel, delivery.partition))
+                if shelf is not None and shelf.ledger is not None:
+                    shelf.ledger.done(delivery.offset)
+                    shelf.dirty = True
+
+    def lag(self) -> dict[str, int]:
+        """By name of the channel, as of the last look."""
+        lag = {channel.name: 0 for channel in self._urgency}
+        with self._lock:
+            for place, behind in self._lags.items():
+                if place in self._shelves:
+                    lag[place.channel.name] += behind
+        return lag
+
+    def _drop(self, place: Place) -> None:
+        shelf = self._shelves.pop(place, None)
+        if shelf is not None:
+            self.waiting -= len(shelf.kept)
+            self._bytes -= sum(len(delivery.value) for delivery in shelf.kept)
+
+
+def _end(shelf: Shelf) -> int:
+    """The lowest offset that is not known yet."""
+    if shelf.kept:
+        return shelf.kept[-1].offset + 1
+    return shelf.ledger.next if shelf.ledger is not None else 0
