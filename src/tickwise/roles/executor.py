@@ -18,7 +18,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -85,8 +85,8 @@ class ExecutorSettings:
     finish_flush_seconds: float = 0.004
     drain_seconds: float = 30.0
     kill_grace_seconds: float = 5.0
-    results: Literal["direct", "broker"] = "direct"
-    """Which way outcomes go, where there is a broker."""
+    results: str = "direct"
+    """Which way outcomes go: `direct` to the store, or through the `broker`, where there is one."""
 
 
 class Executor(Service):
@@ -211,7 +211,6 @@ class Executor(Service):
             self.spawn(Loop("published", self._ask_published, clock, self._publisher.kept_more))
         hinting = self._hinting
         if hinting is not None:
-            await hinting.start()
             self.spawn(
                 Loop("ring", self._heard, clock, self._rings),
                 Loop("hints", self._listen, clock, hinting.room_more),
@@ -223,13 +222,15 @@ class Executor(Service):
         for intake in self._intakes:
             await intake.runner.start(self, self._time.now)
         await self._join()
+        if self._hinting is not None:
+            await self._hinting.start()
 
     async def tick(self) -> None:
         """One step of every loop."""
         await self._watch_lease()
         await self._beat()
         if self._hinting is not None:
-            await self._listen()
+            await self._hinting.listen(0.0)
         await self._claim()
         await self._starter.launch_due()
         if self._outbox.starts_more.is_set():

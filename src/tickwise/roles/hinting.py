@@ -184,8 +184,8 @@ class Hinting:
 
     # ------------------------------------------------------------------ taking
 
-    async def listen(self) -> bool:
-        """Take what is there and put it on shelves; whether there was room.
+    async def listen(self, wait_seconds: float = TAKE_SECONDS) -> bool:
+        """Take what is there, or comes within this time, and put it on shelves; whether there was room.
 
         Raises `BrokerUnavailable` while something unreadable cannot be parked; the next call goes on from there.
         """
@@ -194,7 +194,7 @@ class Hinting:
             if room <= 0:
                 return False
             most = max(1, min(TAKE_MOST, int(room / self._runs_per_message)))
-            self._untreated = await self._consumer.take(most, TAKE_SECONDS)
+            self._untreated = await self._consumer.take(most, wait_seconds)
         deliveries, total = self._untreated, 0
         for number, delivery in enumerate(deliveries):
             try:

@@ -74,10 +74,10 @@ class Recorder(Service):
         await super().stop()
         await self._consumer.stop()
 
-    async def step(self) -> float:
-        """Apply what is there, or what could not be applied before."""
+    async def step(self, wait_seconds: float = TAKE_SECONDS) -> float:
+        """Apply what is there, or comes within this time, or could not be applied before."""
         if not self._batch:
-            self._batch = await self._consumer.take(self._most, TAKE_SECONDS)
+            self._batch = await self._consumer.take(self._most, wait_seconds)
         if self._batch:
             await self._apply_all(self._batch)
             done, self._batch = self._batch, ()

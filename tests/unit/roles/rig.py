@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
@@ -162,8 +163,12 @@ class Flaky:
 class Rig:
     """One executor and all that it stands on."""
 
-    def __init__(self, runner: ScriptedRunner | None = None, **settings: Any) -> None:
+    def __init__(
+        self, runner: ScriptedRunner | None = None, *, exchange: Exchange | None = None, quick: int = 0, **settings: Any
+    ) -> None:
+        """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each)."""
         self.clock = VirtualClock()
+        self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)
         self.flaky = Flaky(self.store)
         self.runner = runner or ScriptedRunner()
@@ -171,11 +176,12 @@ class Rig:
         self.signals = LocalSignals()
         self.executor = Executor(
             runs=self.flaky,
-            seats=[Seat(self.runner)],
+            seats=[Seat(self.runner, spare=(lambda: quick - len(self.runner.running)) if quick else None)],
             signals=self.signals,
             clock=self.clock,
             settings=ExecutorSettings(name="under test", **settings),
             telemetry=Silent(),
+            broker=self.broker,
         )
 
     async def submit(self, due: float | None = None, **definition: Any) -> NewJob:
