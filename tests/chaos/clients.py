@@ -22,6 +22,8 @@ from tickwise.domain.lifecycle import RunState
 PATIENCE_SECONDS: Final = 100.0
 PAUSE_SECONDS: Final = 0.05
 BATCH: Final = 1_000
+ACCEPTED: Final = (201, 202)
+"""202: by a broker, for the store; it may not be lost either."""
 _CLOCK: Final = SystemClock()
 _NOTHING_DONE: Final = "store_unavailable"
 _UNDER_WAY: Final = "idempotency_key_in_flight"
@@ -56,7 +58,7 @@ class Clients:
             with self._asked(Asked.SUBMIT, key=key, once=once) as told:
                 response = await self._post("/jobs", {"name": key, **body}, key)
                 told.heard(response)
-                if response is not None and response.status_code == 201:
+                if response is not None and response.status_code in ACCEPTED:
                     job_id = UUID(response.json()["job_id"])
                     told.operation = told.operation._replace(answer=Answer.OK, job_id=job_id)
                     return job_id
@@ -79,7 +81,7 @@ class Clients:
             begun = self._now()
             response = await self._post("/jobs:batch", {"jobs": jobs}, key)
             ended = self._now()
-            ok = response is not None and response.status_code == 200
+            ok = response is not None and response.status_code in (200, 202)
             found = [UUID(each["job_id"]) for each in response.json()["results"]] if ok and response else []
             # A batch that was not answered well may have been carried out in part, whatever the answer says.
             answer = Answer.OK if ok else Answer.INFO

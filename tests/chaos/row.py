@@ -34,6 +34,8 @@ class Size:
     seconds: float = 0.0
     """How long faults go on."""
     rounds: int = 1
+    timed: bool = False
+    """Whether how long things took is judged: only where the machine does nothing else."""
 
 
 Play = Callable[[Scene, Size], Awaitable[Knowledge]]

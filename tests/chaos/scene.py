@@ -14,12 +14,12 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import psutil
@@ -29,6 +29,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.server import SQL, Server
 from tests.chaos.witness import Witness
 from tests.integration.processes.fleet import Fleet, Role
+from tests.services.server import Server as ServiceServer
 from tests.support.local_up import ROOT
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
@@ -39,6 +40,7 @@ PAUSED_LEASES: Final = 2.0
 HEAL_SECONDS: Final = 1.0
 """How often a scheduler looks for executors whose lease ran out."""
 TASKS: Final = "tests.chaos.tasks"
+Beside = TypeVar("Beside", bound=ServiceServer)
 LOST: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
 
 
@@ -120,14 +122,30 @@ class Scene:
         self.complaints: list[str] = []
         """What the row found wrong that is no matter of the history."""
         self.last_fault = time.monotonic()
+        self.program: Sequence[str] = ()
+        """What roles are started as, if not as the product's own program: see `tests.chaos.lossy`."""
+        self._beside = contextlib.AsyncExitStack()
         self._proxies: list[Proxy] = []
         self._settings: dict[str, dict[str, str]] = {}
 
     # ------------------------------------------------------------------ the cast
 
-    async def cast(self, *, schedulers: int = 2, executors: int = 3, apis: int = 1, slots: int = 8) -> None:
+    async def beside(self, server: Beside) -> Beside:
+        """A Kafka or a Redis for this scene alone, started; it ends after the roles do."""
+        self._beside.push_async_callback(server.remove)
+        await server.start()
+        return server
+
+    def tell(self, **settings: str) -> None:
+        """What every role is told that is started from now on."""
+        self.fleet.tell(**settings)
+
+    async def cast(
+        self, *, schedulers: int = 2, executors: int = 3, apis: int = 1, recorders: int = 0, slots: int = 8
+    ) -> None:
         """Start them, and wait until they work."""
-        kinds = [*["api"] * apis, *["scheduler"] * schedulers, *["executor"] * executors]
+        counts = {"api": apis, "scheduler": schedulers, "recorder": recorders, "executor": executors}
+        kinds = [kind for kind, count in counts.items() for _ in range(count)]
         settings = {"TICKWISE_SLOTS": str(slots)}
         self.players += [self.start(kind, **(settings if kind == "executor" else {})) for kind in kinds]
         urls = await asyncio.gather(*(self.ready(player) for player in self.players))
@@ -150,7 +168,7 @@ class Scene:
     def _launch(self, kind: str, settings: Mapping[str, str]) -> Role:
         mine = self._settings.setdefault(kind, {})
         mine.update(settings)
-        return self.fleet.start(*self._words(kind), **mine)
+        return self.fleet.start(*self._words(kind), program=self.program, **mine)
 
     def _words(self, kind: str) -> list[str]:
         return [kind, "--port", "0"] if kind == "api" else [kind]
@@ -248,9 +266,9 @@ class Scene:
 
         return (await eventually(look, within_seconds=60, what=f"the database answers {name}"))[0]
 
-    async def ended(self, count: int, within_seconds: float = 100.0) -> None:
-        """Wait until so many runs have ended."""
-        await self._until("ended", lambda found: found >= count, within_seconds, f"{count} runs have ended")
+    async def ended(self, count: int, within_seconds: float = 100.0, *, of: str = "ended") -> None:
+        """Wait until so many runs have ended, of those that the statement `of` counts."""
+        await self._until(of, lambda found: found >= count, within_seconds, f"{count} runs have ended")
 
     async def calm(self, within_seconds: float = 100.0) -> float:
         """Wait until nothing is unfinished. How many seconds after the last fault that was."""
@@ -329,6 +347,7 @@ class Scene:
         for proxy in self._proxies:
             await proxy.stop()
         await self.clients.close()
+        await self._beside.aclose()
 
 
 @asynccontextmanager

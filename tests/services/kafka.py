@@ -94,7 +94,8 @@ class Access:
 
 
 class Kafka(Server):
-    """`properties`: more of server.properties; `heap_megabytes` holds for Java's heap alone."""
+    """`disks`: folders where its data lies, for disks of their own; Kafka's own record lies on the first. `properties`:
+    more of server.properties. `heap_megabytes` holds for Java's heap alone."""
 
     name = "kafka"
 
@@ -103,6 +104,7 @@ class Kafka(Server):
         folder: Path | None = None,
         *,
         port: int | None = None,
+        disks: Sequence[Path] = (),
         properties: Mapping[str, str] | None = None,
         access: Access | None = None,
         heap_megabytes: int = HEAP_MEGABYTES,
@@ -111,7 +113,7 @@ class Kafka(Server):
         self.access = access
         self.controller_port = free_port()
         self.secure_port = free_port() if access else 0
-        self.data = self.folder / "data"
+        self.disks = [*disks] or [self.folder / "data"]
         self.archives = False
         """Set before the start: it leaves a class data archive at its orderly end, if there is none."""
         self._properties = properties or {}
@@ -155,7 +157,7 @@ class Kafka(Server):
             self._sign()
         file = self.folder / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in self._all_properties().items()))
-        if not (self.data / "meta.properties").exists():
+        if not (self.disks[0] / "meta.properties").exists():
             self._format(home, file)
         self.archives = self.archives and not (home / ARCHIVE).exists()
         options = [f"-XX:ArchiveClassesAtExit={self.folder / ARCHIVE}"] if self.archives else []
@@ -179,7 +181,7 @@ class Kafka(Server):
 
     def _all_properties(self) -> dict[str, str]:
         listeners = {"PLAIN": (self.port, "PLAINTEXT"), "CONTROLLER": (self.controller_port, "PLAINTEXT")}
-        properties = {**PROPERTIES, "log.dirs": str(self.data)}
+        properties = {**PROPERTIES, "log.dirs": ",".join(map(str, self.disks))}
         if self.access:
             listeners["SECURE"] = (self.secure_port, self.access.protocol)
             properties |= self._secure_properties(self.access)
@@ -221,7 +223,7 @@ class Kafka(Server):
                     self._run_format(home, properties, [])
                     part = made.with_suffix(".part")
                     shutil.rmtree(part, ignore_errors=True)
-                    shutil.copytree(self.data, part)
+                    shutil.copytree(self.disks[0], part)
                     part.rename(made)
                     return
         if users:
@@ -232,7 +234,7 @@ class Kafka(Server):
             ]
             self._run_format(home, properties, credentials)
         else:
-            shutil.copytree(made, self.data, dirs_exist_ok=True)
+            shutil.copytree(made, self.disks[0], dirs_exist_ok=True)
 
     def _run_format(self, home: Path, properties: Path, more: Sequence[str]) -> None:
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(properties), *more]

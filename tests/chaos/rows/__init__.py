@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.chaos.row import Row
-from tests.chaos.rows import figures, kills, outages, outputs, pauses, points, races, times
+from tests.chaos.rows import brokers, figures, kills, messages, outages, outputs, pauses, points, races, signals, times
 
 ROWS: Final[Mapping[str, Row]] = {
-    row.name: row for module in (kills, points, pauses, races, outages, times, outputs, figures) for row in module.ROWS
+    row.name: row
+    for module in (kills, points, pauses, races, outages, times, outputs, brokers, messages, signals, figures)
+    for row in module.ROWS
 }

@@ -87,6 +87,10 @@ class Fleet:
         )
         (folder / "blobs").mkdir(exist_ok=True)
 
+    def tell(self, **settings: str) -> None:
+        """What every role is told that is started from now on."""
+        self._environment.update(settings)
+
     def start(self, *arguments: str, program: Sequence[str] = (), **settings: str) -> Role:
         """One role, with settings of its own; by another program than the product's if one is given."""
         log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"
