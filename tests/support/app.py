@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx2
 
@@ -42,10 +42,10 @@ class Bell:
 
     async def stop(self) -> None: ...
 
-    def send(self, topic: Topic) -> None:
+    def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
         self.rung.append(topic)
 
-    def listen(self, topic: Topic) -> asyncio.Event:
+    def listen(self, topic: Topic, concerns: Callable[[UUID], bool] | None = None) -> asyncio.Event:
         return asyncio.Event()
 
 
@@ -76,7 +76,12 @@ class World:
 
 @asynccontextmanager
 async def world(
-    *, clock: Clock | None = None, store: Any = None, calendars: CalendarReader | None = None, **options: Any
+    *,
+    clock: Clock | None = None,
+    store: Any = None,
+    searches: Any = None,
+    calendars: CalendarReader | None = None,
+    **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key."""
     clock = clock or SystemClock()
@@ -93,6 +98,7 @@ async def world(
         kinds={kind.name: kind for kind in builtin_kinds()},
         calendars=calendars or CalendarFiles(),
         counters=metrics,
+        searches=searches,
         runs_kept_seconds=RUNS_KEPT_SECONDS,
     )
     await control.start()

@@ -40,10 +40,12 @@ from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.roles.recorder import ResultsRecorder
+from tickwise.roles.requests import RequestsRecorder
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.searching import Replica, Searches
 from tickwise.roles.service import Service
 from tickwise.wiring.link import open_broker
+from tickwise.wiring.neighbours import open_neighbours
 from tickwise.wiring.patience import Patience
 
 DAY_SECONDS: Final = 86_400.0
@@ -136,7 +138,7 @@ async def open_house(
     the work otherwise. Raises `Misconfigured` if something is not ours, or was not there in time."""
     async with contextlib.AsyncExitStack() as stack:
         clock, metrics = SystemClock(), Metrics()
-        opened, signals = _open(settings, url, clock)
+        opened = _open(settings, url, clock)
         stack.push_async_callback(opened.close)
         await patience.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
@@ -145,15 +147,14 @@ async def open_house(
             open_broker(settings, store=store, metrics=metrics, patience=patience, needed=needs_broker)
         )
         blobs = open_blobs(settings.blobs_url or _local_blobs(settings))
-        await signals.start()
-        stack.push_async_callback(signals.stop)
+        near = await stack.enter_async_context(open_neighbours(settings, url, store, clock))
         yield House(
             settings=settings,
             clock=clock,
             store=store,
             searches=searches,
             broker=broker,
-            signals=signals,
+            signals=near.signals,
             blobs=blobs,
             metrics=metrics,
         )
@@ -192,17 +193,14 @@ async def _open_searches(settings: Settings, store: Store, clock: SystemClock) -
         await replica.close()
 
 
-def _open(settings: Settings, url: str, clock: SystemClock) -> tuple[Store, Signals]:
+def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
     if url.startswith("memory:"):
-        from tickwise.adapters.signals.local import LocalSignals
         from tickwise.adapters.store.memory import MemoryStore
 
-        return MemoryStore(clock, near_seconds=settings.horizon_seconds), LocalSignals()
-    from tickwise.adapters.signals.postgres import PostgresSignals
+        return MemoryStore(clock, near_seconds=settings.horizon_seconds)
     from tickwise.adapters.store.postgres import PostgresStore
 
-    store = PostgresStore(url, clock=clock, near_seconds=settings.horizon_seconds)
-    return store, PostgresSignals(settings.signals_url or url, clock)
+    return PostgresStore(url, clock=clock, near_seconds=settings.horizon_seconds)
 
 
 def _local_blobs(settings: Settings) -> str:
@@ -220,14 +218,18 @@ def _local_blobs(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(house: House) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
-    kinds = {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
-    control = _control(house, kinds, buffered=house.settings.ingest == "buffered")
+    control = _control(house, _kinds(house), buffered=house.settings.ingest == "buffered")
     house.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
         yield control
     finally:
         await control.stop()
+
+
+def _kinds(house: House) -> Mapping[str, TaskKind]:
+    """The kinds of tasks that this program knows, by name."""
+    return {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
 
 
 def _control(house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = False) -> Control:
@@ -328,8 +330,20 @@ def make_executor(house: House) -> Service:
 def make_recorders(house: House) -> list[Service]:
     """What applies to the store what the broker has, as far as the settings say so; none without a broker."""
     broker, serve = house.broker, house.settings.recorder_serve
+    if broker is None:
+        return []
     recorders: list[Service] = []
-    if broker is not None and "results" in serve:
+    if "requests" in serve:
+        recorders.append(
+            RequestsRecorder(
+                control=_control(house, _kinds(house)),
+                store=house.store,
+                broker=broker,
+                clock=house.clock,
+                telemetry=house.metrics,
+            )
+        )
+    if "results" in serve:
         recorders.append(
             ResultsRecorder(
                 runs=house.store,

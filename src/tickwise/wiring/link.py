@@ -40,12 +40,9 @@ def given_broker(settings: Settings) -> str:
 
 def make_broker(url: str, clock: SystemClock) -> Broker:
     """Of this address; nothing is connected yet. Raises `Misconfigured`."""
-    try:
-        from tickwise.adapters.broker.kafka import KafkaBroker
-    except ModuleNotFoundError as missing:
-        if missing.name != "confluent_kafka":
-            raise
-        raise Misconfigured("the client of Kafka is not installed; write: pip install 'tickwise[kafka]'") from missing
+    # Imported here: whoever has no broker need not have its client.
+    from tickwise.adapters.broker.kafka import KafkaBroker
+
     return KafkaBroker(url, clock)
 
 

@@ -60,7 +60,7 @@ class Letters(Jobs):
     ) -> Sequence[LetterRow]:
         """Newest first; those of every status if the filter names none."""
         query = letters_query(who.namespace, said, expire_seconds=self._dead_letter_seconds, limit=limit)
-        return await self._store.letters_list(replace(query, before=before))
+        return await self._searches.letters_list(replace(query, before=before))
 
     async def letter_get(self, who: Principal, run: UUID) -> LetterDetails:
         """One letter with its attempts. Raises `NotFound`."""
@@ -82,6 +82,7 @@ class Letters(Jobs):
         if isinstance(settled, Replay):
             return settled
         self._signals.send(Topic.RUNS)
+        await self._announce(row.namespace, row.job_id, (new,))
         return new.run_id
 
     async def letter_discard(self, who: Principal, run: UUID, body: DiscardBody) -> LetterRow:
