@@ -1,13 +1,20 @@
 """Wake-ups: they make things quick, never right. Any of them may be lost, repeated, late or out of order.
 
-writer ──send(topic)──► (debounced) ──► every listener of that topic, in any process: its event is set
+writer ──send(topic, about)──► (debounced) ──► every listener of that topic that is concerned, in any process:
+                                               its event is set
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
+from uuid import UUID
+
+ABOUT_MOST: Final = 200
+"""Ids that one ring can name: so many fit into a notification of PostgreSQL, which has 8,000 bytes of text. A ring that
+would name more names none."""
 
 
 class Topic(StrEnum):
@@ -36,10 +43,15 @@ class Signals(Protocol):
         """Stop hearing and free everything."""
         ...
 
-    def send(self, topic: Topic) -> None:
-        """Ring, without waiting. Many calls within a few milliseconds are one ring. Never raises."""
+    def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
+        """Ring, without waiting. Many calls within a few milliseconds are one ring. Never raises.
+
+        `about`: what it is about, if that is known. With no ids, or more than `ABOUT_MOST` in one ring, it concerns
+        everybody."""
         ...
 
-    def listen(self, topic: Topic) -> asyncio.Event:
-        """A new event that is set at each ring of `topic`, our own included; the listener clears it before it looks."""
+    def listen(self, topic: Topic, concerns: Callable[[UUID], bool] | None = None) -> asyncio.Event:
+        """A new event that is set at each ring of `topic`, our own included; the listener clears it before it looks.
+
+        With `concerns` it is not set by a ring that names ids of which none concerns this listener."""
         ...

@@ -147,7 +147,9 @@ async def open_house(
             open_broker(settings, store=store, metrics=metrics, patience=patience, needed=needs_broker)
         )
         blobs = open_blobs(settings.blobs_url or _local_blobs(settings))
-        near = await stack.enter_async_context(open_neighbours(settings, url, store, clock))
+        near = await stack.enter_async_context(
+            open_neighbours(settings, url, store=store, clock=clock, patience=patience)
+        )
         yield House(
             settings=settings,
             clock=clock,

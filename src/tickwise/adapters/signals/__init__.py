@@ -1,1 +1,1 @@
-"""Wake-ups: in one process, or through the database."""
+"""What processes tell each other: in one process, through the database, or through Redis."""

@@ -6,13 +6,16 @@ Invariant: nothing here makes anything right. A world in which every ring is los
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from uuid import UUID
 
 from tickwise.ports.signals import Topic
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import Process
+
+Concerns = Callable[[UUID], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +39,17 @@ class Bell:
         self._loop = loop
         self._dice = dice
         self._seen = seen
-        self._listeners: list[tuple[Process, Topic, asyncio.Event]] = []
+        self._listeners: list[tuple[Process, Topic, Concerns | None, asyncio.Event]] = []
 
     def of(self, process: Process) -> ProcessSignals:
         """What one process has of it."""
         return ProcessSignals(self, process)
 
-    def ring(self, topic: Topic) -> None:
-        """Let everyone who listens hear of it, as well as it can be heard."""
+    def ring(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
+        """Let everyone who listens and is concerned hear of it, as well as it can be heard."""
         self._listeners = [each for each in self._listeners if each[0].alive]
-        for _, heard, event in self._listeners:
-            if heard is topic:
+        for _, heard, concerns, event in self._listeners:
+            if heard is topic and (not about or concerns is None or any(map(concerns, about))):
                 self._carry(event)
 
     def _carry(self, event: asyncio.Event) -> None:
@@ -74,12 +77,12 @@ class ProcessSignals:
         """Hear nothing more."""
         self._bell._listeners = [each for each in self._bell._listeners if each[0] is not self._process]
 
-    def send(self, topic: Topic) -> None:
+    def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
         """Ring."""
-        self._bell.ring(topic)
+        self._bell.ring(topic, about)
 
-    def listen(self, topic: Topic) -> asyncio.Event:
-        """A new event, set at each ring that gets here."""
+    def listen(self, topic: Topic, concerns: Concerns | None = None) -> asyncio.Event:
+        """A new event, set at each ring that gets here and concerns it."""
         event = asyncio.Event()
-        self._bell._listeners.append((self._process, topic, event))
+        self._bell._listeners.append((self._process, topic, concerns, event))
         return event

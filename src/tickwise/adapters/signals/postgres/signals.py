@@ -1,7 +1,8 @@
 """A bell through PostgreSQL: LISTEN and NOTIFY on a connection of its own, for all processes of one database.
 
     send ──► own listeners at once
-         └─► pending topics ──(at once; within 2 ms of the last ring, then)──► one NOTIFY ──► everybody else
+         └─► pending topics ──(at once; within 2 ms of the last ring, then)──► one NOTIFY a topic ──► everybody else
+                                                                              its payload: the ids that it is about
 
 A NOTIFY in a transaction that writes data makes commits wait for each other (6.7k inserts a second became 1.5k); here
 none does, and hundreds of calls are one ring. When the link is lost it is made again in the background; whoever listens
@@ -13,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.signals.listeners import Concerns, Listeners, Pending, pack, unpack
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Topic
 
@@ -48,8 +50,8 @@ class PostgresSignals:
     def __init__(self, dsn: str, clock: Clock) -> None:
         self._dsn = dsn
         self._clock = clock
-        self._listeners: defaultdict[Topic, list[asyncio.Event]] = defaultdict(list)
-        self._pending: set[Topic] = set()
+        self._listeners = Listeners()
+        self._pending = Pending()
         self._wanted = asyncio.Event()
         self._own_pid = 0
         self._task: asyncio.Task[None] | None = None
@@ -68,21 +70,15 @@ class PostgresSignals:
                 await task
         self._listeners.clear()
 
-    def send(self, topic: Topic) -> None:
+    def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
         """See the port."""
-        self._wake(topic)
-        self._pending.add(topic)
+        self._listeners.ring(topic, about)
+        self._pending.add(topic, about)
         self._wanted.set()
 
-    def listen(self, topic: Topic) -> asyncio.Event:
+    def listen(self, topic: Topic, concerns: Concerns | None = None) -> asyncio.Event:
         """See the port."""
-        event = asyncio.Event()
-        self._listeners[topic].append(event)
-        return event
-
-    def _wake(self, topic: Topic) -> None:
-        for event in self._listeners[topic]:
-            event.set()
+        return self._listeners.add(topic, concerns)
 
     async def _run(self) -> None:
         """Keep a link, for ever."""
@@ -112,15 +108,14 @@ class PostgresSignals:
             for channel in _TOPICS:
                 await connection.add_listener(channel, self._heard)
             self._own_pid = connection.get_server_pid()
-            for topic in Topic:  # what rang while nobody heard it
-                self._wake(topic)
+            self._listeners.ring_all()  # what rang while nobody heard it
             yield connection
         finally:
             connection.terminate()
 
-    def _heard(self, _connection: object, pid: int, channel: str, _payload: object) -> None:
+    def _heard(self, _connection: object, pid: int, channel: str, payload: object) -> None:
         if pid != self._own_pid:  # our own listeners heard it when it was sent
-            self._wake(_TOPICS[channel])
+            self._listeners.ring(_TOPICS[channel], _ids(str(payload)))
 
     async def _ring(self, connection: asyncpg.Connection) -> None:
         """Send what is pending, until the link is lost."""
@@ -129,11 +124,19 @@ class PostgresSignals:
                 async with asyncio.timeout(CHECK_SECONDS):
                     await self._wanted.wait()
             self._wanted.clear()
-            topics, self._pending = self._pending, set()
+            rings = self._pending.take()
+            about = [pack(ids).hex() for ids in rings.values()]
             try:
-                await connection.execute(_RING, [f"tickwise_{topic}" for topic in topics])
+                await connection.execute(_RING, [f"tickwise_{topic}" for topic in rings], about)
             except BaseException:
-                self._pending |= topics
+                self._pending.put_back(rings)
                 self._wanted.set()
                 raise
             await self._clock.sleep(QUIET_SECONDS)
+
+
+def _ids(payload: str) -> Sequence[UUID]:
+    try:
+        return unpack(bytes.fromhex(payload))
+    except ValueError:
+        return ()  # written by somebody else: it concerns everybody

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections.abc import Sequence
+from uuid import UUID
 
+from tickwise.adapters.signals.listeners import Concerns, Listeners
 from tickwise.ports.signals import Topic
 
 
@@ -12,7 +14,7 @@ class LocalSignals:
     """Rings at once; nothing is debounced, because setting an event twice is setting it once."""
 
     def __init__(self) -> None:
-        self._listeners: defaultdict[Topic, list[asyncio.Event]] = defaultdict(list)
+        self._listeners = Listeners()
 
     async def start(self) -> None:
         """There is nothing to begin."""
@@ -21,13 +23,10 @@ class LocalSignals:
         """Forget who listens."""
         self._listeners.clear()
 
-    def send(self, topic: Topic) -> None:
-        """Every listener of `topic` is woken."""
-        for event in self._listeners[topic]:
-            event.set()
+    def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
+        """See the port."""
+        self._listeners.ring(topic, about)
 
-    def listen(self, topic: Topic) -> asyncio.Event:
-        """A new event that is set at each ring."""
-        event = asyncio.Event()
-        self._listeners[topic].append(event)
-        return event
+    def listen(self, topic: Topic, concerns: Concerns | None = None) -> asyncio.Event:
+        """See the port."""
+        return self._listeners.add(topic, concerns)

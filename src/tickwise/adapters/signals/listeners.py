@@ -1,0 +1,90 @@
+"""Who listens in this process, and what is still to be rung: the part of every bell that knows no technology.
+
+    send ──► Listeners.ring, at once
+         └─► Pending ──(take, in batches; put back when it was not sent)──► the other processes
+
+Invariant: both are bounded. Of each topic there is one pending ring, which names at most `ABOUT_MOST` ids or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from tickwise.ports.signals import ABOUT_MOST, Topic
+
+EVERYBODY: Final[frozenset[UUID]] = frozenset()
+"""What a ring that names no ids is about."""
+_ID_BYTES: Final = 16
+
+Concerns = Callable[[UUID], bool]
+
+
+class Listeners:
+    """Whoever listens in this process."""
+
+    def __init__(self) -> None:
+        self._by_topic: defaultdict[Topic, list[tuple[asyncio.Event, Concerns | None]]] = defaultdict(list)
+
+    def add(self, topic: Topic, concerns: Concerns | None) -> asyncio.Event:
+        """One more."""
+        event = asyncio.Event()
+        self._by_topic[topic].append((event, concerns))
+        return event
+
+    def ring(self, topic: Topic, about: Iterable[UUID] = ()) -> None:
+        """Wake those who are concerned. A ring about nothing, or about too much, concerns everybody."""
+        ids = about if isinstance(about, Sequence) else tuple(about)
+        for event, concerns in self._by_topic[topic]:
+            if not ids or concerns is None or len(ids) > ABOUT_MOST or any(map(concerns, ids)):
+                event.set()
+
+    def ring_all(self) -> None:
+        """Wake everybody: rings may have been missed."""
+        for topic in Topic:
+            self.ring(topic)
+
+    def clear(self) -> None:
+        """Nobody listens any more."""
+        self._by_topic.clear()
+
+
+class Pending:
+    """What is to be rung elsewhere."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Topic, set[UUID] | frozenset[UUID]] = {}
+
+    def add(self, topic: Topic, about: Iterable[UUID] = ()) -> None:
+        """One more ring of a topic: together with what is pending it is one, about all of it."""
+        ids, before = set(about), self._topics.get(topic)
+        if not ids or before == EVERYBODY or len(ids) > ABOUT_MOST:
+            self._topics[topic] = EVERYBODY
+            return
+        ids |= before or EVERYBODY
+        self._topics[topic] = ids if len(ids) <= ABOUT_MOST else EVERYBODY
+
+    def take(self) -> Mapping[Topic, Iterable[UUID]]:
+        """All of it; whoever takes it sends it, or puts it back."""
+        taken, self._topics = self._topics, {}
+        return taken
+
+    def put_back(self, taken: Mapping[Topic, Iterable[UUID]]) -> None:
+        """It was not sent, or nobody knows."""
+        for topic, about in taken.items():
+            self.add(topic, about)
+
+
+def pack(about: Iterable[UUID]) -> bytes:
+    """Ids as bytes, for the link."""
+    return b"".join(each.bytes for each in about)
+
+
+def unpack(text: bytes) -> Sequence[UUID]:
+    """The ids again. What is no ids concerns everybody: a ring too many is harmless, one too few is late."""
+    if len(text) % _ID_BYTES or len(text) > _ID_BYTES * ABOUT_MOST:
+        return ()
+    return [UUID(bytes=text[at : at + _ID_BYTES]) for at in range(0, len(text), _ID_BYTES)]

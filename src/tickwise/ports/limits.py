@@ -1,0 +1,68 @@
+"""How many requests of one caller are let through, counted by all processes of the API together.
+
+The measure is a pace (GCRA: the generic cell rate algorithm): each request moves a caller's theoretical time on by 1 /
+rate, and one that would move it further ahead of now than the burst allows is refused. So there are no windows at
+whose edges twice as much comes through, one number a caller is all that is kept, and it is known exactly when the next
+request will be taken.
+
+Invariant: where the shared count can be reached, all processes together let through at most `burst` at once and
+`rate` a second over time, for each caller. Where it cannot, each process keeps to its own share, and says so once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What one caller may do."""
+
+    rate: float
+    """Requests a second, more than 0; not whole: 0.1 is one in ten seconds."""
+    burst: int
+    """So many may come at once after a quiet time; at least 1."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < math.inf or self.burst < 1:
+            raise ValueError(f"a pace needs a rate above 0 and a burst of at least 1, not {self.rate} and {self.burst}")
+
+    @property
+    def interval_seconds(self) -> float:
+        """Between two requests, in the long run."""
+        return 1.0 / self.rate
+
+    @property
+    def tolerance_seconds(self) -> float:
+        """How far ahead of now a caller's theoretical time may be."""
+        return self.burst / self.rate
+
+
+class Passed(NamedTuple):
+    """Whether one request is let through, and how the caller stands after it."""
+
+    allowed: bool
+    remaining: int
+    """That would be taken now."""
+    reset_seconds: float
+    """Until all of the burst is there again."""
+    retry_seconds: float
+    """0 if it was allowed; else until the next one will be, if nobody else comes before it."""
+
+
+class Limits(Protocol):
+    """The count. Never raises because the other side is away."""
+
+    async def start(self) -> None:
+        """Begin; never raises because the other side is away."""
+        ...
+
+    async def stop(self) -> None:
+        """Free everything."""
+        ...
+
+    async def hit(self, who: str) -> Passed:
+        """One request of this caller. Those that come together are asked for together."""
+        ...
