@@ -21,7 +21,7 @@ PRIORITIES: Final = 10
 """Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
 MESSAGE_BYTES_MOST: Final = 2 << 20
 """Of key, value and headers of one message: twice what a job's body may have as shipped. What is larger goes another
-way, or is refused by whoever would send it."""
+way, or is refused by whoever would send it. A broker takes 64 KiB more, for what DEAD says of a message."""
 
 
 class Kind(StrEnum):
@@ -114,11 +114,13 @@ class Consumer(Protocol):
     """One member of a group: each partition of its channels belongs to one member at a time."""
 
     async def start(self) -> None:
-        """Join. Keeps trying in the background if the broker is away; never raises for that."""
+        """Join. Keeps trying in the background if the broker is away; never raises for that. Once, and before the first
+        take."""
         ...
 
     async def stop(self) -> None:
-        """Leave the group, with everything that was said done committed as far as the broker can be reached."""
+        """Leave the group, with everything that was said done committed as far as the broker can be reached. What was
+        taken and is not done goes to others. A take that waits returns. Twice is once."""
         ...
 
     async def take(self, limit: int, wait_seconds: float) -> Sequence[Delivery]:
@@ -126,14 +128,14 @@ class Consumer(Protocol):
 
         Channels named earlier come first, but none is passed over for ever: at least every tenth take begins with the
         message that has waited longest. Of one partition in order. May return nothing. Never raises for an absent
-        broker.
+        broker. One take at a time.
         """
         ...
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         """These need not come again. Of a partition, all up to the first one that is taken and not done are committed,
-        by explicit offset. A commit that fails is tried again with the next; it costs a repetition, so it never
-        raises."""
+        by explicit offset, soon after: commits are gathered. A commit that fails is tried again; it costs a
+        repetition, so this never raises. What belongs to somebody else by now, or was not taken, changes nothing."""
         ...
 
     def state(self) -> ConsumerState:
@@ -142,7 +144,11 @@ class Consumer(Protocol):
 
 
 class Broker(Protocol):
-    """One connection to the broker, shared by everything in a process. A client that is not used costs little."""
+    """One connection to the broker, shared by everything in a process. A client that is not used costs little.
+
+    Until `open` has succeeded once, sends raise `BrokerUnavailable`, throws are lost, and consumers that were started
+    wait for it to join; so roles may start before the broker does.
+    """
 
     @property
     def lanes(self) -> int:
@@ -158,7 +164,9 @@ class Broker(Protocol):
         the store that they serve: whoever opens them first marks them.
 
         Raises `BrokerUnavailable` (try again), `Misconfigured` (they belong to another cluster, cannot be made, or have
-        fewer partitions than asked for). Channels that are deleted later are made again, within seconds.
+        fewer partitions than asked for, or would keep messages for a shorter time). Again after it failed, as often as
+        one likes; after it succeeded, it does nothing. Channels that are deleted later are made again, within seconds,
+        and what was in them is gone.
         """
         ...
 
@@ -168,13 +176,13 @@ class Broker(Protocol):
 
     async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
         """Returns when the broker has all of them durably (every replica in sync). Raises `Busy` if too many wait
-        (none was taken), `BrokerUnavailable` if it was not confirmed in time: any of them may have arrived or arrive
-        later, so the same is sent again."""
+        (none was taken), `TooLarge` if one is (none was taken), `BrokerUnavailable` if it was not confirmed in time:
+        any of them may have arrived or arrive later, so the same is sent again. Cancelling it takes nothing back."""
         ...
 
     def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
-        """Send without waiting. Never raises; what there is no room for, or what is not confirmed in time, is lost and
-        counted."""
+        """Send without waiting. Never raises; what there is no room for, what is too large, or what is not confirmed in
+        time, is lost and counted."""
         ...
 
     def consumer(self, channels: Sequence[Channel], group: str) -> Consumer:

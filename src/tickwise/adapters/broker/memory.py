@@ -158,10 +158,12 @@ class Exchange:
 class MemoryBroker:
     """`ports.broker.Broker` over an exchange."""
 
-    def __init__(self, exchange: Exchange, clock: Clock) -> None:
+    def __init__(self, exchange: Exchange, clock: Clock, *, opened: bool = True) -> None:
+        """`opened`: as if `open` had succeeded; most tests begin there."""
         self._exchange = exchange
         self._clock = clock
         self._consumers: list[MemoryConsumer] = []
+        self._opened = opened
         self._thrown = 0
         self._lost = 0
 
@@ -176,39 +178,45 @@ class MemoryBroker:
 
     async def open(self, cluster: str) -> None:
         """See the port."""
-        self._must_be_there()
+        if self._exchange.away:
+            raise BrokerUnavailable("the broker is away")
         owner = self._exchange.cluster = self._exchange.cluster or cluster
         if owner != cluster:
             raise Misconfigured(f"these channels belong to the cluster {owner}, and this store is {cluster}")
+        self._opened = True
+        for consumer in self._consumers:
+            consumer.arrived.set()
 
     async def close(self) -> None:
         """See the port."""
-        for consumer in list(self._consumers):
+        for consumer in self._consumers:
             await consumer.stop()
+        self._consumers.clear()
+        self._opened = False
 
     async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port. Never `Busy`: nothing waits here."""
-        self._must_be_there()
+        if not self._reachable():
+            raise BrokerUnavailable(self._detail())
         self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
 
     def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         self._thrown += len(messages)
-        if self._exchange.away:
+        if not self._reachable():
             self._lost += len(messages)
         else:
             self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
 
     def consumer(self, channels: Sequence[Channel], group: str) -> MemoryConsumer:
         """See the port."""
-        made = MemoryConsumer(self._exchange, channels, group)
+        made = MemoryConsumer(self._exchange, channels, group, self._reachable)
         self._consumers.append(made)
         return made
 
     def state(self) -> BrokerState:
         """See the port."""
-        away = self._exchange.away
-        return BrokerState(not away, "it is away" if away else "", 0, 0, self._thrown, self._lost)
+        return BrokerState(self._reachable(), self._detail(), 0, 0, self._thrown, self._lost)
 
     def expel(self) -> None:
         """The sessions of this client's consumers are over, as when its process died or stood still for too long: what
@@ -216,15 +224,19 @@ class MemoryBroker:
         for consumer in self._consumers:
             self._exchange.leave(consumer)
 
-    def _must_be_there(self) -> None:
-        if self._exchange.away:
-            raise BrokerUnavailable("the broker is away")
+    def _reachable(self) -> bool:
+        return self._opened and not self._exchange.away
+
+    def _detail(self) -> str:
+        return "" if self._reachable() else "the broker is away" if self._opened else "the broker was not opened yet"
 
 
 class MemoryConsumer:
     """`ports.broker.Consumer` over an exchange. Nothing is fetched ahead: a take reads the logs themselves."""
 
-    def __init__(self, exchange: Exchange, channels: Sequence[Channel], group: str) -> None:
+    def __init__(
+        self, exchange: Exchange, channels: Sequence[Channel], group: str, reachable: Callable[[], bool]
+    ) -> None:
         self.channels = tuple(channels)
         self.group = group
         self.books: dict[Place, Ledger] = {}
@@ -232,13 +244,15 @@ class MemoryConsumer:
         self.arrived = asyncio.Event()
         """Something may be there."""
         self._exchange = exchange
+        self._reachable = reachable
         self._started = False
         self._takes = 0
 
     async def start(self) -> None:
         """See the port."""
         self._started = True
-        self._exchange.join(self)
+        if self._reachable():
+            self._exchange.join(self)
 
     async def stop(self) -> None:
         """See the port."""
@@ -274,7 +288,7 @@ class MemoryConsumer:
         lag = {channel.name: 0 for channel in self.channels}
         for place, book in self.books.items():
             lag[place.channel.name] += self._exchange.log(place).end - book.committed()
-        return ConsumerState(not self._exchange.away, 0, 0, lag)
+        return ConsumerState(self._reachable() and self._started, 0, 0, lag)
 
     def assigned(self, books: dict[Place, Ledger]) -> None:
         """These partitions are this member's from now on."""
@@ -282,7 +296,7 @@ class MemoryConsumer:
         self.arrived.set()
 
     def _read(self, limit: int) -> list[Delivery]:
-        if self._exchange.away or not self._started:
+        if not (self._started and self._reachable()):
             return []
         self._exchange.join(self)
         heads = []
@@ -304,6 +318,6 @@ class MemoryConsumer:
         return found
 
     def _commit(self, places: Sequence[Place]) -> None:
-        if not self._exchange.away:
+        if self._reachable():
             for place in places:
                 self._exchange.commit(self.group, place, self.books[place].committed())
