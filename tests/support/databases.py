@@ -78,14 +78,15 @@ async def _may_make_databases(postgres: EmbeddedPostgres, cluster: Path, url: st
     superuser = url.replace("://tickwise:", "://postgres:")
     assert postgres.pid is not None
     os.kill(postgres.pid, signal.SIGHUP)
-    connection = await eventually(lambda: _connects(superuser), what="the superuser may connect")
+    connection = await eventually(lambda: connects(superuser), what="the superuser may connect")
     await connection.execute("ALTER ROLE tickwise CREATEDB CREATEROLE")
     await connection.close()
     rules.write_text(product_rules)
     os.kill(postgres.pid, signal.SIGHUP)
 
 
-async def _connects(url: str) -> asyncpg.Connection | None:
+async def connects(url: str) -> asyncpg.Connection | None:
+    """A session of the database `postgres`, if the server lets that role in by now."""
     try:
         return await asyncpg.connect(with_database(url, "postgres"), timeout=5)
     except asyncpg.InvalidPasswordError:

@@ -12,12 +12,14 @@ from tickwise.ports.clock import Clock
 class Part:
     """One duty of `PostgresStore`; the parts share its connections and what it remembers."""
 
-    def __init__(self, dsn: str, *, clock: Clock, near_seconds: float = 2.0) -> None:
+    def __init__(self, dsn: str, *, clock: Clock, near_seconds: float = 2.0, reads_only: bool = False) -> None:
         """`clock` only paces and measures; what is due and what has expired is judged by the database's clock.
 
         `near_seconds`: a due time within it becomes a run at once, so that no scheduler has to be in time for it.
+
+        `reads_only`: for searches on a standby, or with a role that may only read. What changes anything raises `Bug`.
         """
-        self._links = Links(dsn)
+        self._links = Links(dsn, reads_only=reads_only)
         self._clock = clock
         self._near_seconds = near_seconds
         self._lanes = Lanes(self._links)

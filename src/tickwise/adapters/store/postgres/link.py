@@ -56,6 +56,10 @@ HOT_SETTINGS: Final = {
 POOL_SETTINGS: Final = {"jit": "off", "idle_in_transaction_session_timeout": "30s"}
 
 
+READ_SETTINGS: Final = {"default_transaction_read_only": "on"}
+"""Of a store that only reads: nothing is written by it, whatever server the address leads to."""
+
+
 class Terms(NamedTuple):
     """How a line is connected."""
 
@@ -167,10 +171,13 @@ def _log_cause(what: str, error: Exception) -> None:
     log.warning("%s: %s", what, str(error) or type(error).__name__)
 
 
-def target(dsn: str) -> str | None:
+def target(dsn: str, *, reads_only: bool = False) -> str | None:
     """Which servers of an address will do: one that takes writes, unless the address says it itself. After a failover
-    each new connection finds the new primary so, among several hosts or behind one name."""
-    return None if "target_session_attrs" in parse_qs(urlsplit(dsn).query) else "read-write"
+    each new connection finds the new primary so, among several hosts or behind one name. For who only reads, any, and
+    among several a standby."""
+    if "target_session_attrs" in parse_qs(urlsplit(dsn).query):
+        return None
+    return "prefer-standby" if reads_only else "read-write"
 
 
 def session_name(duty: str) -> str:
@@ -189,8 +196,11 @@ class QuietConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carr
 class Links:
     """All connections of one store."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, reads_only: bool = False) -> None:
         self.dsn = dsn
+        self.reads_only = reads_only
+        self._target = target(dsn, reads_only=reads_only)
+        self._settings = READ_SETTINGS if reads_only else {}
         self._shift: tuple[str, str] | None = None
         self._pool: asyncpg.Pool | None = None
         self._lines: dict[str, Line] = {}
@@ -212,14 +222,19 @@ class Links:
             connection = await asyncpg.connect(
                 self.dsn,
                 timeout=terms.connect_seconds,
-                target_session_attrs=target(self.dsn),
+                target_session_attrs=self._target,
                 command_timeout=terms.command_seconds,
                 max_cached_statement_lifetime=0,
-                server_settings={**terms.settings, "application_name": session_name(duty)},
+                server_settings={**terms.settings, **self._settings, "application_name": session_name(duty)},
             )
             await pack_columns(connection)
             await self.adjust(connection)
         return connection
+
+    def check(self, *, writes: bool) -> None:
+        """Raise `Bug` for a write through what only reads: it would go where nothing may be decided by."""
+        if writes and self.reads_only:
+            raise Bug("a store that was opened for searches only was asked to write")
 
     async def adjust(self, connection: asyncpg.Connection) -> None:
         """Tell a session how far its clock is shifted. Nobody shifts it in production, and then nothing is sent."""
@@ -233,14 +248,14 @@ class Links:
             min_size=0,
             max_size=POOL_CONNECTIONS,
             timeout=CONNECT_SECONDS,
-            target_session_attrs=target(self.dsn),
+            target_session_attrs=self._target,
             command_timeout=COMMAND_SECONDS,
             max_cached_statement_lifetime=0,
             max_inactive_connection_lifetime=120.0,
             connection_class=QuietConnection,
             init=pack_columns,
             setup=self.adjust,
-            server_settings={**POOL_SETTINGS, "application_name": "tickwise"},
+            server_settings={**POOL_SETTINGS, **self._settings, "application_name": "tickwise"},
         )
 
     async def close(self) -> None:
@@ -269,6 +284,7 @@ class Links:
         pool = self._pool
         if pool is None:
             raise StoreUnavailable("the store is not open")
+        self.check(writes=writes)
         with translated(writes=False):
             connection = await pool.acquire(timeout=CONNECT_SECONDS)
         try:
@@ -316,6 +332,7 @@ class Line:
     @contextlib.asynccontextmanager
     async def use(self, *, writes: bool) -> AsyncIterator[asyncpg.Connection]:
         """The connection, alone. Errors come out translated."""
+        self._links.check(writes=writes)
         async with self.hold() as connection:
             with translated(writes=writes):
                 yield connection

@@ -24,7 +24,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import Submits
 from tickwise.adapters.store.postgres.timers import Timers
 from tickwise.adapters.store.postgres.upkeep import Upkeep
-from tickwise.domain.errors import Misconfigured
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
 
 VERSION_LEAST: Final = 150_000
 
@@ -47,7 +47,7 @@ class PostgresStore(
                 version = await connection.fetchval(statement("server_version"))
                 if version < VERSION_LEAST:
                     raise Misconfigured(f"PostgreSQL {version // 10_000} is too old: Tickwise needs 15 or later")
-                _check_schema(await current(connection))
+                _check_schema(await current(connection), follows=self._links.reads_only)
                 found = await settings_findings(connection)
             for finding in [*found, *self._link_findings()]:
                 log.warning(finding)
@@ -83,7 +83,11 @@ class PostgresStore(
         await self._links.shift(seconds, start_seconds=start_seconds)
 
 
-def _check_schema(found: SchemaVersion | None) -> None:
+def _check_schema(found: SchemaVersion | None, *, follows: bool) -> None:
+    """`follows`: the database may be a copy that comes later than the one that is upgraded."""
+    if follows and (found is None or not (found.fits or found.is_newer)):
+        has = "no schema of Tickwise" if found is None else f"the schema {found.version}"
+        raise StoreUnavailable(f"the database for searches has {has} and not {WANTED} yet: it comes with the primary's")
     if found is None:
         raise Misconfigured("the database has no schema of Tickwise yet: run `tickwise db upgrade`")
     if found.fits:
