@@ -6,7 +6,7 @@
               └── nothing was applied for `PATIENCE_SECONDS`: told directly; twice is once
 
 Invariant: an outcome is kept until the store says that it was applied, was told of it directly, or its executor was
-buried. So a broker or a recorder that loses it costs time.
+buried. So a broker that loses it costs time: a number counts as applied only if all before it are, or are settled.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Publisher:
         first = self._number + 1
         # Numbers are never used again: of one that was not confirmed nobody knows whose outcomes it stands for.
         self._number += len(batches)
-        key = b"%d" % executor
+        key, since = b"%d" % executor, self._kept[0].number if self._kept else first
         messages = [
-            Message(encode(Results(executor, number, tuple(batch))), key)
+            Message(encode(Results(executor, number, tuple(batch), since)), key)
             for number, (batch, _) in enumerate(batches, first)
         ]
         try:

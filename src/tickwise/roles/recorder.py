@@ -36,6 +36,8 @@ RESULTS_MOST: Final = 200
 """Messages with results that are applied at once: each bears what one executor gathered in a few milliseconds."""
 OUTCOMES_MOST: Final = 2_000
 """Outcomes in one transaction, as executors tell them."""
+REMEMBERED_MOST: Final = 10_000
+"""Executors of which is remembered how far their results are applied; of others the store is asked."""
 EXECUTORS_AT_ONCE: Final = 4
 """Of so many executors results are applied at the same time: a transaction each, which waits for the disk."""
 
@@ -113,16 +115,36 @@ class ResultsRecorder(Recorder):
     def __init__(self, *, runs: Runs, broker: Broker, signals: Signals, clock: Clock, telemetry: Telemetry) -> None:
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=RESULTS_MOST)
         self._runs = runs
+        self._applied: dict[int, int] = {}
+        """By executor, the number up to which all is applied or settled; those that were heard of last."""
         self._teller = Teller(runs, telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """As the frame says. Those of one executor in order, those of several side by side."""
+        messages = [decode(Results, delivery.value) for delivery in batch]
         outcomes: dict[int, list[Outcome]] = {}
-        marks: dict[int, int] = {}
-        for delivery in batch:
-            message = decode(Results, delivery.value)
+        for message in messages:
             outcomes.setdefault(message.executor, []).extend(message.outcomes)
-            marks[message.executor] = max(marks.get(message.executor, 0), message.number)
+        await self._finish(outcomes)
+        await self._runs.results_mark(await self._marks(messages))
+
+    async def _marks(self, messages: Sequence[Results]) -> Mapping[int, int]:
+        """What to tell executors. Of a number that is missing nobody knows whether it still comes: what comes after it
+        is applied, and not said so until its executor says that it waits for it no longer."""
+        marks: dict[int, int] = {}
+        for message in messages:
+            executor = message.executor
+            known = marks.get(executor, self._applied.pop(executor, None))
+            if known is None:
+                known = await self._runs.results_marked(executor)
+            known = max(known, message.since - 1)
+            marks[executor] = message.number if message.number == known + 1 else known
+        self._applied |= marks
+        while len(self._applied) > REMEMBERED_MOST:
+            del self._applied[next(iter(self._applied))]
+        return marks
+
+    async def _finish(self, outcomes: Mapping[int, Sequence[Outcome]]) -> None:
         turns = asyncio.Semaphore(EXECUTORS_AT_ONCE)
 
         async def tell(executor: int, ended: Sequence[Outcome]) -> None:
@@ -138,4 +160,3 @@ class ResultsRecorder(Recorder):
         for failure in told:
             if isinstance(failure, BaseException):
                 raise failure
-        await self._runs.results_mark(marks)

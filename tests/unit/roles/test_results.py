@@ -179,6 +179,39 @@ async def test_a_buried_executor_forgets_what_it_published_and_counts_anew() -> 
     assert 0 == len(rig.executor._outbox)
 
 
+async def test_a_result_that_the_broker_lost_is_told_directly_though_later_ones_were_applied() -> None:
+    """What is applied after a gap is not taken for all before it."""
+    rig = await born(exchange=(exchange := Exchange()))
+    exchange.carry = lambda _channel, _messages: ()
+    (lost,) = await ended(rig)
+    exchange.carry = lambda _channel, messages: messages
+    (later,) = await ended(rig)
+    recording = await recorder(rig)
+    await recording.step(0.0)
+    await rig.tick(after_seconds=publishing.ASK_SECONDS)
+    assert ["DISPATCHED", "SUCCESS"] == [await rig.state(job) for job in (lost, later)]
+    assert 2 == len(rig.executor._outbox)
+    await rig.tick(after_seconds=publishing.PATIENCE_SECONDS)
+    assert "SUCCESS" == await rig.state(lost)
+    assert 0 == len(rig.executor._outbox)
+    await ended(rig)
+    await recording.step(0.0)
+    await rig.tick(after_seconds=publishing.ASK_SECONDS)
+    assert 0 == len(rig.executor._outbox), "what was lost is settled, and holds up nothing that comes after it"
+
+
+async def test_a_recorder_that_begins_anew_goes_on_from_what_the_store_knows() -> None:
+    """Nobody else remembers how far an executor's results were applied."""
+    rig = await born()
+    for _ in range(3):
+        (job,) = await ended(rig)
+        recording = await recorder(rig)
+        await recording.step(0.0)
+        await recording._consumer.stop()
+        await rig.tick(after_seconds=publishing.ASK_SECONDS)
+        assert ("SUCCESS", 0) == (await rig.state(job), len(rig.executor._outbox))
+
+
 async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
     """One for each executor, however many messages it sent."""
     rig = await born()
@@ -192,6 +225,9 @@ async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
 
         async def results_mark(self, marks: dict[int, int]) -> None:
             told.append((0, len(marks)))
+
+        async def results_marked(self, executor: int) -> int:
+            return 0
 
     for number in (1, 2, 3):
         for executor in (7, 8):
