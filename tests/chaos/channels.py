@@ -140,7 +140,7 @@ class Channels:
 
 
 def _parked(message: Message) -> Parked:
-    headers = {name: bytes(text) for name, text in message.headers() or [] if isinstance(text, bytes)}
+    headers: Any = message.headers() or []
     value = message.value()
     assert isinstance(value, bytes), "the dead have their bytes"
-    return Parked(value, headers)
+    return Parked(value, dict(headers))

@@ -27,7 +27,7 @@ ACCEPTED: Final = (201, 202)
 _CLOCK: Final = SystemClock()
 _NOTHING_DONE: Final = "store_unavailable"
 _UNDER_WAY: Final = "idempotency_key_in_flight"
-_AGAIN: Final = frozenset({429, 500, 503})
+_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 
 
 class GaveUp(AssertionError):
