@@ -19,6 +19,8 @@ from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app
 from tickwise.domain.model import Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
+from tickwise.ports.board import Board
+from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
@@ -81,9 +83,12 @@ async def world(
     store: Any = None,
     searches: Any = None,
     calendars: CalendarReader | None = None,
+    broker: Broker | None = None,
+    board: Board | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
-    """A control and an API that are started, and a client that holds an admin key."""
+    """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
+    it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -100,6 +105,8 @@ async def world(
         counters=metrics,
         searches=searches,
         runs_kept_seconds=RUNS_KEPT_SECONDS,
+        broker=broker,
+        board=board,
     )
     await control.start()
     await ensure_keys(store, clock, ADMIN_KEY)

@@ -32,6 +32,7 @@ from tickwise.api.auth import Authenticator, require
 from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed
 from tickwise.api.health import HealthRoutes
 from tickwise.api.openapi import describe, operation
+from tickwise.api.pending import unless_awaited
 from tickwise.api.problems import (
     MEDIA_TYPE,
     BadParameter,
@@ -43,11 +44,12 @@ from tickwise.api.problems import (
 from tickwise.api.reading import ClientGone, Receive, check_media, decode, decode_query, read_body
 from tickwise.api.resources import RESOURCES
 from tickwise.api.wire import API, encode
-from tickwise.domain.errors import Bug, Conflict, TickwiseError, Unavailable
+from tickwise.domain.errors import Bug, Conflict, NotFound, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
+from tickwise.roles.control.reach import STALE_SECONDS
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -143,7 +145,23 @@ class Server:
             self._check_body(endpoint, call)
             if endpoint.method == "POST" and b"idempotency-key" in headers:
                 return await self._once(endpoint, call)
-        return await endpoint.handler(call)
+        return await self._answer(endpoint, call)
+
+    async def _answer(self, endpoint: Endpoint, call: Call) -> Answer:
+        """What its handler says: the one of buffered requests, where they are."""
+        found = None
+        if endpoint.buffered is not None and self._control.sender is not None:
+            found = await endpoint.buffered(call)
+        return await self._direct(endpoint, call) if found is None else found
+
+    async def _direct(self, endpoint: Endpoint, call: Call) -> Answer:
+        """The same of what goes to the store: it may be about a job that is still on its way there."""
+        if self._control.sender is None:
+            return await endpoint.handler(call)
+        try:
+            return await endpoint.handler(call)
+        except (NotFound, StoreUnavailable) as failure:
+            return await unless_awaited(call, endpoint.method, failure)
 
     def _check_body(self, endpoint: Endpoint, call: Call) -> None:
         if endpoint.body is None:
@@ -176,10 +194,15 @@ class Server:
         try:
             call.claim = claim
             call.headers_of = endpoint.headers_of
+            if endpoint.buffered is not None and self._control.sender is not None:
+                # Its ids follow from the key, so that the same again is the same: there is no receipt to keep.
+                accepted = await endpoint.buffered(call)
+                if accepted is not None:
+                    return accepted
             found = await self._control.receipt_find(claim.principal, claim.route, key)
             if found is not None:
                 return replayed(call, found)
-            answer = await endpoint.handler(call)
+            answer = await self._direct(endpoint, call)
             return answer if endpoint.foretold else await self._kept(call, claim, answer)
         finally:
             self._in_flight.discard(place)
@@ -358,7 +381,9 @@ def create_app(
         framework,
         server,
         endpoints,
-        authenticator=Authenticator(control.principal_of, clock),
+        authenticator=Authenticator(
+            control.principal_of, clock, stale_seconds=0.0 if control.sender is None else STALE_SECONDS
+        ),
         clock=clock,
         metrics=metrics,
     )

@@ -139,6 +139,10 @@ class Endpoint:
     """Request headers that it reads, for the description."""
     headers_of: Callable[[bytes], Headers] | None = None
     """The headers that follow from the body of an answer, for replays."""
+    buffered: Callable[[Call], Awaitable[Answer | None]] | None = None
+    """Its handler where requests go through a broker; an answer of None: this one goes to the store directly."""
+    pending: tuple[Any, ...] = ()
+    """The types of a 202: what is answered where requests are buffered, and of what is still on its way."""
     foretold: bool = False
     """Its handler hands the receipt of an Idempotency-Key to the store, with the effect."""
     answer_media: tuple[str, ...] = ("application/json",)

@@ -105,6 +105,11 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     found = {
         str(status): {"description": "Done.", "content": content} for status in (endpoint.status, *endpoint.further)
     }
+    if endpoint.pending:
+        schemas = [_schema(kind) for kind in endpoint.pending]
+        schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        content = {"application/json": {"schema": schema}}
+        found["202"] = {"description": "Accepted, and not applied yet; ask again.", "content": content}
     refusals = set(endpoint.refuses) | ({*_EVERYWHERE} if endpoint.scope else set()) | {422}
     if endpoint.method in ("POST", "PUT"):
         refusals |= {400, 413, 415}
@@ -152,6 +157,7 @@ def document(framework: FastAPI, endpoints: Sequence[Endpoint]) -> dict[str, Any
     kinds: list[Any] = [Problem]
     for endpoint in endpoints:
         kinds += endpoint.answers if endpoint.body is None else (endpoint.body, *endpoint.answers)
+        kinds += endpoint.pending
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     found["components"] = {
         "schemas": components,

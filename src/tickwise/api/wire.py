@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -99,9 +100,11 @@ class JobView(msgspec.Struct, kw_only=True):
     created_by: str
     version: int
     warnings: Sequence[str]
+    pending: bool | UnsetType = UNSET
+    """true: a change or a cancel of it was accepted, and is not applied yet."""
 
 
-def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
+def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> JobView:
     """A job as it is answered."""
     said = decode_definition(row.definition)
     return JobView(
@@ -158,6 +161,7 @@ def job_view(row: JobRow, warnings: Sequence[str]) -> JobView:
         created_by=row.created_by,
         version=row.version,
         warnings=warnings,
+        pending=pending or UNSET,
     )
 
 
@@ -395,6 +399,8 @@ class ResultView(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     status: int
     job_id: UUID | None = None
+    operation_id: UUID | None = None
+    """Of a job that is accepted and not stored yet."""
     warnings: tuple[str, ...] = ()
     problem: Any = None
 

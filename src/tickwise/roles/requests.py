@@ -11,7 +11,7 @@ applied it and what came after it meanwhile, it is not applied over that. The re
 next request of its job is applied.
 
 A mark is a message without content. Each recorder sends one to every partition each second; when it comes back, all
-that was sent before it is applied, and the store is told so. By that readers tell what is pending from what is not there.
+that was sent before it is applied, and the store is told so. By that readers tell what is pending from what is absent.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from tickwise.api.endpoint import (
     replayed,
 )
 from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body
+from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many, once
 from tickwise.api.problems import BadParameter, BatchRefused, Headers, problem_of
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
@@ -132,6 +133,22 @@ def _location_of(body: bytes) -> Headers:
     return _location(str(_told(body).job_id).encode())
 
 
+async def job_create_buffered(call: Call) -> Answer | None:
+    """The same, answered once the broker has it."""
+    request = await call.control.accept(call.principal, job_body(call.body), once(call))
+    return None if request is None else accepted(request, f"/jobs/{request.job_id}")
+
+
+async def jobs_batch_buffered(call: Call) -> Answer | None:
+    """Up to 10,000 jobs, answered once the broker has them. All or none is for the store to say."""
+    query: BatchQuery = call.query
+    if query.atomic:
+        return None
+    bodies = await job_bodies(call.body, call.media, call.control.clock)
+    verdicts = await call.control.accept_many(call.principal, bodies, once(call))
+    return None if verdicts is None else accepted_many(verdicts)
+
+
 async def jobs_batch(call: Call) -> Answer:
     """Up to 10,000 jobs."""
     query: BatchQuery = call.query
@@ -174,8 +191,8 @@ def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
 # ------------------------------------------------------------------------------------------ look up
 
 
-async def _job(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Answer:
-    view = job_view(row, [*await call.control.job_warnings(row), *warnings])
+async def _job(call: Call, row: JobRow, warnings: Sequence[str] = (), *, pending: bool = False) -> Answer:
+    view = job_view(row, [*await call.control.job_warnings(row), *warnings], pending=pending)
     return answer(200, view, headers=_etag(row))
 
 
@@ -190,7 +207,8 @@ def _etag_of(body: bytes) -> Headers:
 
 async def job_get(call: Call) -> Answer:
     """One job."""
-    return await _job(call, await call.control.job_get(call.principal, call.uuid("job_id", "job")))
+    row = await call.control.job_get(call.principal, call.uuid("job_id", "job"))
+    return await _job(call, row, pending=await call.control.is_change_awaited(row))
 
 
 async def job_by_key(call: Call) -> Answer:
@@ -259,6 +277,16 @@ async def job_change(call: Call) -> Answer:
     return await _job(call, change.row, change.warnings)
 
 
+async def job_change_buffered(call: Call) -> Answer | None:
+    """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
+    query: ChangeQuery = call.query
+    if query.dry_run or b"if-match" in call.headers:
+        return None
+    job_id = call.uuid("job_id", "job")
+    request = await call.control.accept_change(call.principal, job_id, job_body(call.body), call.body)
+    return None if request is None else accepted(request, f"/operations/{request.operation_id}")
+
+
 async def job_upsert(call: Call) -> Answer:
     """Change the job with this key, or create it."""
     done = await call.control.upsert(
@@ -281,6 +309,14 @@ async def job_cancel(call: Call) -> Answer:
     """Cancel it."""
     job_id, if_version = call.uuid("job_id", "job"), _if_match(call)
     return await _job(call, await call.control.cancel(call.principal, job_id, if_version=if_version))
+
+
+async def job_cancel_buffered(call: Call) -> Answer | None:
+    """The same, answered once the broker has it."""
+    if b"if-match" in call.headers:
+        return None
+    request = await call.control.accept_cancel(call.principal, call.uuid("job_id", "job"))
+    return None if request is None else accepted(request, f"/operations/{request.operation_id}")
 
 
 async def job_pause(call: Call) -> Answer:
@@ -310,18 +346,24 @@ async def job_run_now(call: Call) -> Answer:
     return answer(202, RunDemanded(run_id=done))
 
 
+_BUFFERED: Final = (
+    "Where requests are buffered (`ingest`), the answer is 202 as soon as the broker has it, and what becomes of it is "
+    "at `/operations/{operation_id}`."
+)
+
 JOBS: Final = (
     Endpoint(
         method="POST", path=f"{API}/jobs", scope="jobs:write", name="createJob", tag="jobs",
-        summary="Create a job. Answered once it is durable.",
+        summary="Create a job. Answered once it is durable.", description=_BUFFERED,
         handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True,
-        headers_of=_location_of,
+        headers_of=_location_of, buffered=job_create_buffered, pending=(PendingView,),
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs:batch", scope="jobs:write", name="createJobs", tag="jobs",
         summary="Create up to 10,000 jobs in one transaction.",
         handler=jobs_batch, body=JobsBody, answers=(BatchView,), query=BatchQuery, media=BATCH_TYPES,
-        body_bytes_max=BATCH_BYTES_MAX, foretold=True,
+        body_bytes_max=BATCH_BYTES_MAX, foretold=True, description=f"{_BUFFERED} One that is `atomic` is not buffered.",
+        buffered=jobs_batch_buffered, pending=(PendingBatchView,),
     ),
     Endpoint(
         method="GET", path=f"{API}/jobs", scope="jobs:read", name="listJobs", tag="jobs",
@@ -341,28 +383,32 @@ JOBS: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}", scope="jobs:read", name="getJob", tag="jobs",
         summary="One job with every field.", handler=job_get, answers=(JobView,), refuses=(404,),
+        pending=(PendingView,),
     ),
     Endpoint(
         method="PUT", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="changeJob", tag="jobs",
         summary="Change the fields that are sent; a new schedule replaces the old one as a whole and counts from now.",
         description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
-        "skipped. A paused job stays paused.",
+        f"skipped. A paused job stays paused. {_BUFFERED} With `If-Match` or `dry_run` it is not buffered.",
         handler=job_change, body=JobBody, answers=(JobView, ChangeView), query=ChangeQuery, refuses=(404, 409, 412),
-        headers=("If-Match",),
+        headers=("If-Match",), buffered=job_change_buffered, pending=(PendingView,),
     ),
     Endpoint(
         method="DELETE", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="cancelJob", tag="jobs",
         summary="Cancel a job and ask its running attempt to stop.",
+        description=f"{_BUFFERED} With `If-Match` it is not buffered.",
         handler=job_cancel, answers=(JobView,), refuses=(404, 412), headers=("If-Match",),
+        buffered=job_cancel_buffered, pending=(PendingView,),
     ),
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}/status", scope="runs:read", name="getJobStatus", tag="jobs",
         summary="The latest run of a job.", handler=job_status, answers=(StatusView,), refuses=(404,),
+        pending=(PendingView,),
     ),
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}/runs", scope="runs:read", name="listJobRuns", tag="runs",
         summary="The runs of a job, newest first.",
-        handler=job_runs, answers=(list[RunView],), query=RunsOfJobQuery, refuses=(404,),
+        handler=job_runs, answers=(list[RunView],), query=RunsOfJobQuery, refuses=(404,), pending=(PendingView,),
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/runNow", scope="runs:write", name="runJobNow", tag="jobs",

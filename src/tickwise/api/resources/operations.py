@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links, replayed
+from tickwise.api.pending import PendingView, awaited
 from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.letters import LetterView, letter_view
@@ -27,6 +28,7 @@ from tickwise.roles.control.filters import (
     RunsRetryBody,
 )
 from tickwise.roles.control.operations import Accepted, Done
+from tickwise.roles.control.pending import Pending
 
 _runs_cancel: Final = msgspec.json.Decoder(RunsCancelBody)
 _runs_retry: Final = msgspec.json.Decoder(RunsRetryBody)
@@ -211,8 +213,8 @@ async def operations_list(call: Call) -> Answer:
 
 async def operation_get(call: Call) -> Answer:
     """One operation."""
-    found = await call.control.operation_get(call.principal, call.uuid("operation_id", "operation"))
-    return answer(200, operation_view(found))
+    found = await call.control.operation_look(call.principal, call.uuid("operation_id", "operation"))
+    return awaited(found) if isinstance(found, Pending) else answer(200, operation_view(found))
 
 
 async def operation_cancel(call: Call) -> Answer:
@@ -285,7 +287,7 @@ OPERATIONS: Final = (
         tag="operations", summary="One operation, and how far it has come.", or_scopes=_LOOK[1:],
         description="Needs `jobs:read` or `jobs:write` for an operation of jobs, `runs:read` or `runs:write` for one "
         "of runs or dead letters.",
-        handler=operation_get, answers=(OperationView,), refuses=(404,),
+        handler=operation_get, answers=(OperationView,), refuses=(404,), pending=(PendingView,),
     ),
     Endpoint(
         method="POST", path=f"{API}/operations/{{operation_id}}/cancel", scope="runs:write", name="cancelOperation",

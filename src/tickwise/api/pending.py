@@ -1,0 +1,106 @@
+"""Answers about requests that are accepted and not applied yet: 202, with ids by which to ask again.
+
+buffered request ──► 202 {"job_id", "operation_id", "status": "pending"}
+read of what is not there yet ──► the same, and when to ask again
+another write to it ──► 503 `job_pending`, and when to send it again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.api.endpoint import Answer, Call, answer
+from tickwise.api.problems import Headers, problem_of
+from tickwise.api.wire import API, ResultView
+from tickwise.domain.errors import NotFound, Refused, StoreUnavailable, Unavailable
+from tickwise.roles.control.ingest import Once
+from tickwise.roles.control.pending import Pending
+
+RETRY_AFTER: Final = (b"retry-after", b"1")
+
+
+class JobPending(Unavailable):
+    """The job is accepted and not stored yet; what needs it there can be asked for a moment later."""
+
+    code = "job_pending"
+
+
+class PendingView(msgspec.Struct, kw_only=True):
+    """A request that is accepted, and not applied yet. Its end will be at `/operations/{operation_id}`."""
+
+    job_id: UUID | UnsetType = UNSET
+    operation_id: UUID
+    status: Literal["pending"] = "pending"
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+class PendingBatchView(msgspec.Struct, kw_only=True):
+    """A batch of which each job is accepted, and not stored yet, or refused; in its order."""
+
+    accepted: int
+    refused: int
+    status: Literal["pending"] = "pending"
+    results: list[ResultView]
+
+
+def accepted(request: Pending, place: str) -> Answer:
+    """The answer to what was accepted; `place` is where to look for what becomes of it, below the API."""
+    headers = [(b"location", f"{API}{place}".encode())]
+    if request.warnings:
+        return answer(202, _view(request), headers=headers)
+    ids = (str(request.job_id).encode(), str(request.operation_id).encode())
+    return Answer(202, b'{"job_id":"%b","operation_id":"%b","status":"pending"}' % ids, headers)
+
+
+def accepted_many(verdicts: Sequence[Pending | Refused]) -> Answer:
+    """The same for a batch."""
+    results = [_result(verdict) for verdict in verdicts]
+    count = sum(result.problem is None for result in results)
+    return answer(202, PendingBatchView(accepted=count, refused=len(results) - count, results=results))
+
+
+def awaited(request: Pending) -> Answer:
+    """The answer to a read of what is not there yet."""
+    headers: Headers = [RETRY_AFTER]
+    return answer(202, _view(request), headers=headers)
+
+
+async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnavailable) -> Answer:
+    """What is answered about a job that is not there, or cannot be looked for. Raises the failure if it is not one that
+    was accepted; `JobPending` if it was, and this is no read."""
+    try:
+        job_id = UUID(call.path_values["job_id"])
+    except (KeyError, ValueError):
+        raise failure from None
+    request = await call.control.job_awaited(call.principal, job_id)
+    if request is None:
+        raise failure
+    if method == "GET":
+        return awaited(request)
+    raise JobPending(f"the job {job_id} is accepted and not stored yet; send the same again a little later")
+
+
+def once(call: Call) -> Once | None:
+    """The Idempotency-Key of the request, if it bears one."""
+    claim = call.claim
+    return None if claim is None else Once(claim.route, claim.key, claim.digest)
+
+
+def _view(request: Pending) -> PendingView:
+    return PendingView(
+        job_id=UNSET if request.job_id is None else request.job_id,
+        operation_id=request.operation_id,
+        warnings=request.warnings or UNSET,
+    )
+
+
+def _result(verdict: Pending | Refused) -> ResultView:
+    if isinstance(verdict, Refused):
+        problem, _ = problem_of(verdict)
+        return ResultView(status=problem.status, problem=problem)
+    return ResultView(status=202, job_id=verdict.job_id, operation_id=verdict.operation_id, warnings=verdict.warnings)

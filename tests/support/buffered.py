@@ -1,0 +1,111 @@
+"""An API that buffers requests, a broker in memory, a recorder that is driven by hand, and a store that can be away."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.app import RUNS_KEPT_SECONDS, Bell, World, world
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.broker.memory import Exchange, MemoryBroker
+from tickwise.adapters.calendars.files import CalendarFiles
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.domain.errors import StoreUnavailable
+from tickwise.observability.metrics import Metrics
+from tickwise.ports.board import Board
+from tickwise.ports.broker import REQUESTS, Consumer, Delivery
+from tickwise.ports.clock import Clock
+from tickwise.roles.control.control import Control
+from tickwise.roles.requests import RequestsRecorder
+
+CLUSTER = "a-cluster"
+
+
+class Severed:
+    """A store whose link can be cut."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.away = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*values: Any, **named: Any) -> Any:
+            if self.away:
+                raise StoreUnavailable("the link is cut")
+            return await found(*values, **named)
+
+        return call
+
+
+@dataclass(slots=True)
+class Buffered:
+    """Everything that such a test may touch."""
+
+    world: World
+    link: Severed
+    exchange: Exchange
+    broker: MemoryBroker
+    recorder: RequestsRecorder
+    consumer: Consumer
+    clock: VirtualClock
+    metrics: Metrics
+
+    async def batch(self) -> list[Delivery]:
+        """What waits for the recorder."""
+        return list(await self.consumer.take(10_000, 0))
+
+    async def apply(self) -> None:
+        """Let the recorder apply all that waits."""
+        while batch := await self.batch():
+            await self.recorder.apply(batch)
+            await self.consumer.done(batch)
+
+    async def mark(self) -> None:
+        """Let a mark flow through every partition."""
+        await self.recorder._mark()
+        await self.apply()
+
+
+def new_recorder(store: Any, broker: MemoryBroker, clock: Clock, metrics: Metrics) -> RequestsRecorder:
+    """One with a control of its own, as wiring makes it."""
+    control = Control(
+        store=store,
+        keys=store,
+        blobs=open_blobs("memory://"),
+        signals=Bell(),
+        clock=clock,
+        kinds={kind.name: kind for kind in builtin_kinds()},
+        calendars=CalendarFiles(),
+        counters=metrics,
+        runs_kept_seconds=RUNS_KEPT_SECONDS,
+    )
+    return RequestsRecorder(control=control, store=store, broker=broker, clock=clock, telemetry=metrics)
+
+
+@asynccontextmanager
+async def buffered(
+    *, start: float = 1_800_000_000.0, board: Board | None = None, partitions: int = 3, **options: Any
+) -> AsyncIterator[Buffered]:
+    """An API in front of a broker, and what applies its requests."""
+    clock = VirtualClock(start)
+    link = Severed(MemoryStore(clock))
+    exchange = Exchange(partitions=partitions)
+    broker = MemoryBroker(exchange, clock)
+    await broker.open(CLUSTER)
+    metrics = Metrics()
+    consumer = broker.consumer([REQUESTS], "the test")
+    await consumer.start()
+    async with world(clock=clock, store=link, broker=broker, board=board, **options) as here:
+        recorder = new_recorder(link, broker, clock, metrics)
+        yield Buffered(here, link, exchange, broker, recorder, consumer, clock, metrics)
+    await consumer.stop()
+    await broker.close()

@@ -1,0 +1,237 @@
+"""An API that buffers requests: what is answered with 202, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest_asyncio
+
+from tests.support.app import API
+from tests.support.buffered import Buffered, buffered
+from tickwise.ports.store import JobQuery, JobRow
+
+SHELL = {"kind": "shell", "command": "date"}
+
+
+@pytest_asyncio.fixture
+async def here() -> AsyncIterator[Buffered]:
+    async with buffered() as made:
+        yield made
+
+
+async def send(here: Buffered, method: str, path: str, status: int, **options: Any) -> Any:
+    """The body of an answer that has this status."""
+    answer = await here.world.client.request(method, API + path, **options)
+    assert status == answer.status_code, answer.text
+    return answer.json()
+
+
+async def create(here: Buffered, *, once: str | None = None, **body: Any) -> Any:
+    """The answer to a create that was accepted."""
+    headers = {} if once is None else {"Idempotency-Key": once}
+    return await send(here, "POST", "/jobs", 202, json={"name": "a", "task": SHELL, **body}, headers=headers)
+
+
+async def stored(here: Buffered) -> list[JobRow]:
+    return list(await here.link.store.jobs_list(JobQuery(namespace="default", limit=500)))
+
+
+async def test_a_job_is_pending_until_a_recorder_applies_it(here: Buffered) -> None:
+    """202 with its ids; reads say pending; after the recorder it is an ordinary job, and its operation is done."""
+    answer = await here.world.client.post(
+        f"{API}/jobs", json={"name": "a", "task": SHELL, "at": "2030-01-01T00:00:00Z"}
+    )
+    told = answer.json()
+    assert (202, "pending") == (answer.status_code, told["status"])
+    assert f"{API}/jobs/{told['job_id']}" == answer.headers["location"]
+    for path in ("", "/status", "/runs", "/preview"):
+        waiting = await here.world.client.get(f"{API}/jobs/{told['job_id']}{path}")
+        assert (202, told, "1") == (waiting.status_code, waiting.json(), waiting.headers["retry-after"])
+    assert "pending" == (await send(here, "GET", f"/operations/{told['operation_id']}", 202))["status"]
+    await here.apply()
+    job = await send(here, "GET", f"/jobs/{told['job_id']}", 200)
+    assert ("a", "SCHEDULED", "admin") == (job["name"], job["status"], job["created_by"])
+    assert "done" == (await send(here, "GET", f"/operations/{told['operation_id']}", 200))["status"]
+
+
+async def test_jobs_are_taken_in_while_the_store_is_away_and_all_are_there_once_afterwards(here: Buffered) -> None:
+    """Creates, changes and cancels are accepted without it; nothing is lost, nothing is there twice."""
+    first = await create(here, every="1h")  # the key and the time are known from now on
+    await here.apply()
+    here.link.away = True
+    made = [await create(here, name=f"n{number}", every="1h") for number in range(20)]
+    changed = await send(here, "PUT", f"/jobs/{first['job_id']}", 202, json={"name": "b"})
+    ended = await send(here, "DELETE", f"/jobs/{made[0]['job_id']}", 202)
+    assert "pending" == (await send(here, "GET", f"/jobs/{made[3]['job_id']}", 202))["status"]
+    here.link.away = False
+    await here.apply()
+    rows = {str(row.job_id): row for row in await stored(here)}
+    assert {first["job_id"], *(one["job_id"] for one in made)} == set(rows)
+    assert ("b", "CANCELLED", "SCHEDULED") == (
+        rows[first["job_id"]].name, rows[made[0]["job_id"]].status, rows[made[1]["job_id"]].status,
+    )  # fmt: skip
+    for operation in (changed, ended):
+        assert "done" == (await send(here, "GET", f"/operations/{operation['operation_id']}", 200))["status"]
+
+
+async def test_what_is_wrong_is_refused_at_once(here: Buffered) -> None:
+    """A body that could never be applied gets its problem in place of a 202, with the pointer to the field."""
+    bad = await send(here, "POST", "/jobs", 422, json={"name": "a", "task": SHELL, "cron": "61 * * * *"})
+    assert ("cron_invalid", "/cron") == (bad["code"], bad["pointer"])
+    made = await create(here, every="1h")
+    await here.apply()
+    wrong = await send(here, "PUT", f"/jobs/{made['job_id']}", 422, json={"cron": "61 * * * *"})
+    assert "/cron" == wrong["pointer"]
+    assert [] == await here.batch()
+
+
+async def test_a_time_that_passes_while_it_waits_is_no_fault(here: Buffered) -> None:
+    """It was to come when the job was accepted; it runs as soon as it is stored."""
+    made = await create(here, at="2027-01-15T08:00:10Z")
+    changed = await create(here, every="1h")
+    await send(here, "PUT", f"/jobs/{changed['job_id']}", 202, json={"at": "2027-01-15T08:00:20Z"})
+    await here.clock.advance(600)
+    await here.apply()
+    for one in (made, changed):
+        [run] = await send(here, "GET", f"/jobs/{one['job_id']}/runs", 200)
+        assert "QUEUED" == run["status"]
+
+
+async def test_the_same_key_gives_the_same_job_whichever_process_takes_it(here: Buffered) -> None:
+    """A replay has the ids of the first, also where nobody remembers it; one job is stored."""
+    first = await create(here, once="k1", every="1h")
+    assert first == await create(here, once="k1", every="1h")
+    async with buffered() as other:
+        again = await create(other, once="k1", every="1h")
+        assert (first["job_id"], first["operation_id"]) == (again["job_id"], again["operation_id"])
+        for delivery in await other.batch():
+            await here.recorder.apply([delivery])
+    await here.apply()
+    assert [UUID(first["job_id"])] == [row.job_id for row in await stored(here)]
+
+
+async def test_another_body_under_a_key_is_refused_or_ends_as_a_failed_operation(here: Buffered) -> None:
+    """422 where the key is remembered; elsewhere it is accepted, and its own operation says why it is not applied."""
+    first = await create(here, once="k1", every="1h")
+    body = {"name": "another", "task": SHELL, "every": "1h"}
+    refused = await send(here, "POST", "/jobs", 422, json=body, headers={"Idempotency-Key": "k1"})
+    assert "idempotency_key_reused" == refused["code"]
+    await here.apply()
+    async with buffered() as other:
+        again = await create(other, once="k1", **body)
+        for delivery in await other.batch():
+            await here.recorder.apply([delivery])
+    assert first["job_id"] == again["job_id"]
+    assert first["operation_id"] != again["operation_id"]
+    failed = await send(here, "GET", f"/operations/{again['operation_id']}", 200)
+    assert ("failed", "job_id_taken") == (failed["status"], failed["problems"][0]["code"])
+    assert ["a"] == [row.name for row in await stored(here)]
+
+
+async def test_a_create_that_cannot_be_stored_says_so_where_the_job_would_be(here: Buffered) -> None:
+    """Two with one unique key, accepted before either is stored: the second one's operation is failed, and a read of
+    the job says why."""
+    first = await create(here, every="1h", key="unique")
+    second = await create(here, every="1h", key="unique")
+    await here.apply()
+    assert [first["job_id"]] == [str(row.job_id) for row in await stored(here)]
+    failed = await send(here, "GET", f"/operations/{second['operation_id']}", 200)
+    assert ("failed", "key_taken", "/key") == (
+        failed["status"], failed["problems"][0]["code"], failed["problems"][0]["pointer"],
+    )  # fmt: skip
+    gone = await send(here, "GET", f"/jobs/{second['job_id']}", 404)
+    assert "'unique' belongs to another job" in gone["detail"]
+    third = await send(here, "POST", "/jobs", 409, json={"name": "a", "task": SHELL, "every": "1h", "key": "unique"})
+    assert "key_taken" == third["code"]
+
+
+async def test_a_change_that_cannot_be_applied_is_a_failed_operation(here: Buffered) -> None:
+    """A cancel and then a change of the same job are both accepted; the change finds a cancelled job."""
+    made = await create(here, every="1h")
+    await send(here, "DELETE", f"/jobs/{made['job_id']}", 202)
+    late = await send(here, "PUT", f"/jobs/{made['job_id']}", 202, json={"name": "b"})
+    await here.apply()
+    failed = await send(here, "GET", f"/operations/{late['operation_id']}", 200)
+    assert ("failed", "job:change", "job_cancelled") == (
+        failed["status"], failed["kind"], failed["problems"][0]["code"],
+    )  # fmt: skip
+    listed = await send(here, "GET", "/operations", 200)
+    assert {"job:change", "job:cancel"} == {operation["kind"] for operation in listed}
+
+
+async def test_a_job_says_that_a_change_of_it_is_on_its_way(here: Buffered) -> None:
+    """`pending` is true from the 202 on until the recorder has applied it, and not there otherwise."""
+    made = await create(here, every="1h")
+    await here.apply()
+    assert "pending" not in await send(here, "GET", f"/jobs/{made['job_id']}", 200)
+    await send(here, "PUT", f"/jobs/{made['job_id']}", 202, json={"name": "b"})
+    waiting = await send(here, "GET", f"/jobs/{made['job_id']}", 200)
+    assert ("a", True) == (waiting["name"], waiting["pending"])
+    await here.apply()
+    job = await send(here, "GET", f"/jobs/{made['job_id']}", 200)
+    assert ("b", False) == (job["name"], "pending" in job)
+
+
+async def test_what_goes_by_a_version_or_all_or_none_is_answered_by_the_store(here: Buffered) -> None:
+    """If-Match, dry runs, atomic batches and upserts by key are not buffered."""
+    made = await create(here, every="1h")
+    await here.apply()
+    where = f"/jobs/{made['job_id']}"
+    await send(here, "PUT", where, 200, json={"name": "b"}, headers={"If-Match": '"1"'})
+    await send(here, "PUT", where, 412, json={"name": "c"}, headers={"If-Match": '"1"'})
+    await send(here, "PUT", f"{where}?dry_run=true", 200, json={"every": "2h"})
+    await send(here, "PUT", "/jobs/by-key/k", 201, json={"name": "k", "task": SHELL, "every": "1h"})
+    jobs = [{"name": f"n{number}", "task": SHELL, "every": "1h"} for number in range(3)]
+    assert 3 == (await send(here, "POST", "/jobs:batch?atomic=true", 200, json=jobs))["created"]
+    await send(here, "DELETE", where, 200, headers={"If-Match": '"2"'})
+    assert [] == await here.batch()
+
+
+async def test_a_batch_is_taken_in_with_its_refusals_in_their_places(here: Buffered) -> None:
+    """Good ones are accepted, bad ones told; under a key a replay has the same ids."""
+    jobs = [{"name": "a", "task": SHELL, "every": "1h"}, {"name": "b"}, {"name": "c", "task": SHELL, "every": "2h"}]
+    headers = {"Idempotency-Key": "batch"}
+    told = await send(here, "POST", "/jobs:batch", 202, json=jobs, headers=headers)
+    assert ("pending", 2, 1, [202, 422, 202]) == (
+        told["status"], told["accepted"], told["refused"], [result["status"] for result in told["results"]],
+    )  # fmt: skip
+    assert told == await send(here, "POST", "/jobs:batch", 202, json=jobs, headers=headers)
+    refused = await send(here, "POST", "/jobs:batch", 422, json=jobs[:1], headers=headers)
+    assert "idempotency_key_reused" == refused["code"]
+    await here.apply()
+    assert {told["results"][0]["job_id"], told["results"][2]["job_id"]} == {
+        str(row.job_id) for row in await stored(here)
+    }
+
+
+async def test_another_write_to_a_job_that_is_pending_is_put_off(here: Buffered) -> None:
+    """What needs the job in the store is answered 503 with Retry-After, so that clients send it again."""
+    made = await create(here, every="1h")
+    for path in ("pause", "runNow", "skipNext"):
+        answer = await here.world.client.post(f"{API}/jobs/{made['job_id']}/{path}")
+        assert (503, "job_pending", "1") == (answer.status_code, answer.json()["code"], answer.headers["retry-after"])
+    await here.apply()
+    await send(here, "POST", f"/jobs/{made['job_id']}/pause", 200)
+
+
+async def test_another_process_tells_pending_from_absent_by_the_time_inside_an_id(here: Buffered) -> None:
+    """A server that took nothing in says pending of an id that was made after what is applied, also while nothing
+    comes; once the marks have passed it, it is not there."""
+    made = await create(here, every="1h")
+    operation = await send(here, "DELETE", f"/jobs/{made['job_id']}", 202)
+    held = await here.batch()
+    async with buffered() as other:
+        other.world.control._store = here.link  # type: ignore[assignment]  # two servers of one store
+        assert "pending" == (await send(other, "GET", f"/jobs/{made['job_id']}", 202))["status"]
+        assert "pending" == (await send(other, "GET", f"/operations/{operation['operation_id']}", 202))["status"]
+        await send(other, "GET", f"/jobs/{uuid4()}", 404)
+        await here.clock.advance(60)
+        await here.consumer.done(held)  # lost: what was accepted is not applied, and never will be
+        await here.mark()
+        await other.clock.advance(60)
+        await send(other, "GET", f"/jobs/{made['job_id']}", 404)
+        await send(other, "GET", f"/operations/{operation['operation_id']}", 404)
+        await send(other, "PUT", f"/jobs/{made['job_id']}", 404, json={"name": "b"})
+        await send(other, "DELETE", f"/jobs/{made['job_id']}", 404)
