@@ -26,6 +26,8 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
   answers in UTC.
 - Every POST takes an `Idempotency-Key`: the same request again gets the same answer and does nothing twice; another
   request under the same key is refused. A key counts for one route. A `PUT` of a job takes `If-Match`.
+- `part` is what a server must have been started for (`tickwise api --serve`); others answer with 421, and with the part
+  in `service`. As shipped every server serves both.
 - Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.
 - Errors are problems with a stable `code`: [errors.md](errors.md). Every answer has an `X-Request-Id`; one that is sent
   is taken over.
@@ -83,6 +85,8 @@ def _entry(path: str, method: str, operation: Description, known: Description) -
     good = ", ".join(status for status in statuses if status < "400")
     bad = ", ".join(status for status in statuses if status >= "400")
     facts = [scope, f"answers {good}", f"refuses with {bad}"]
+    if "x-service" in operation:
+        facts.insert(1, f"part `{operation['x-service']}`")
     facts += [f"body [{name}](#{name.lower()})" for name in _bodies(operation)]
     yield from ("", f"### {method} {path}", "", operation["summary"], "", " · ".join(facts))
     if operation.get("description"):

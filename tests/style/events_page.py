@@ -31,10 +31,20 @@ MEANINGS = {
     "attempt is killed and reports nothing.",
     "attempt_superseded": "The store has given this executor a run anew of which it still ran an older attempt. That "
     "one is killed, and the run goes back for a moment.",
+    "awaited": "What this process cannot work without is not there yet at its start: `what` is it, the store or the "
+    "broker. It is waited for (by `up`: for a while); said every 10 s.",
+    "batch_inapplicable": "Messages of the broker could not be applied together. They are applied one by one; who "
+    "fails alone is parked. Please report it.",
     "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried "
     "alone, so that one bad job does not refuse its neighbours.",
+    "broker_away": "The broker could not be reached at the start. Work goes on without it, and it is looked for.",
+    "broker_back": "The broker, which was away at the start, is there.",
+    "broker_refused": "The broker is there, and is not for us: it serves another cluster, or its topics do not fit. "
+    "The process ends.",
     "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
+    "channels_missing": "Topics of ours are gone from Kafka. They are made again; what was in them is found by looks "
+    "at the store, or sent again.",
     "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
     "unstarted: `count` runs.",
     "database_back": "The embedded PostgreSQL runs again.",
@@ -69,6 +79,9 @@ MEANINGS = {
     "`fires_per_minute_most`, allows. It is paused until somebody resumes it.",
     "job_unplannable": "A job without a timer should perhaps have one, and that could not be found out. Please "
     "report it.",
+    "kafka_says": "What Kafka's client library says by the way. At level debug alone.",
+    "kafka_trouble": "What Kafka's client library complains of, once each. It goes on by itself.",
+    "kafka_well_again": "What was complained of has passed.",
     "lease_over": "This executor could not renew its lease in time and stops what it runs, before others may take it "
     "over. What it stopped is reported when the store is back.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "
@@ -79,6 +92,8 @@ MEANINGS = {
     "loop_failed": "A step of a role failed with an error that nobody foresaw. It is repeated, ever more seldom. "
     "Please report it.",
     "loop_recovered": "A loop that had failed, or missed the store, works again.",
+    "message_parked": "A message could not be read or applied and was put into the channel `dead`, with its bytes and "
+    "why.",
     "not_ready": "`/readyz` of a role without an API answered 503, and why.",
     "operation_failed": "A page of an operation over many things failed with an error that nobody foresaw. It is "
     "tried again. Please report it.",
@@ -96,10 +111,20 @@ MEANINGS = {
     "request": "A request was answered. At level debug alone.",
     "request_failed": "A request met an error of our own and got a 500. Please report it, with the traceback.",
     "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
+    "request_refused": "A request that had been answered with 202 could not be applied: it is an operation that has "
+    "failed, with the reason.",
+    "results_unapplied": "Results that the broker has were not applied for a while, as by recorders that are away. "
+    "They are told to the store directly; twice is once.",
+    "results_unpublished": "The broker did not take results in time. They are told to the store directly, and for "
+    "some seconds all others, too.",
     "schedule_undecidable": "What a job's schedule comes to could not be computed. Its timer is put off and tried "
     "again; other jobs fire.",
     "schedule_unrecordable": "The store refused what a job's schedule came to. Its timer is put off and tried again, "
     "with nothing lost; other jobs fire. Please report it.",
+    "search_replica_away": "The replica for searches could not be asked. Searches go to the database itself.",
+    "search_replica_back": "Searches go to the replica again.",
+    "send_failed": "Requests could not be sent for a reason that nobody foresaw. Their callers got a 500. Please "
+    "report it.",
     "sequence_cut": "So many runs led one to the next that they probably go in a circle. No further one is started. "
     "Look at `then` and `on_failure` of the job.",
     "sequence_ended": "The next job of a sequence is cancelled or gone, so nothing was started.",
@@ -109,7 +134,6 @@ MEANINGS = {
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
     "earlier run of their job or for a limit, could not be recorded. They do not begin before it is.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
-    "store_awaited": "The store is not there yet at the start. It is waited for, for a while.",
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",
     "timer_unmoved": "Where a job's next time is by new zone data could not be computed. It stays where it was.",

@@ -48,7 +48,8 @@ class NotServedHere(Refused):
 
     def __init__(self, service: str) -> None:
         super().__init__(
-            f"this server does not serve {service!r}; send it to one that was started with `--serve {service}`"
+            f"this belongs to `{service}`, which is not served here; send it to a server that was started with "
+            f"`--serve {service}`"
         )
         self.service = service
 
