@@ -19,11 +19,14 @@ from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_QUEUE
 from tickwise.ports.blobs import BlobInfo
 from tickwise.ports.store import Retention
+from tickwise.roles.announcing import Announcer
 from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.roles.recorder import ResultsRecorder
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.service import Service
+from tickwise.testing.world.broker import Post, ProcessBroker
 from tickwise.testing.world.link import Store
 from tickwise.testing.world.loop import WorldLoop
 from tickwise.testing.world.process import Process, ProcessClock
@@ -53,6 +56,8 @@ class Ground:
     weather: Weather
     watch: Watch
     bell: Bell
+    post: Post | None
+    """The broker, if there is one."""
     dice: Random
 
 
@@ -66,6 +71,7 @@ class Node:
         self.role: Any = None
         self.link: Store | None = None
         self.clock: ProcessClock | None = None
+        self.broker: ProcessBroker | None = None
         self.lives = 0
         self.all_processes: list[Process] = []
         self.started = False
@@ -96,6 +102,8 @@ class Node:
         ground.watch.note(process.name, "boots")
         self.clock = ProcessClock(ground.loop, start=swarm.start, seed=f"{swarm.seed}/{process.name}")
         self.link = Store(ground.store, process, loop=ground.loop, weather=ground.weather, observer=ground.watch)
+        if ground.post is not None:
+            self.broker = ground.post.of(process, self.clock)
         # The role is made inside of its process, so that whatever it makes belongs to it.
         self.role = process.context.copy().run(self._make, process)
         self._spawn(process, self._live(process, self.role))
@@ -122,9 +130,15 @@ class Node:
                 settings=settings,
                 telemetry=Silent(),
                 carry_out=partial(page, self._control(signals)),
+                announcer=self._announcer(),
             )
         if self.kind == "api":
             return self._control(signals)
+        if self.kind == "recorder":
+            assert self.broker is not None
+            return ResultsRecorder(
+                runs=self.link, broker=self.broker, signals=signals, clock=self.clock, telemetry=Silent()
+            )
         return Executor(
             runs=self.link,
             seats=self._seats(process),
@@ -139,9 +153,14 @@ class Node:
                 poll_seconds=swarm.poll_seconds,
                 drain_seconds=DRAIN_SECONDS,
                 kill_grace_seconds=GRACE_SECONDS,
+                results="broker" if swarm.recorders else "direct",
             ),
             telemetry=Silent(),
+            broker=self.broker,
         )
+
+    def _announcer(self) -> Announcer | None:
+        return None if self.broker is None else Announcer(self.broker)
 
     def _control(self, signals: ProcessSignals) -> Control:
         assert self.link is not None
@@ -155,6 +174,7 @@ class Node:
             kinds=KINDS,
             calendars=CalendarFiles(),
             near_seconds=self._ground.swarm.horizon_seconds,
+            announcer=self._announcer(),
         )
 
     def _seats(self, process: Process) -> Sequence[Seat]:

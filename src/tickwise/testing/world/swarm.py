@@ -20,6 +20,9 @@ FEATURES: Final = (
     "long", "stubborn", "deadly", "timeout", "repeat", "burst", "overlap", "catch up", "leave", "quick", "priority",
     "unknown", "redrive", "sequence", "limit", "rate", "hold", "bulk", "maintenance",
 )  # fmt: skip
+BROKER_SHARE: Final = 0.5
+"""Of worlds, in which a broker carries hints; in half of them results too."""
+BROKER_FAULTS: Final = ("broker away", "broker carries badly")
 
 QUIET_SHARE: Final = 0.06
 """So many worlds have no fault at all: what goes wrong there goes wrong everywhere."""
@@ -75,6 +78,10 @@ class Swarm:
     """Of calls that go wrong, if calls can."""
     ask_gap_seconds: float
     """Between two requests, in the mean."""
+    broker: bool = False
+    """There is one, and it carries hints."""
+    recorders: int = 0
+    """With a broker: so many of them apply results; without any, executors tell the store themselves."""
 
     @property
     def heartbeat_seconds(self) -> float:
@@ -102,6 +109,12 @@ def draw(seed: int) -> Swarm:
         place = dice.choice(CHANGES)
         zone, change = place.zone, datetime.fromisoformat(place.change).replace(tzinfo=UTC).timestamp()
         start = change - dice.uniform(0.2, 0.8) * rough
+    # Of dice of its own, so that worlds without a broker are what they were before there was any.
+    carried = Random(f"{seed}/broker")
+    broker = carried.random() < BROKER_SHARE
+    recorders = carried.choice((0, 0, 1, 2)) if broker else 0
+    if broker and faults:
+        faults += [name for name in BROKER_FAULTS if carried.random() < 0.6]
     return Swarm(
         seed=seed,
         start=round(start, 3),
@@ -123,4 +136,6 @@ def draw(seed: int) -> Swarm:
         fault_gap_seconds=dice.choice((3.0, 8.0, 20.0)),
         call_fault_share=dice.choice((0.002, 0.01, 0.05)),
         ask_gap_seconds=dice.choice((0.7, 2.0, 4.0)),
+        broker=broker,
+        recorders=recorders,
     )

@@ -30,10 +30,22 @@ JUST_NOW_SECONDS: Final = 5.0
 POISON: Final = "poison"
 LATE_SECONDS: Final = 2.0
 """A run that is made so long after its nominal time was caught up with."""
-POLLS: Final = frozenset({"operation_take", "timers_fire", "attempts_claim", "runs_unblock", "attempts_keep"})
+POLLS: Final = frozenset(
+    {
+        "operation_take", "timers_fire", "timers_fire_named", "attempts_claim", "attempts_claim_named", "runs_unblock",
+        "attempts_keep",
+    }
+)  # fmt: skip
 """Calls that are made again and again. An answer that is nothing says that nothing was done; if that is not so, the
 next look finds it."""
-UNMOVING: Final = READS | {"executor_beat", "executor_join", "maintain", "fires_counted", "receipt_keep"}
+UNMOVING: Final = READS | {
+    "executor_beat",
+    "executor_join",
+    "maintain",
+    "fires_counted",
+    "receipt_keep",
+    "results_mark",
+}
 QUIET: Final = UNMOVING - {"executor_join"} | POLLS | {"leases_expire"}
 """Calls that are traced only if something came of them, as they are made again and again."""
 
@@ -128,6 +140,8 @@ class Watch:
                 self._tell("limit waited for")
             if any(run.slot is not None for run in refused):
                 self._tell("rate waited for")
+        elif name == "attempts_claim_named":
+            self._tell("claimed by name")
         elif name == "attempts_keep":
             self._tell("claim in doubt given back")
         elif name == "follow_commit":
@@ -235,7 +249,7 @@ class Watch:
             self._moved(run.run_id, run.state, run.token, run.executor or 0)
             return
         executor, token = self._reported.get(run.run_id, (0, run.token))
-        if call == "attempts_claim":
+        if call in ("attempts_claim", "attempts_claim_named"):
             executor = run.executor or 0
         self._moved(run.run_id, run.state, token, executor)
 

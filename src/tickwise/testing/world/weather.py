@@ -13,6 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tickwise.testing.world.broker import Carriage, Post
 from tickwise.testing.world.link import READS, Fate, Passage, Way
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import Process
@@ -59,7 +60,7 @@ class Weather:
         self._loop = loop
         self._swarm = swarm
         self._dice = dice
-        self._tell = tell
+        self.tell = tell
         self._fates = [fate for name, fate in CALL_FATES.items() if swarm.can(name)]
         self._patience = dice.choice(PATIENCE_SECONDS)
         self.nodes: list[Node] = []
@@ -84,7 +85,7 @@ class Weather:
             if call in OF_LEASES:
                 self.hit(process)
             if fate in (Fate.ANSWER_LOST, Fate.HANGS, Fate.REQUEST_LOST, Fate.SWALLOWED) and call not in READS:
-                self._tell("commit in doubt")
+                self.tell("commit in doubt")
         if self.away:
             fate = Fate.REFUSED
         return Passage(fate, dice.random() * most, dice.random() * most, patience, dice.random() * LATE_SECONDS)
@@ -97,10 +98,10 @@ class Weather:
 
     def strike(self, process: Process, fate: Fate) -> None:
         if fate is Fate.DIES_AFTER:
-            self._tell("died between a commit and its answer")
+            self.tell("died between a commit and its answer")
             self.die(process)
         else:
-            self._tell("frozen between a commit and its answer")
+            self.tell("frozen between a commit and its answer")
             self.freeze(process, self._swarm.lease_seconds * self._dice.uniform(0.3, 2.5))
 
     def poisoned(self, process: Process) -> None:
@@ -136,6 +137,8 @@ class Weather:
         self.hit(process)
         self.watch.note(process.name, f"is frozen for {seconds:.3f} s")
         process.freeze()
+        if (broker := self.node_of(process).broker) is not None:
+            broker.is_frozen()
         self.later(seconds, lambda: self._thaw(process))
 
     def _thaw(self, process: Process) -> None:
@@ -290,3 +293,50 @@ class Storm:
                 weather.later(1.0, again)
 
         weather.later(self._dice.uniform(*DOWN_SECONDS), again)
+
+
+class Mishaps:
+    """What befalls the broker, one after the other."""
+
+    def __init__(self, weather: Weather, swarm: Swarm, post: Post, dice: Random) -> None:
+        self._weather = weather
+        self._swarm = swarm
+        self._post = post
+        self._dice = dice
+        faults = {"broker away": self._away, "broker carries badly": self._badly}
+        self._menu = [do for name, do in faults.items() if swarm.can(name)]
+
+    def begin(self) -> None:
+        """The first of them comes after a while."""
+        if self._menu:
+            self._weather.later(self._dice.expovariate(1.0 / self._swarm.fault_gap_seconds), self._strike)
+
+    def _strike(self) -> None:
+        if self._weather.rough:
+            self._dice.choice(self._menu)()
+            self.begin()
+
+    def _away(self) -> None:
+        weather, exchange, seconds = self._weather, self._post.exchange, self._dice.uniform(0.1, 15.0)
+        if exchange.away:
+            return
+        weather.watch.note(f"the broker is away for {seconds:.3f} s")
+        weather.tell("broker away")
+        exchange.away = True
+
+        def back() -> None:
+            if exchange.away:
+                weather.watch.note("the broker is back")
+            exchange.away = False
+
+        weather.later(seconds, back)
+
+    def _badly(self) -> None:
+        dice = self._dice
+        self._post.carriage = Carriage(
+            lost=dice.choice((0.0, 0.1, 0.5, 1.0)),
+            repeated=dice.choice((0.0, 0.1, 0.5)),
+            late_seconds=dice.choice((0.002, 0.5, 5.0)),
+            unconfirmed=dice.choice((0.0, 0.0, 0.3)),
+        )
+        self._weather.watch.note("the broker:", self._post.carriage)

@@ -16,6 +16,7 @@ from tickwise.domain.decision import NEVER
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.history import Status, judge
 from tickwise.ports.store import OperationStatus
+from tickwise.testing.world.broker import Post
 from tickwise.testing.world.clients import pause
 from tickwise.testing.world.link import at_once
 from tickwise.testing.world.loop import PROCESS, Stalled, WorldLoop
@@ -25,7 +26,7 @@ from tickwise.testing.world.signals import Bell
 from tickwise.testing.world.swarm import Swarm, draw
 from tickwise.testing.world.verdict import books_out_of_balance, direct, history_of, lives_through
 from tickwise.testing.world.watch import Tally, Watch
-from tickwise.testing.world.weather import Storm, Weather
+from tickwise.testing.world.weather import Mishaps, Storm, Weather
 from tickwise.testing.world.workload import Clients
 
 CALM_SECONDS_MOST: Final = 900.0
@@ -74,6 +75,13 @@ SOMETIMES: Final = (
     "skipped: misfire",
     "skipped: overlap",
     "skipped: paused",
+    "claimed by name",
+    "hint lost",
+    "hint repeated",
+    "result lost",
+    "result repeated",
+    "result unconfirmed",
+    "broker away",
 )
 """What must have been seen at least once in a few hundred worlds. A world in which it cannot happen tests nothing."""
 
@@ -115,6 +123,7 @@ class World:
     watch: Watch = field(init=False)
     weather: Weather = field(init=False)
     bell: Bell = field(init=False)
+    post: Post | None = field(init=False)
     clients: Clients = field(init=False)
     nodes: list[Node] = field(init=False)
     tally: Tally = field(default_factory=Tally)
@@ -131,6 +140,9 @@ class World:
         self.bell = Bell(loop, Random(f"{seed}/bell"), seen=self.tally)
         self.weather = Weather(loop, swarm, Random(f"{seed}/weather"), self.tally)
         self.weather.watch = self.watch
+        self.post = None
+        if swarm.broker:
+            self.post = Post(loop, Random(f"{seed}/post"), start=swarm.start, seen=self.tally)
         ground = Ground(
             loop=loop,
             swarm=swarm,
@@ -138,9 +150,11 @@ class World:
             weather=self.weather,
             watch=self.watch,
             bell=self.bell,
+            post=self.post,
             dice=Random(f"{seed}/ground"),
         )
         counts = {"scheduler": swarm.schedulers, "executor": swarm.executors, "api": swarm.apis}
+        counts["recorder"] = swarm.recorders
         self.nodes = [Node(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
         self.weather.nodes = self.nodes
         self.watch.tasks_of = lambda process: sum(
@@ -157,11 +171,15 @@ class World:
         for node in self.nodes:
             node.boot()
         Storm(weather, swarm, self.bell, Random(f"{swarm.seed}/storm"), self._restart).begin()
+        if self.post is not None:
+            Mishaps(weather, swarm, self.post, Random(f"{swarm.seed}/mishaps")).begin()
         await self.clients.ask()
         self.watch.asking = False
         self.watch.note("calm")
         weather.calm()
         self.bell.sound = type(self.bell.sound)()
+        if self.post is not None:
+            self.post.carriage, self.post.exchange.away = type(self.post.carriage)(), False
         await self.clients.settled()
         begun = loop.time()
         while not self.is_quiet():
