@@ -3,7 +3,8 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants bench bench-data bench-check bench-profile services-up services-down lock clean
+.PHONY: help setup up down check test sim reference chaos mutants bench bench-data bench-check bench-profile services-up services-down image deploy-check \
+	lock clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -26,6 +27,10 @@ DATA_DIR ?=
 TESTS   ?= tests
 SEEDS   ?= 1000
 SEED    ?=
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/tickwise/__init__.py)
+IMAGE   ?= tickwise:$(VERSION)
+BASE    ?=
+CHECKS  ?=
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
 AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
@@ -93,11 +98,20 @@ bench-check: setup  ## has the hot path become slower? short T1, T2, L2 beside t
 bench-profile: setup  ## where each microsecond and byte of a run goes, into bench/COSTS.md (PARTS="whole stages.claim …")
 	$(BIN)/python -m bench.costs $(PARTS)
 
+image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another image to build on)
+	docker build --file deploy/Dockerfile --tag $(IMAGE) $(if $(BASE),--build-arg BASE=$(BASE)) \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown) .
+
+deploy-check: setup  ## judge deploy/ by the programs that it is for: engine, helm, compose, systemd (CHECKS="chart …")
+	BASE="$(BASE)" $(BIN)/python -m tests.deploy $(CHECKS)
+
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
 	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra redis --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
+	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra redis -c requirements/dev.txt -o requirements/server.txt
+	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
 clean:  ## remove the virtual environment and every cache; never data
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

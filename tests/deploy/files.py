@@ -20,8 +20,7 @@ VALUES: Final = CHART / "values.yaml"
 VALUES_SCHEMA: Final = CHART / "values.schema.json"
 
 NEVER_IN_A_CONFIG_MAP: Final = frozenset({"bootstrap_key", "database_url", "search_database_url"})
-"""Secrets that are never without one: they belong into `secrets`, whose home is a Secret. (The address of a broker or of
-Redis may be without a password.)"""
+"""They belong into `secrets`, whose home is a Secret. (The address of a broker or of Redis may hold no password.)"""
 
 
 def load(file: Path) -> Any:
@@ -43,13 +42,14 @@ def _object(settings: dict[str, Setting]) -> dict[str, Any]:
 
 def _property(setting: Setting) -> dict[str, Any]:
     facts = setting.facts
-    said: dict[str, Any] = {
+    kinds: dict[str, dict[str, Any]] = {
         "int": {"type": "integer"},
         "float": {"type": "number"},
         "str": {"type": "string", "minLength": max(1, facts.shortest)},
         "Path": {"type": "string", "minLength": 1},
         "tuple[str, ...]": {"type": "array", "items": {"type": "string", "pattern": r"^[^\s,]+$"}},
-    }[setting.kind]
+    }
+    said = kinds[setting.kind]
     if facts.least is not None:
         said["minimum"] = facts.least
     if facts.most is not None:

