@@ -67,7 +67,7 @@ async def test_what_is_decided_is_decided_by_the_store() -> None:
         assert [] == (await here.client.get(f"{API}/jobs/{first}/runs")).json()
         dry = await here.client.post(f"{API}/jobs:pause", json={"filter": {"name": "a"}, "dry_run": True})
         assert 200 == dry.status_code, dry.text
-        assert 2 == dry.json()["count"], dry.text
+        assert 2 == dry.json()["matches"], dry.text
         assert 200 == (await here.client.delete(f"{API}/jobs/{first}")).status_code
 
 
