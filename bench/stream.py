@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -21,6 +21,8 @@ from bench.harness import SQL, Rig
 from bench.usage import Reading, read
 from bench.work import jobs, store
 from tickwise.adapters.store.postgres import PostgresStore
+from tickwise.ports.store import NewJob, Ready
+from tickwise.roles.announcing import Announcer
 
 BATCH = 500
 CLIENTS = 2
@@ -34,6 +36,19 @@ SAMPLED = 25
 WINDOW_SECONDS = 5.0
 
 
+@dataclass(frozen=True)
+class Through:
+    """A broker between whoever hands in and whoever runs."""
+
+    announcer: Announcer
+    settings: Mapping[str, object]
+    """Of the roles."""
+    recorder: bool
+    """Executors tell by the broker how runs ended, and a recorder applies it."""
+    pids: Mapping[str, int]
+    """Of what else uses the machine, by name."""
+
+
 @dataclass
 class Stream:
     """Work under way. All its times are the server's, in Unix seconds."""
@@ -44,6 +59,8 @@ class Stream:
     """Process ids of the roles, by name."""
     rate: float | None = None
     """Jobs a second to hand in; None: as many as come back."""
+    announcer: Announcer | None = None
+    """Executors are told of what was handed in by a broker."""
     sent: int = 0
     flowing: bool = True
     _turn: float = 0.0
@@ -83,11 +100,18 @@ class Stream:
             await self._paced()
             batch = jobs(self.rig, BATCH)
             await opened.jobs_add(batch)
+            self.tell(batch)
             self.sent += BATCH
             self._batches.append([job.run_id for job in batch[::SAMPLED] if job.run_id is not None])
             if len(self._batches) % LOOK_EVERY == 0 and len(self._batches) > BEHIND:
                 await self._until_over(looking, self._batches[-BEHIND])
         await looking.close()
+
+    def tell(self, batch: Sequence[NewJob]) -> None:
+        """As control tells executors of what it has stored."""
+        if self.announcer is not None:
+            now = self.rig.clock.now()
+            self.announcer.announce([Ready(job.run_id, now, job.lane) for job in batch if job.run_id is not None])
 
     async def _paced(self) -> None:
         """Wait for the turn of the next batch, if there is a rate."""
@@ -103,15 +127,29 @@ class Stream:
 
 
 @contextlib.asynccontextmanager
-async def flowing(rig: Rig, *, rate: float | None = None, warm_seconds: float = 2.0) -> AsyncIterator[Stream]:
-    """An empty store, one scheduler, one executor, and a stream that has flowed for a while: measure from here on."""
+async def flowing(
+    rig: Rig, *, rate: float | None = None, warm_seconds: float = 2.0, through: Through | None = None
+) -> AsyncIterator[Stream]:
+    """An empty store, one scheduler, one executor, and a stream that has flowed for a while: measure from here on.
+
+    `through` a broker: executors are told by it what to claim, and with its `recorder` how it ended goes back by it.
+    """
     await rig.reset()
-    async with store(rig) as opened, rig.role("scheduler") as scheduler, rig.role("executor") as executor:
+    settings = {} if through is None else through.settings
+    async with contextlib.AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(store(rig))
+        roles = ["scheduler", "executor", *(["recorder"] if through is not None and through.recorder else [])]
+        running = {role: await stack.enter_async_context(rig.role(role, **settings)) for role in roles}
         await rig.until_executors(1)
         connection = await rig.connect()
-        stream = Stream(rig, connection, {"scheduler": scheduler.pid, "executor": executor.pid}, rate)
+        stack.push_async_callback(connection.close)
+        pids = {role: process.pid for role, process in running.items()}
+        pids |= {} if through is None else through.pids
+        stream = Stream(rig, connection, pids, rate, None if through is None else through.announcer)
         # The start of the worker process is not what is measured: one batch goes ahead.
-        await opened.jobs_add(jobs(rig, BATCH))
+        first = jobs(rig, BATCH)
+        await opened.jobs_add(first)
+        stream.tell(first)
         await rig.until_ended(BATCH, 30)
         stream.sent = BATCH
         async with asyncio.TaskGroup() as group:
@@ -122,4 +160,3 @@ async def flowing(rig: Rig, *, rate: float | None = None, warm_seconds: float = 
                 yield stream
             finally:
                 stream.flowing = False
-        await connection.close()
