@@ -378,7 +378,7 @@ async def test_an_operation_whose_search_takes_too_long_ends_and_says_so(
     async def too_long(*_: Any) -> None:
         raise Invalid("narrow the search")
 
-    monkeypatch.setattr(here.world.control, "runs_list", too_long)
+    monkeypatch.setattr(here.world.control, "runs_find", too_long)
     found = await carried_out(here, operation_id)
     assert (found["status"], found["done"], found["refused"]) == ("done", 3, 1)
     assert found["problems"] == [{"id": operation_id, "code": "invalid", "detail": "narrow the search"}]

@@ -13,6 +13,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.ports.store import JobQuery, JobRow
+from tickwise.roles.control.bulk import page
 from tickwise.roles.searching import AWAY_SECONDS, SLOW_SECONDS, Replica, Searches
 
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")}
@@ -69,6 +70,20 @@ async def test_what_is_decided_is_decided_by_the_store() -> None:
         assert 200 == dry.status_code, dry.text
         assert 2 == dry.json()["matches"], dry.text
         assert 200 == (await here.client.delete(f"{API}/jobs/{first}")).status_code
+
+
+@pytest.mark.parametrize("what", ["jobs:pause", "runs:cancel"])
+async def test_what_is_done_to_many_is_done_to_what_the_store_has(what: str) -> None:
+    """An operation finds its jobs and runs, of all of which the replica has never heard."""
+    async with world(searches=Recording()) as here:
+        for _ in range(3):
+            job_id = (await here.client.post(f"{API}/jobs", json=JOB)).json()["job_id"]
+            await here.client.post(f"{API}/jobs/{job_id}/runNow")
+        answer = await here.client.post(f"{API}/{what}", json={"filter": {"all": True}})
+        assert 202 == answer.status_code, answer.text
+        operation = await here.store.operation_take(30.0)
+        assert operation is not None
+        assert 3 == (await page(here.control, operation, 100)).done
 
 
 class Link:

@@ -225,7 +225,7 @@ async def jobs_list(call: Call) -> Answer:
         if not sign or not name:
             raise BadParameter("write a label as name=value", parameter="label")
         labels[name] = value
-    rows = await call.control.jobs_list(
+    rows = await call.control.jobs_search(
         JobQuery(
             namespace=call.principal.namespace,
             name=given(said.name),

@@ -127,7 +127,9 @@ async def letters_list(call: Call) -> Answer:
         ended_after=said.ended_after,
         ended_before=said.ended_before,
     )
-    rows = await call.control.letters_list(call.principal, wanted, before=cursor_id(said.cursor), limit=said.limit + 1)
+    rows = await call.control.letters_search(
+        call.principal, wanted, before=cursor_id(said.cursor), limit=said.limit + 1
+    )
     page = rows[: said.limit]
     last = str(page[-1].run.run_id) if len(rows) > said.limit else None
     return answer(200, [letter_view(row) for row in page], headers=page_links(call, last))

@@ -90,7 +90,7 @@ class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def runs_page(call: Call, job_id: UUID | None) -> Answer:
     """A page of runs, newest first: of one job, or of all."""
     said: RunsOfJobQuery = call.query
-    rows = await call.control.runs_list(
+    rows = await call.control.runs_search(
         call.principal,
         RunQuery(
             namespace=call.principal.namespace,

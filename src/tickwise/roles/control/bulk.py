@@ -176,12 +176,12 @@ class Tally:
 async def _runs_cancel(core: Runs, tally: Tally) -> None:
     said = _runs.decode(tally.request.filter)
     query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_CANCEL], limit=tally.size)
-    rows = await core.runs_list(tally.who, replace(query, before=tally.before))
+    rows = await core.runs_find(replace(query, before=tally.before))
     last = tally.turn([row.run_id for row in rows])
     # What this very page ended before it was cut off is not found again, and was done all the same.
     ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
     since = tally.operation.created_at
-    tally.done += sum((row.ended_at or 0.0) >= since for row in await core.runs_list(tally.who, ended))
+    tally.done += sum((row.ended_at or 0.0) >= since for row in await core.runs_find(ended))
     for row in rows:
         await _each(tally, row.run_id, lambda run: core.run_cancel(tally.who, run))
 
@@ -189,7 +189,7 @@ async def _runs_cancel(core: Runs, tally: Tally) -> None:
 async def _runs_retry(core: Runs, tally: Tally) -> None:
     said = _runs.decode(tally.request.filter)
     query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_RETRY], limit=tally.size)
-    rows = await core.runs_list(tally.who, replace(query, before=tally.was_there))
+    rows = await core.runs_find(replace(query, before=tally.was_there))
     tally.turn([row.run_id for row in rows])
     # What goes on, or failed only after the operation was asked for, is not what was meant.
     meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
@@ -319,12 +319,12 @@ async def _jobs_meant(
     created = tally.operation.created_at
     usual = STATUSES[tally.operation.kind]
     query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
-    rows = await core.jobs_list(replace(query, before=tally.before))
+    rows = await core.jobs_find(replace(query, before=tally.before))
     last = tally.turn([row.job_id for row in rows])
     if moved is not None and moved not in statuses:
         before = rows
         if query.status is not None:
-            before = await core.jobs_list(replace(query, status=moved, before=tally.before, limit=tally.recalled))
+            before = await core.jobs_find(replace(query, status=moved, before=tally.before, limit=tally.recalled))
             before = [row for row in before if last is None or row.job_id > last]
         own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
         tally.done += sum(row.created_at <= created for row in own)

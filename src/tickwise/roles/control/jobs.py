@@ -94,9 +94,13 @@ class Jobs(Links):
             raise NotFound(f"there is no job with the key {key[:200]!r} in the namespace {who.namespace}")
         return row
 
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
-        """Newest first. The caller puts the principal's namespace into the query."""
+    async def jobs_search(self, query: JobQuery) -> Sequence[JobRow]:
+        """Newest first, for people: a replica may be asked. The caller names the namespace of who asks in the query."""
         return await self._searches.jobs_list(query)
+
+    async def jobs_find(self, query: JobQuery) -> Sequence[JobRow]:
+        """The same for what something is decided by: the store is asked."""
+        return await self._store.jobs_list(query)
 
     async def job_warnings(self, row: JobRow) -> tuple[str, ...]:
         """What its definition made us say, and what holds at the moment."""

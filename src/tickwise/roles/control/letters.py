@@ -55,10 +55,10 @@ class LetterDetails(NamedTuple):
 class Letters(Jobs):
     """Everything about dead letters."""
 
-    async def letters_list(
+    async def letters_search(
         self, who: Principal, said: LettersFilter, *, before: UUID | None, limit: int
     ) -> Sequence[LetterRow]:
-        """Newest first; those of every status if the filter names none."""
+        """Newest first, for people: a replica may be asked. Those of every status if the filter names none."""
         query = letters_query(who.namespace, said, expire_seconds=self._dead_letter_seconds, limit=limit)
         return await self._searches.letters_list(replace(query, before=before))
 

@@ -55,11 +55,16 @@ class Runs(Letters):
         letter = await self.letter_find(who, run) if row.state is RunState.FAILED else None
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as)
 
-    async def runs_list(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
-        """Newest first. With `must_exist`, raises `NotFound` if the job that is asked for is not there."""
+    async def runs_find(self, query: RunQuery) -> Sequence[RunRow]:
+        """Newest first, for what something is decided by: the store is asked."""
+        return await self._store.runs_list(query)
+
+    async def runs_search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
+        """The same for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job that is asked
+        for is not there."""
         if must_exist and query.job_id is not None:
             await self._job(who, query.job_id)
-        return await self._store.runs_list(query)
+        return await self._searches.runs_list(query)
 
     async def runs_tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
         """How many runs of the namespace came on record in each hour that begins in this time; of the last day if no
@@ -68,7 +73,7 @@ class Runs(Letters):
         start = end - DAY_SECONDS if since is None else since
         if not 0 <= end - start <= TALLIED_SECONDS_MOST:
             raise Invalid(f"ask for {TALLIED_SECONDS_MOST / DAY_SECONDS:.0f} days at most, that begin before they end")
-        return await self._store.runs_tally(who.namespace, start, end)
+        return await self._searches.runs_tally(who.namespace, start, end)
 
     async def run_cancel(self, who: Principal, run: UUID) -> RunState:
         """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
@@ -76,7 +81,7 @@ class Runs(Letters):
         state = await self._surely(lambda: self._store.runs_cancel(who.namespace, run, who.name))
         if state in FINAL and state is not RunState.CANCELLED:
             raise Conflict(f"the run has ended already: {state}", code="run_ended")
-        self._signals.send(Topic.CANCELS)
+        self._signals.send(Topic.CANCELS, (run,))
         return state
 
     async def run_retry(
@@ -94,6 +99,7 @@ class Runs(Letters):
         if row.state is RunState.FAILED:
             settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
             self._signals.send(Topic.RUNS)
+            await self._announce(row.namespace, row.job_id, (new,))
             return settled if isinstance(settled, Replay) else new.run_id
         replay = await self._demand(row.namespace, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay

@@ -43,7 +43,7 @@ class Requests(Submits):
 
     async def _some_run(self, *states: RunState) -> tuple[UUID, UUID] | None:
         query = RunQuery(namespace=WHO.namespace, states=states, limit=30)
-        _, rows = await self._told(lambda c: c.runs_list(WHO, query), "list runs")
+        _, rows = await self._told(lambda c: c.runs_search(WHO, query), "list runs")
         if not rows:
             return None
         row = self._dice.choice(rows)
@@ -160,7 +160,7 @@ class Requests(Submits):
     async def _settle(self) -> None:
         """A failed run is discarded; one whose outcome is unknown is decided."""
         query = RunQuery(namespace=WHO.namespace, states=(RunState.FAILED,), limit=30)
-        _, rows = await self._told(lambda c: c.runs_list(WHO, query), "list failed runs")
+        _, rows = await self._told(lambda c: c.runs_search(WHO, query), "list failed runs")
         if not rows:
             return
         held = [row for row in rows if row.reason == UNKNOWN_OUTCOME]
