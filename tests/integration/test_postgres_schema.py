@@ -12,6 +12,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from tests.support import databases
+from tests.support.local_up import environment, run_command
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema_status, upgrade
 from tickwise.adapters.store.postgres.schema import MIGRATIONS, WANTED
@@ -58,6 +59,20 @@ async def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty_url: str) 
     await store.close()
 
 
+async def test_a_newer_schema_that_serves_this_program_is_as_good_as_its_own(empty_url: str) -> None:
+    """While a newer release takes its place, and after the newer one was taken back. An upgrade leaves it as it is."""
+    await upgrade(empty_url)
+    await pretend(empty_url, "9999", serves=WANTED)
+    store = PostgresStore(empty_url, clock=SystemClock())
+    await store.open()
+    assert await store.keys_count() == 0
+    await store.close()
+    assert await upgrade(empty_url) == "9999"
+    found, _ = await schema_status(empty_url)
+    assert found is not None
+    assert (found, found.is_newer, found.fits) == (("9999", WANTED), True, True)
+
+
 @pytest.mark.parametrize(
     ("version", "advice"),
     [
@@ -69,7 +84,7 @@ async def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty_url: str) 
 async def test_a_schema_that_does_not_fit_is_refused_with_what_to_do(
     empty_url: str, version: str | None, advice: str
 ) -> None:
-    """Missing, older or newer."""
+    """Missing, older, or newer and made for newer programs alone."""
     if version is not None:
         await upgrade(empty_url)
         await pretend(empty_url, version, serves=version)
@@ -99,3 +114,23 @@ async def test_the_products_own_role_gives_no_cause_for_findings(empty_url: str)
     await store.open()
     assert [finding for finding in await store.findings() if "fsync" not in finding] == []
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("has", "says"),
+    [
+        (None, f"The schema is at none; this program needs {WANTED}. Run `tickwise db upgrade`."),
+        ((WANTED, "0001"), f"The schema is at {WANTED}, which is what this program needs."),
+        (("9999", WANTED), f"The schema is at 9999; this program was written for {WANTED}, which it serves too."),
+        (("9999", "9999"), "The schema is at 9999 and serves newer programs alone. Install the newer Tickwise."),
+    ],
+)
+async def test_the_command_line_says_how_program_and_schema_stand(
+    empty_url: str, has: tuple[str, str] | None, says: str
+) -> None:
+    """And what to do, if anything."""
+    if has is not None:
+        await upgrade(empty_url)
+        await pretend(empty_url, *has)
+    ran = await asyncio.to_thread(run_command, ["db", "status", "--database", empty_url], environment())
+    assert (ran.code, ran.out) == (0, f"{says}\n")

@@ -30,6 +30,18 @@ SQL = re.compile(
     r"|\bselect\s+[\w*('\"].*\bfrom\b|\binsert\s+into\b|\bdelete\s+from\b|\bupdate\s+\w+\s+set\b",
     re.DOTALL,
 )
+MIGRATION = re.compile(r"migrations/sql/(?!0001_)\d{4}_\w+\.sql$")
+TAKES_AWAY = re.compile(
+    r"\bDROP\s+(?!CONSTRAINT\b)[A-Z]+(?:\s+[\w.]+)?|\bRENAME\b|\bTRUNCATE\b|\bSET\s+NOT\s+NULL\b|\bALTER\s+(?:COLUMN\s+)?\w+\s+TYPE\b",
+    re.IGNORECASE,
+)
+UNFILLED = re.compile(
+    r"\bADD\s+COLUMN\b(?:(?!\bDEFAULT\b)[^,;])*\bNOT\s+NULL\b(?:(?!\bDEFAULT\b)[^,;])*(?=[,;])", re.IGNORECASE
+)
+LOCKING_INDEX = re.compile(
+    r"\bCREATE\s+(?:UNIQUE\s+)?INDEX\s+(?!CONCURRENTLY\b).*?\bON\s+tickwise\.(\w+)", re.IGNORECASE | re.DOTALL
+)
+SAYS_WHOM_IT_SERVES = re.compile(r"\bUPDATE\s+tickwise\.schema_version\s+SET\s+serves\b", re.IGNORECASE)
 DIRECTIVE = re.compile(
     r"#\s*type:\s*ignore(?P<type_code>\[[\w\-, ]+\])?"
     r"|#\s*noqa(?P<noqa_code>:\s*[A-Z]+\d+(?:\s*,\s*[A-Z]+\d+)*)?",
@@ -101,6 +113,29 @@ def sql_in_strings(place: str, source: str) -> list[str]:
         and isinstance(node.value, str)
         and id(node) not in documentation
         and SQL.search(node.value)
+    ]
+
+
+def migrations_that_break_the_release_before(place: str, text: str) -> list[str]:
+    """Programs of the release before work on while the schema moves (docs/decisions/0021): a migration takes nothing
+    away that they use, asks nothing of them that they do not know, and holds up no writer of a large table."""
+    if not MIGRATION.search(place):
+        return []
+    code = re.sub(r"--.*", "", text)
+    says = SAYS_WHOM_IT_SERVES.search(code) is not None
+    taken = [] if says else [found[0] for found in TAKES_AWAY.finditer(code)]
+    made = set(re.findall(r"CREATE TABLE tickwise\.(\w+)", code, re.IGNORECASE))
+    locking = [found[0] for found in LOCKING_INDEX.finditer(code) if found[1] not in made]
+    return [
+        *(f"{place}: {what!r}: one release later, and say then whom the schema serves (0021)" for what in taken),
+        *(
+            f"{place}: {found[0]!r}: give a DEFAULT, who does not know the column cannot fill it"
+            for found in UNFILLED.finditer(code)
+        ),
+        *(
+            f"{place}: {what!r}: CONCURRENTLY, in a step of its own; writers would wait for the whole table"
+            for what in locking
+        ),
     ]
 
 

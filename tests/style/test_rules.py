@@ -69,6 +69,50 @@ def test_prose_is_not_taken_for_sql(source: str) -> None:
     assert [] == rules.sql_in_strings("m.py", source)
 
 
+LATER = "src/migrations/sql/0003_later.sql"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DROP TABLE tickwise.follows;",
+        "ALTER TABLE tickwise.runs DROP COLUMN place;",
+        "DROP INDEX tickwise.runs_paced;",
+        "drop function tickwise.wake(int, int, int, int);",
+        "ALTER TABLE tickwise.runs RENAME COLUMN slot TO place_in_time;",
+        "ALTER TABLE tickwise.tasks ALTER version TYPE bigint;",
+        "ALTER TABLE tickwise.tasks ALTER COLUMN version TYPE bigint;",
+        "ALTER TABLE tickwise.jobs ALTER owner SET NOT NULL;",
+        "TRUNCATE tickwise.tallies;",
+        "ALTER TABLE tickwise.jobs ADD COLUMN site text NOT NULL;",
+        "ALTER TABLE tickwise.jobs ADD COLUMN a int DEFAULT 1, ADD COLUMN site text NOT NULL CHECK (site <> '');",
+        "CREATE INDEX runs_due ON tickwise.runs (due);",
+        "CREATE UNIQUE INDEX jobs_name\n  ON tickwise.jobs_lasting (name);",
+    ],
+)
+def test_a_migration_that_would_break_the_release_before_is_found(text: str) -> None:
+    """What it takes away, what it asks of those who do not know it, what it holds up; the first schema may do all."""
+    assert len(rules.migrations_that_break_the_release_before(LATER, text)) == 1
+    assert [] == rules.migrations_that_break_the_release_before(LATER.replace("0003", "0001"), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- DROP TABLE is for the release after this.\nCREATE TABLE tickwise.sites (site text NOT NULL);",
+        "CREATE TABLE tickwise.sites (site text);\nCREATE INDEX sites_site ON tickwise.sites (site);",
+        "CREATE INDEX CONCURRENTLY runs_due ON tickwise.runs (due);",
+        "ALTER TABLE tickwise.jobs ADD COLUMN site text, ADD COLUMN rank int NOT NULL DEFAULT 0;",
+        "ALTER TABLE tickwise.operations DROP CONSTRAINT a, ADD CONSTRAINT a CHECK (status <> '');",
+        "CREATE OR REPLACE FUNCTION tickwise.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT 1';",
+        "UPDATE tickwise.schema_version SET serves = '0002';\nDROP TABLE tickwise.alembic_version;",
+    ],
+)
+def test_a_migration_that_only_adds_passes(text: str) -> None:
+    """And one that takes away, but says which programs the schema serves from then on."""
+    assert [] == rules.migrations_that_break_the_release_before(LATER, text)
+
+
 def test_a_port_with_too_many_methods_is_found() -> None:
     """26 methods are refused, 25 are not; a class that is no Protocol may have any number."""
 

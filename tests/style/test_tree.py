@@ -53,6 +53,7 @@ def test_python_sources_keep_the_rule(rule: Callable[[str, str], list[str]], fol
 @pytest.mark.parametrize(
     "rule",
     [
+        pytest.param(rules.migrations_that_break_the_release_before, id="migrations only add"),
         pytest.param(rules.machine_paths, id="no folders of one machine"),
         pytest.param(rules.third_party_asset, id="no third-party code"),
     ],

@@ -85,12 +85,13 @@ def db_upgrade(settings: Settings) -> str:
     return asyncio.run(upgrade(given_database(settings)))
 
 
-def db_status(settings: Settings) -> tuple[str, str]:
-    """The version of the given database's schema (`none` for an empty one), and the one that this program needs."""
+def db_status(settings: Settings) -> tuple[str, str, bool]:
+    """The version of the given database's schema (`none` for an empty one), the one that this program was written for,
+    and whether it works on what is there."""
     from tickwise.adapters.store.postgres import schema_status
 
     found, wanted = asyncio.run(schema_status(given_database(settings)))
-    return "none" if found is None else found.version, wanted
+    return ("none", wanted, False) if found is None else (found.version, wanted, found.fits)
 
 
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]) -> int:

@@ -45,10 +45,14 @@ def status(session: Session, database_url: str | None) -> None:
     from tickwise import config
     from tickwise.wiring import processes
 
-    found, needed = processes.db_status(config.load(session.environ, {"database_url": database_url}))
+    found, needed, fits = processes.db_status(config.load(session.environ, {"database_url": database_url}))
     if session.as_json:
-        session.show_json({"found": found, "needed": needed, "current": found == needed})
+        session.show_json({"found": found, "needed": needed, "current": found == needed, "fits": fits})
     elif found == needed:
         session.say(f"The schema is at {found}, which is what this program needs.")
+    elif fits:
+        session.say(f"The schema is at {found}; this program was written for {needed}, which it serves too.")
+    elif found != "none" and found > needed:
+        session.say(f"The schema is at {found} and serves newer programs alone. Install the newer Tickwise.")
     else:
         session.say(f"The schema is at {found}; this program needs {needed}. Run `tickwise db upgrade`.")

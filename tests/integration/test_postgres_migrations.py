@@ -1,0 +1,239 @@
+"""A database of the release before is moved on while that release works on it (docs/decisions/0021).
+
+The first schema is made here as its own programs made it: from its files, with their note of its version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.support import databases
+from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import PostgresStore, schema_status, upgrade
+from tickwise.adapters.store.postgres.schema import MIGRATIONS, WANTED
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import ClaimRequest
+from tickwise.testing import factories
+from tickwise.testing.contracts.store_named import name_of
+from tickwise.testing.factories import Factory
+
+FIRST = ("tables", "moves", "views", "free", "upkeep")
+NOTE = """
+    CREATE TABLE tickwise.alembic_version (
+      version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));
+    INSERT INTO tickwise.alembic_version VALUES ('0001')"""
+
+FORMS = {
+    "columns": """
+        SELECT table_name || '.' || column_name,
+               concat_ws(' ', data_type, udt_name, is_nullable, column_default, identity_generation, ordinal_position)
+        FROM information_schema.columns WHERE table_schema = 'tickwise'""",
+    "tables": """
+        SELECT relname, concat_ws(' ', relkind, relpersistence, reloptions::text, pg_get_expr(relpartbound, oid),
+                                  pg_get_partkeydef(oid))
+        FROM pg_class WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p', 'S', 'v', 'i', 'I')""",
+    "constraints": """
+        SELECT conrelid::regclass::text || '.' || conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'tickwise'::regnamespace""",
+    "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'tickwise'",
+    "functions": """
+        SELECT oid::regprocedure::text, CASE WHEN prokind = 'f' THEN pg_get_functiondef(oid) END FROM pg_proc
+        WHERE pronamespace = 'tickwise'::regnamespace""",
+    "views": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'tickwise'",
+    "triggers": """
+        SELECT c.relname || '.' || tgname, pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+        WHERE NOT tgisinternal AND relnamespace = 'tickwise'::regnamespace""",
+}
+"""What a schema is made of, by name."""
+
+Work = Callable[[], Awaitable[None]]
+
+
+@pytest_asyncio.fixture
+async def old_url(postgres_url: str) -> AsyncIterator[str]:
+    """A database of the first release, empty."""
+    async with databases.database(postgres_url) as url:
+        connection = await asyncpg.connect(url)
+        await connection.execute("CREATE SCHEMA tickwise")
+        for part in FIRST:
+            await connection.execute((MIGRATIONS / "sql" / f"0001_{part}.sql").read_text(encoding="utf-8"))
+        await connection.execute(NOTE)
+        await connection.close()
+        yield url
+
+
+@asynccontextmanager
+async def working_before(url: str) -> AsyncIterator[PostgresStore]:
+    """A store that works whatever the schema, as one of the release before does: what is asked of it here, it asks
+    in the words of the first schema."""
+    store = PostgresStore(url, clock=SystemClock())
+    await store._links.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def form(url: str) -> dict[str, dict[str, str]]:
+    """All that a schema is made of."""
+    connection = await asyncpg.connect(url)
+    found = {kind: dict(await connection.fetch(question)) for kind, question in FORMS.items()}
+    await connection.close()
+    return found
+
+
+async def test_an_upgraded_database_is_as_one_that_was_made_anew(old_url: str, postgres_url: str) -> None:
+    """To the last default, index and function."""
+    async with databases.database(postgres_url) as fresh_url:
+        assert await upgrade(fresh_url) == await upgrade(old_url) == WANTED
+        fresh, upgraded = await form(fresh_url), await form(old_url)
+    assert all(fresh.values())
+    for kind, expected in fresh.items():
+        assert expected == upgraded[kind], kind
+
+
+async def test_a_program_does_not_work_on_a_schema_that_is_older(old_url: str) -> None:
+    """It says what to do, and does nothing to it by itself."""
+    found, _ = await schema_status(old_url)
+    assert found == ("0001", "0001")
+    before = await form(old_url)
+    with pytest.raises(Misconfigured, match=r"0001.*tickwise db upgrade"):
+        await PostgresStore(old_url, clock=SystemClock()).open()
+    assert before == await form(old_url)
+
+
+async def test_programs_of_the_first_release_find_the_version_that_they_need(old_url: str) -> None:
+    """After the upgrade and in a database that was made by this release, so that going back needs no database."""
+    await upgrade(old_url)
+    connection = await asyncpg.connect(old_url)
+    assert await connection.fetch("SELECT version_num FROM tickwise.alembic_version") == [("0001",)]
+    assert await connection.fetch("SELECT * FROM tickwise.schema_version") == [(WANTED, "0001")]
+    await connection.close()
+
+
+async def test_what_was_there_is_there_after_an_upgrade(old_url: str) -> None:
+    """Jobs, runs, what happened, operations; and the executor that worked goes on with what it holds."""
+    async with working_before(old_url) as before:
+        make = Factory(await before.now(), seed="kept")
+        jobs = [make.job() for _ in range(3)]
+        later = make.recurring(make.now + 3600.0)
+        operation = make.operation()
+        await before.jobs_add([*jobs, later])
+        await before.operation_add(operation)
+        executor = await before.executor_join(factories.executor(lease_seconds=600.0))
+        request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=2, ahead_seconds=0.0)
+        ended, held = await before.attempts_claim(request)
+        assert await before.attempts_finish(executor, [factories.outcome(ended)]) == []
+        await upgrade(old_url)
+        assert await before.attempts_finish(executor, [factories.outcome(held)]) == []
+    after = PostgresStore(old_url, clock=SystemClock())
+    await after.open()
+    rows = [await after.run_get("default", name_of(job)) for job in jobs]
+    states = Counter(row.state for row in rows if row is not None)
+    assert states == {RunState.SUCCESS: 2, RunState.QUEUED: 1}
+    assert (await after.stats()).timers == 1
+    assert await after.operation_get("default", operation.operation_id) is not None
+    await after.results_mark({executor: 5})
+    assert await after.results_marked(executor) == 5
+    await after.close()
+
+
+async def test_a_schema_moves_while_others_write(old_url: str) -> None:
+    """Nobody is refused anything, and each run ends once, in the state that was reported."""
+    moved = asyncio.Event()
+    added: list[int] = []
+    ended: Counter[bytes] = Counter()
+    async with working_before(old_url) as submitter, working_before(old_url) as worker:
+        make = Factory(await submitter.now(), seed="moves")
+        executor = await worker.executor_join(factories.executor(lease_seconds=600.0))
+        request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=50, ahead_seconds=0.0)
+
+        async def submit() -> None:
+            await submitter.jobs_add([make.job() for _ in range(20)])
+            added.append(20)
+
+        async def work() -> None:
+            claims = await worker.attempts_claim(request)
+            assert await worker.attempts_finish(executor, [factories.outcome(claimed) for claimed in claims]) == []
+            ended.update(claimed.run_id.bytes for claimed in claims)
+
+        async def beat() -> None:
+            assert (await worker.executor_beat(executor, 600.0)).alive
+
+        async def keep_on(doing: Work) -> None:
+            while not moved.is_set():
+                await doing()
+
+        writers = [asyncio.create_task(keep_on(doing)) for doing in (submit, work, beat)]
+        await eventually(lambda: len(ended) > 40, what="they are at work")
+        # On a busy machine its tenth of a second may be too short ten times; then it is repeated, as wiring does.
+        await eventually(lambda: _moved_on(old_url), what="the schema has moved")
+        seen = len(ended)
+        await eventually(lambda: len(ended) > seen + 40, what="they go on")
+        moved.set()
+        await asyncio.gather(*writers)
+        await eventually(lambda: _done(work, ended, sum(added)), what="all have ended")
+        counted = Counter[RunState]()
+        for tally in await worker.runs_tally("default", 0.0, 4e9):
+            counted[tally.state] += tally.runs
+    assert set(ended.values()) == {1}
+    assert counted == {RunState.SUCCESS: sum(added)}
+
+
+async def _moved_on(url: str) -> bool:
+    try:
+        return await upgrade(url) == WANTED
+    except StoreUnavailable:
+        return False
+
+
+async def _done(work: Work, ended: Counter[bytes], expected: int) -> bool:
+    await work()
+    return len(ended) == expected
+
+
+async def test_an_upgrade_that_cannot_have_a_table_gives_up_and_holds_up_nobody(old_url: str) -> None:
+    """Somebody reads for long: whoever comes meanwhile is served, nothing has moved, and it can be repeated."""
+    before = await form(old_url)
+    reader, other = await asyncpg.connect(old_url), await asyncpg.connect(old_url)
+    await other.execute("SET lock_timeout = '30s'")
+    reading = reader.transaction()
+    await reading.start()
+    await reader.fetch("SELECT * FROM tickwise.operations")
+    upgrading = asyncio.create_task(upgrade(old_url))
+    served = 0
+    while not upgrading.done():
+        await other.fetch("SELECT * FROM tickwise.operations")
+        await other.execute("DELETE FROM tickwise.executors")
+        served += 1
+        await asyncio.wait([upgrading], timeout=0.05)
+    with pytest.raises(StoreUnavailable):
+        await upgrading
+    assert served > 1
+    after = await form(old_url)
+    assert {name: kept for name, kept in after["columns"].items() if not name.startswith("schema_version.")} == before[
+        "columns"
+    ]
+    assert (await schema_status(old_url))[0] == ("0001", "0001")
+    await reading.rollback()
+    assert await upgrade(old_url) == WANTED
+    await reader.close()
+    await other.close()
+
+
+def test_each_migration_after_the_first_has_its_files() -> None:
+    """Named by their numbers, which a look at the folder finds."""
+    versions = sorted(path.stem[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
+    files = sorted({path.stem[:4] for path in Path(MIGRATIONS / "sql").glob("*.sql")})
+    assert versions == files
+    assert versions[-1] == WANTED
