@@ -133,7 +133,7 @@ class Drive:
         for each in told["results"]:
             await self.until(f"/jobs/{each['job_id']}", lambda found: True, "it is applied")
         chosen = {"filter": {"labels": {"set": "many"}}}
-        assert 5 == (await self.ask("POST", "/jobs:pause", 200, {**chosen, "dry_run": True}))["matched"]
+        assert 5 == (await self.ask("POST", "/jobs:pause", 200, {**chosen, "dry_run": True}))["matches"]
         for action in ("pause", "resume", "cancel"):
             operation = await self.ask("POST", f"/jobs:{action}", 202, chosen)
             found = await self.done(operation)
@@ -158,7 +158,7 @@ class Drive:
         await self.ask("POST", f"/runs/{second}/retry", 202, {"payload": good})
         await self.ask("POST", f"/dead-letters/{third}/discard", 200, {"note": "seen"})
         mine = {"filter": {"job_id": job_id}}
-        assert 1 == (await self.ask("POST", "/dead-letters:redrive", 200, {**mine, "dry_run": True}))["matched"]
+        assert 1 == (await self.ask("POST", "/dead-letters:redrive", 200, {**mine, "dry_run": True}))["matches"]
         await self.done(await self.ask("POST", "/runs:retry", 202, {**mine, "payload": good}))
         for action in ("redrive", "discard"):
             await self.ask("POST", f"/dead-letters:{action}", (200, 202), mine)

@@ -6,10 +6,23 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.chaos.row import Row
-from tests.chaos.rows import brokers, figures, kills, messages, outages, outputs, pauses, points, races, signals, times
+from tests.chaos.rows import (
+    brokers,
+    figures,
+    kills,
+    messages,
+    outages,
+    outputs,
+    pauses,
+    points,
+    races,
+    signals,
+    times,
+    upgrades,
+)
 
 ROWS: Final[Mapping[str, Row]] = {
     row.name: row
-    for module in (kills, points, pauses, races, outages, times, outputs, brokers, messages, signals, figures)
+    for module in (kills, points, pauses, races, outages, times, outputs, brokers, messages, signals, upgrades, figures)
     for row in module.ROWS
 }

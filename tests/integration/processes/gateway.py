@@ -96,18 +96,19 @@ class Gateway:
         return (await self.answer(method, path, body, status=status)).json()
 
     async def get(self, path: str) -> Any:
-        """A read; None of what is accepted and not there yet."""
-        found = await self.answer("GET", path, status=(200, 202))
+        """A read; None of what is accepted and not there yet. Whoever is asked may not have heard of it either: what
+        one process accepted it tells the others as soon as it can, and if they can be told."""
+        found = await self.answer("GET", path, status=(200, 202, 404))
         return found.json() if found.status_code == 200 else None
 
     async def until(self, path: str, holds: Callable[[Any], object], what: str) -> Any:
         """The first answer of which that holds."""
 
-        async def look() -> Any:
+        async def look() -> tuple[Any] | None:
             found = await self.get(path)
-            return found if found is not None and holds(found) else None
+            return (found,) if found is not None and holds(found) else None
 
-        return await eventually(look, within_seconds=ASK_SECONDS, what=f"{what}: {path}")
+        return (await eventually(look, within_seconds=ASK_SECONDS, what=f"{what}: {path}"))[0]
 
     async def unasked(self) -> set[tuple[str, str]]:
         """Of all routes that the API says it has: those that this client never asked."""
