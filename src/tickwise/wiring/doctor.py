@@ -14,6 +14,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
+from tickwise.wiring.findings import Finding, findings_apart
 
 SPACE_BYTES: Final = 1 << 30
 """Less free space than this is worth a word: a day of a busy laptop."""
@@ -22,16 +23,6 @@ LATE_SECONDS: Final = 60.0
 """What waits longer than this is worth a word."""
 SKEW_SECONDS: Final = 1.0
 """Due-ness is the store's to judge, so a skewed clock breaks nothing; it makes logs hard to read."""
-
-
-class Finding(NamedTuple):
-    """One line of the report."""
-
-    name: str
-    level: str
-    """`ok`, `warning` or `error`."""
-    detail: str
-    advice: str = ""
 
 
 class Running(NamedTuple):
@@ -76,7 +67,7 @@ async def _collect(settings: Settings, port: Finding, database_url: str | None) 
     found = [Finding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port]
     found.append(await _blobs(settings))
-    found += [finding async for finding in _database(database_url)]
+    found += [finding async for finding in _database(settings, database_url)]
     return found
 
 
@@ -136,7 +127,7 @@ async def _blobs(settings: Settings) -> Finding:
     return Finding("blobs", "ok", url)
 
 
-async def _database(database_url: str | None) -> AsyncIterator[Finding]:
+async def _database(settings: Settings, database_url: str | None) -> AsyncIterator[Finding]:
     if database_url is None:
         yield _embedded()
         return
@@ -161,6 +152,8 @@ async def _database(database_url: str | None) -> AsyncIterator[Finding]:
     try:
         await store.open()
         async for finding in _store(store, clock):
+            yield finding
+        async for finding in findings_apart(settings, store):
             yield finding
     except TickwiseError as failure:
         yield Finding("database", "error", failure.detail)

@@ -8,8 +8,10 @@ shelves     what was fetched and not taken: where thread and loop meet
 member      one member of a group, in a thread that always polls
 consumer    the loop's side of it
 broker      all of it as the port wants it
+inspection  a look that changes nothing
 """
 
 from tickwise.adapters.broker.kafka.broker import KafkaBroker
+from tickwise.adapters.broker.kafka.inspection import Inspection, inspect_topics
 
-__all__ = ["KafkaBroker"]
+__all__ = ["Inspection", "KafkaBroker", "inspect_topics"]

@@ -11,6 +11,7 @@ All of it blocks, so it is called in another thread, one call at a time.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,10 @@ from tickwise.domain.errors import BrokerUnavailable, Misconfigured
 from tickwise.ports.broker import DEAD, REQUESTS, RESULTS, Channel, Kind
 
 ANSWER_SECONDS: Final = 5.0
+APPEAR_SECONDS: Final = 5.0
+"""How long a topic that was just made may need until every broker knows it, …"""
+APPEAR_LOOKS: Final = 50
+"""… and how often it is looked for meanwhile."""
 MARK_SECONDS: Final = 10.0
 MARK_KEY: Final = b"cluster"
 
@@ -65,6 +70,7 @@ class Topics:
             )
             for channel in channels_of(address)
         }
+        self._pause = threading.Event()
         self._admin: Any = None
 
     def ensure(self) -> Mapping[Channel, Found]:
@@ -75,7 +81,13 @@ class Topics:
         missing = [topic for topic in wanted if topic.name not in there]
         if missing:
             self._make(missing)
+        # A broker tells of a topic a moment after its controller has made it.
+        for _ in range(APPEAR_LOOKS):
+            missing = [topic for topic in wanted if topic.name not in there]
+            if not missing:
+                break
             there |= self._look(missing)
+            self._pause.wait(APPEAR_SECONDS / APPEAR_LOOKS)
         self._check(there)
         return self._by_channel(there)
 
@@ -86,10 +98,10 @@ class Topics:
 
     def mark(self, cluster: str) -> None:
         """They belong to `cluster`. The first mark counts, whoever else writes one. Raises `Misconfigured`."""
-        owner = self._read_mark()
+        owner = self.owner()
         if owner is None:
             self._write_mark(cluster)
-            owner = self._read_mark()
+            owner = self.owner()
         if owner is None:
             raise BrokerUnavailable(f"{self._marker.name} was written, and could not be read back")
         if owner != cluster:
@@ -216,9 +228,10 @@ class Topics:
 
     # ---------------------------------------------------------------------------------------------- whose they are
 
-    def _read_mark(self) -> str | None:
-        """The first record of the marker."""
-        place = self._library.TopicPartition(self._marker.name, 0, self._library.OFFSET_BEGINNING)
+    def owner(self) -> str | None:
+        """The store that they serve, by the first record of the marker; None: nobody's yet. Raises `BrokerUnavailable`."""
+        # By number: asking where it begins first would wait 0.5 s for a leader that the client does not know yet.
+        place = self._library.TopicPartition(self._marker.name, 0, 0)
         consumer = self._library.Consumer(
             {
                 **self._address.client(),
@@ -226,6 +239,7 @@ class Topics:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 10,  # an empty topic says so at once, instead of after 500 ms
                 "error_cb": self._complaints.errors(lambda _: None),
             },
             logger=self._complaints,

@@ -1,0 +1,119 @@
+"""What `tickwise doctor` says of roles that run apart: broker, recorders, Redis, the replica for searches. Nothing is
+made or changed by looking."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.config import Settings
+from tickwise.domain.errors import TickwiseError
+
+REQUESTS_LATE_SECONDS: Final = 30.0
+"""Recorders of requests tell once a second how far they are."""
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    name: str
+    level: str
+    """`ok`, `warning` or `error`."""
+    detail: str
+    advice: str = ""
+
+
+async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Finding]:
+    """What the settings name beside the database, and how it stands; `store` is open."""
+    if settings.broker_url is not None:
+        yield await _broker(settings.broker_url, store)
+        if settings.ingest == "buffered":
+            yield await _recorders(settings.broker_url, store)
+    if settings.signals_url is not None:
+        yield await _signals(settings.signals_url, store)
+    if settings.search_database_url is not None:
+        yield await _replica(settings.search_database_url)
+
+
+async def _broker(url: str, store: Any) -> Finding:
+    from tickwise.adapters.broker.kafka import inspect_topics
+
+    try:
+        found = await asyncio.to_thread(inspect_topics, url)
+    except TickwiseError as failure:
+        return Finding("broker", "error", failure.detail, "check TICKWISE_BROKER_URL, and that Kafka runs")
+    cluster = await store.cluster_id()
+    if found.owner not in (None, cluster):
+        return Finding(
+            "broker", "error", f"its topics belong to the store {found.owner}, and this one is {cluster}",
+            "choose another prefix: kafka://…?prefix=other",
+        )  # fmt: skip
+    if found.owner is None:
+        return Finding("broker", "ok", "it answers; the topics are made by the first role that starts")
+    if found.missing:
+        return Finding(
+            "broker", "warning", f"it lacks {', '.join(found.missing)}", "roles that run make them again within seconds"
+        )
+    return Finding("broker", "ok", "it answers, and the topics are this store's")
+
+
+async def _recorders(url: str, store: Any) -> Finding:
+    """Recorders put a mark into the store as they go: how old the oldest is says whether somebody applies requests."""
+    from tickwise.adapters.broker.kafka import KafkaBroker
+    from tickwise.ports.broker import REQUESTS
+
+    # Nothing is connected: how many partitions there are to be is in the address.
+    marked = await store.requests_marked(KafkaBroker(url, SystemClock()).partitions(REQUESTS))
+    if marked is None:
+        return Finding(
+            "recorders", "warning", "none has applied requests yet", "start one: tickwise recorder --serve requests"
+        )
+    behind = await store.now() - marked
+    if behind > REQUESTS_LATE_SECONDS:
+        return Finding(
+            "recorders", "error", f"what was accepted in the last {behind:.0f} s is not applied yet",
+            "start a recorder: tickwise recorder --serve requests; the lag is the metric tickwise_broker_lag",
+        )  # fmt: skip
+    return Finding("recorders", "ok", f"requests are applied up to {max(behind, 0.0):.0f} s ago")
+
+
+async def _signals(url: str, store: Any) -> Finding:
+    if not url.startswith(("redis:", "rediss:")):
+        return Finding("signals", "ok", "they go through another address of PostgreSQL")
+    try:
+        from tickwise.adapters.signals.redis import RedisLink
+        from tickwise.adapters.signals.redis.link import AWAY
+    except ImportError:
+        return Finding("signals", "error", "the client of Redis is not installed", "pip install 'tickwise[redis]'")
+    try:
+        link = RedisLink(url, await store.cluster_id(), SystemClock())
+    except TickwiseError as wrong:
+        return Finding("signals", "error", wrong.detail)
+    try:
+        await link.ask("PING")
+    except AWAY as failure:
+        return Finding(
+            "signals", "warning", f"Redis does not answer: {failure}",
+            "roles go on without it, a little later each time; check TICKWISE_SIGNALS_URL, and that Redis runs",
+        )  # fmt: skip
+    finally:
+        await link.close()
+    return Finding("signals", "ok", "Redis answers")
+
+
+async def _replica(url: str) -> Finding:
+    from tickwise.adapters.store.postgres import PostgresStore
+
+    replica = PostgresStore(url, clock=SystemClock(), reads_only=True)
+    try:
+        await replica.open()
+        await replica.now()
+    except TickwiseError as failure:
+        return Finding(
+            "search replica", "warning", failure.detail, "searches go to the database itself until it is there"
+        )
+    finally:
+        await replica.close()
+    return Finding("search replica", "ok", "it answers")
