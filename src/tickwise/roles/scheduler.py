@@ -73,8 +73,9 @@ SWEPT_FIRST_SECONDS: Final = 0.25
 more there is of one age, the less often it is told. No scheduler need remember anything."""
 SWEPT_LAST_SECONDS: Final = 128.0
 """What is older is found by executors that look themselves, as all do at least every second."""
-SWEPT_MOST: Final = 10_000
-"""In one sweep: what is more than this waits because executors are busy, not because they were not told."""
+SWEPT_MOST: Final = 1_000
+"""In one sweep. More than this waits because executors are busy, or because many hints were lost at once; either way
+executors find it when they look themselves, and hints for all of it would only be in their way."""
 MAINTAIN_SECONDS: Final = 600.0
 DAY_SECONDS: Final = 86_400.0
 
