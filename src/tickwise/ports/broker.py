@@ -21,7 +21,9 @@ PRIORITIES: Final = 10
 """Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
 MESSAGE_BYTES_MOST: Final = 2 << 20
 """Of key, value and headers of one message: twice what a job's body may have as shipped. What is larger goes another
-way, or is refused by whoever would send it. A broker takes 64 KiB more, for what DEAD says of a message."""
+way, or is refused by whoever would send it."""
+STORY_BYTES_MOST: Final = 64 << 10
+"""A broker takes so much more, for what DEAD says of a message in its headers."""
 
 
 class Kind(StrEnum):
@@ -65,6 +67,12 @@ class Message(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
     partition: int | None = None
     """Where it goes, whatever its key; None: where its key belongs."""
+
+
+def size_of(message: Message) -> int:
+    """Its bytes: key, value and headers."""
+    headers = sum(len(name) + len(value) for name, value in message.headers)
+    return len(message.value) + len(message.key or b"") + headers
 
 
 class Delivery(NamedTuple):

@@ -20,8 +20,17 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from tickwise.adapters.broker.ledger import FAIR_EVERY, Head, Ledger, pick
-from tickwise.domain.errors import BrokerUnavailable, Misconfigured
-from tickwise.ports.broker import BrokerState, Channel, ConsumerState, Delivery, Message
+from tickwise.domain.errors import BrokerUnavailable, Misconfigured, TooLarge
+from tickwise.ports.broker import (
+    MESSAGE_BYTES_MOST,
+    STORY_BYTES_MOST,
+    BrokerState,
+    Channel,
+    ConsumerState,
+    Delivery,
+    Message,
+    size_of,
+)
 from tickwise.ports.clock import Clock
 
 KEPT_MOST: Final = 100_000
@@ -126,14 +135,8 @@ class Exchange:
             self._deal(group)
 
     def commit(self, group: str, place: Place, offset: int) -> None:
-        """All before `offset` are done. What every group has done is dropped."""
+        """All before `offset` are done. They stay, for groups that come later."""
         self._groups[group].committed[place] = offset
-        readers = [
-            other.committed.get(place, 0)
-            for other in self._groups.values()
-            if place in other.committed or any(place.channel in member.channels for member in other.members)
-        ]
-        self._logs[place].trim(min(readers))
 
     def _wake(self, channel: Channel | None) -> None:
         for group in self._groups.values():
@@ -198,15 +201,20 @@ class MemoryBroker:
         """See the port. Never `Busy`: nothing waits here."""
         if not self._reachable():
             raise BrokerUnavailable(self._detail())
+        largest = max(map(size_of, messages), default=0)
+        if largest > MESSAGE_BYTES_MOST + STORY_BYTES_MOST:
+            raise TooLarge(f"a message has {largest} bytes; the broker takes up to {MESSAGE_BYTES_MOST}")
         self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
 
     def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         self._thrown += len(messages)
+        fit = [each for each in messages if size_of(each) <= MESSAGE_BYTES_MOST + STORY_BYTES_MOST]
         if not self._reachable():
-            self._lost += len(messages)
-        else:
-            self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
+            fit = []
+        self._lost += len(messages) - len(fit)
+        if fit:
+            self._exchange.append(channel, self._exchange.carry(channel, fit), self._clock.now())
 
     def consumer(self, channels: Sequence[Channel], group: str) -> MemoryConsumer:
         """See the port."""

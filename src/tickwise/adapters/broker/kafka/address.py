@@ -15,11 +15,9 @@ from typing import Any, Final, Literal, NoReturn
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.broker import MESSAGE_BYTES_MOST, PRIORITIES
+from tickwise.ports.broker import MESSAGE_BYTES_MOST, PRIORITIES, STORY_BYTES_MOST
 
 PORT_USUAL: Final = 9092
-HEADERS_BYTES_MOST: Final = 64 << 10
-"""What a message that nobody could read gets on top, when it is put aside with where it came from and why."""
 PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 HOST: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:/@\[\],]+)(?::(?P<port>\d{1,5}))?")
 PROTOCOLS: Final = ("consumer", "classic", "share")
@@ -126,8 +124,8 @@ class KafkaAddress:
 
     @property
     def message_bytes_most(self) -> int:
-        """The largest message: one that could be sent, put aside with its story."""
-        return MESSAGE_BYTES_MOST + HEADERS_BYTES_MOST
+        """The largest message: one that could just be sent, put aside with its story."""
+        return MESSAGE_BYTES_MOST + STORY_BYTES_MOST
 
 
 OPTIONS: Final[Mapping[str, Callable[[str, str], Any]]] = {

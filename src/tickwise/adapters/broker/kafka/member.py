@@ -28,10 +28,12 @@ POLL_PAUSED_SECONDS: Final = 0.01
 COMMIT_SECONDS: Final = 0.1
 """Between two commits: what is done is told in one, and a crash repeats no more than this."""
 COMMIT_RETRY_SECONDS: Final = 1.0
-LOOK_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 0.5
 """How often it is asked how far behind we are."""
 LEAVE_SECONDS: Final = 3.0
 """How long the last commit may take. A broker that does not answer it would hold up the leave for 10 s more."""
+CLASSIC_SESSION_SECONDS: Final = 45
+"""As the library ships it; by the newer protocol the broker says it."""
 AGAIN_SECONDS: Final = 1.0
 """After the library refused to begin."""
 
@@ -115,10 +117,13 @@ class Member:
             "on_commit": self._committed,
         }
         if classic:
-            told["partition.assignment.strategy"] = "cooperative-sticky"
-            if self._address.session_seconds:
-                told["session.timeout.ms"] = self._address.session_seconds * 1_000
-                told["heartbeat.interval.ms"] = max(self._address.session_seconds * 1_000 // 3, 1)
+            session_ms = (self._address.session_seconds or CLASSIC_SESSION_SECONDS) * 1_000
+            told |= {
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session_ms,
+                # A member hears of a new one by its heartbeat: partitions change hands within two of them.
+                "heartbeat.interval.ms": min(1_000, session_ms // 3),
+            }
         return self._library.Consumer(told, logger=self._complaints)
 
     def _step(self, consumer: Any) -> None:

@@ -22,7 +22,7 @@ from tickwise.adapters.broker.kafka.address import KafkaAddress
 from tickwise.adapters.broker.kafka.library import Complaints, client_library
 from tickwise.domain.errors import BrokerUnavailable, Busy, TooLarge
 from tickwise.observability.draining import Drain
-from tickwise.ports.broker import Message
+from tickwise.ports.broker import Message, size_of
 from tickwise.ports.clock import Clock
 
 WAITING_MOST: Final = 50_000
@@ -121,7 +121,7 @@ class Producer:
         """See the port."""
         if self._client is None or self._loop is None:
             raise BrokerUnavailable("the broker was not reached yet")
-        size = sum(map(_size, messages))
+        size = sum(map(_weight, messages))
         self._must_fit(messages, size)
         if not messages:
             return
@@ -138,7 +138,7 @@ class Producer:
             failure = self._produce(topic, partitions, message, settled)
             if failure:
                 self._sends -= 1
-                self._leave(_size(message))
+                self._leave(_weight(message))
                 sent.settle(failure)
         self._poll_in(POLL_SECONDS)
         await sent.done
@@ -147,8 +147,8 @@ class Producer:
         """See the port."""
         self.thrown += len(messages)
         for message in messages:
-            size = _size(message)
-            if not self._has_room(1, size, THROWN_SHARE) or size > self._address.message_bytes_most:
+            size = _weight(message)
+            if not self._has_room(1, size, THROWN_SHARE) or size_of(message) > self._address.message_bytes_most:
                 self.lost += 1
                 continue
             self._enter(1, size)
@@ -158,7 +158,7 @@ class Producer:
         self._poll_in(POLL_IDLE_SECONDS)
 
     def _must_fit(self, messages: Sequence[Message], size: int) -> None:
-        largest = max((_size(each) + _headers_size(each) for each in messages), default=0)
+        largest = max(map(size_of, messages), default=0)
         if largest > self._address.message_bytes_most:
             raise TooLarge(f"a message has {largest} bytes; the broker takes up to {self._address.message_bytes_most}")
         if not self._has_room(len(messages), size, 1.0):
@@ -269,9 +269,6 @@ class Producer:
         self._client = self._made()
 
 
-def _size(message: Message) -> int:
+def _weight(message: Message) -> int:
+    """Its bytes as they are counted while it waits: what a report of the library still knows, so without headers."""
     return len(message.value) + len(message.key or b"")
-
-
-def _headers_size(message: Message) -> int:
-    return sum(len(name) + len(value) for name, value in message.headers)

@@ -229,7 +229,10 @@ class Topics:
     # ---------------------------------------------------------------------------------------------- whose they are
 
     def owner(self) -> str | None:
-        """The store that they serve, by the first record of the marker; None: nobody's yet. Raises `BrokerUnavailable`."""
+        """The store that they serve, by the first record of the marker; None: nobody's yet.
+
+        Raises `BrokerUnavailable`.
+        """
         # By number: asking where it begins first would wait 0.5 s for a leader that the client does not know yet.
         place = self._library.TopicPartition(self._marker.name, 0, 0)
         consumer = self._library.Consumer(

@@ -1,0 +1,57 @@
+"""The broker over Kafka keeps the promises of the port, on a real one, by both protocols of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tickwise.adapters.broker.kafka import KafkaBroker
+from tickwise.adapters.clock import SystemClock
+from tickwise.ports.broker import Consumer
+from tickwise.testing.contracts.broker import (
+    LANES,
+    PARTITIONS,
+    BrokerSuite,
+    GroupsContract,
+    LivesContract,
+    MessagesContract,
+    TakesContract,
+    until,
+)
+
+
+class Backend(BrokerSuite):
+    """Topics under a prefix of their own; groups by the protocol of Kafka 4."""
+
+    protocol = "consumer"
+
+    @pytest.fixture
+    def make(self, kafka_prefix_url: str) -> Callable[[], KafkaBroker]:
+        options = f"lanes={LANES}&partitions={PARTITIONS}&group_protocol={self.protocol}"
+        return lambda: KafkaBroker(f"{kafka_prefix_url}&{options}", SystemClock())
+
+    async def until_fetched(self, consumer: Consumer, count: int) -> None:
+        await until(lambda: consumer.state().waiting >= count)
+
+
+class TestMessages(Backend, MessagesContract):
+    pass
+
+
+class TestGroups(Backend, GroupsContract):
+    pass
+
+
+class TestTakes(Backend, TakesContract):
+    pass
+
+
+class TestLives(Backend, LivesContract):
+    pass
+
+
+class TestClassicGroups(Backend, GroupsContract):
+    """The same for brokers older than 4.0: what is particular to the protocol."""
+
+    protocol = "classic"
