@@ -1,4 +1,4 @@
-"""The release before this one, as a program: its sources out of the history of the repository, run by the same Python."""
+"""The release before this one, as a program: its sources out of the repository's history, run by the same Python."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ from tests.deploy.tools import NotHere, from_go, hadolint, needed, said
 EXPOSURE_MOST: Final = 2.0
 """Of `systemd-analyze security`, from 0 to 10; 2 is what it calls good."""
 NAMESPACE: Final = "restricted"
+KUBERNETES: Final = "1.31.0"
+"""The version that the chart is rendered for."""
 
 EVERYTHING_ON: Final[Mapping[str, Any]] = {
     "secrets": {"database_url": "postgresql://tickwise:p%22w<&@db/tickwise", "bootstrap_key": "k" * 40},
@@ -98,8 +100,8 @@ async def alarms() -> str:
 
 def rendered(helm: str, values: Mapping[str, Any]) -> str:
     """The chart with these values."""
-    words = [helm, "template", "check", str(CHART), "--namespace", NAMESPACE, "--kube-version", "1.31.0", "--values", "-"]
-    return said(words, given=yaml.safe_dump(dict(values)))
+    options = ["--namespace", NAMESPACE, "--kube-version", KUBERNETES, "--values", "-"]
+    return said([helm, "template", "check", str(CHART), *options], given=yaml.safe_dump(dict(values)))
 
 
 async def chart() -> str:

@@ -25,6 +25,9 @@ from tickwise.domain.history import Edge
 from tickwise.domain.lifecycle import RunState
 
 CAST: Final = {"api": 2, "scheduler": 2, "executor": 3}
+SMALL_CAST: Final = {"api": 1, "scheduler": 1, "executor": 2}
+LARGE_JOBS: Final = 1_000
+"""From so many jobs on there is the whole cast, and it goes forwards a second time."""
 SLOTS: Final = "8"
 OLD, NEW = "old", "new"
 AHEAD_SECONDS: Final = 1.0
@@ -38,13 +41,14 @@ STEP_SECONDS: Final = 200.0
 
 async def upgrading(scene: Scene, size: Size) -> Knowledge:
     """R21."""
-    fleet = _Fleets(scene)
+    large = size.jobs >= LARGE_JOBS
+    fleet = _Fleets(scene, CAST if large else SMALL_CAST)
     await fleet.join(OLD)
     over = asyncio.Event()
     edges: list[Edge] = []
     async with asyncio.TaskGroup() as both:
         load = both.create_task(_load(scene, size, edges, over))
-        both.create_task(_upgrade(scene, fleet, over))
+        both.create_task(_upgrade(scene, fleet, over, again=large))
     recurring = load.result()
     await scene.all_fired(within_seconds=STEP_SECONDS)
     await fleet.tell_who_ended()
@@ -60,7 +64,7 @@ async def upgrading(scene: Scene, size: Size) -> Knowledge:
     return Knowledge(edges=edges)
 
 
-async def _upgrade(scene: Scene, fleet: _Fleets, over: asyncio.Event) -> None:
+async def _upgrade(scene: Scene, fleet: _Fleets, over: asyncio.Event, *, again: bool) -> None:
     """Everything that an operator may do about a release, each step under load."""
     await fleet.progress()
     version = await upgrade(scene.server.url)
@@ -68,7 +72,8 @@ async def _upgrade(scene: Scene, fleet: _Fleets, over: asyncio.Event) -> None:
     if found is None or found.version != version:
         scene.complain(f"after the upgrade to {version} the schema is {found}")
     await fleet.progress()
-    for of, instead_of in ((NEW, OLD), (OLD, NEW), (NEW, OLD)):
+    ways = [(NEW, OLD), (OLD, NEW)] + [(NEW, OLD)] * again
+    for of, instead_of in ways:
         await fleet.replace(of, instead_of)
         await fleet.progress()
     over.set()
@@ -77,8 +82,9 @@ async def _upgrade(scene: Scene, fleet: _Fleets, over: asyncio.Event) -> None:
 class _Fleets:
     """The roles of both releases."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, cast: Mapping[str, int]) -> None:
         self._scene = scene
+        self._cast = cast
         self._paths: Mapping[str, Mapping[str, str]] = {
             OLD: older_server(scene.server).path,
             NEW: {"PYTHONPATH": str(ROOT)},
@@ -89,7 +95,7 @@ class _Fleets:
 
     async def join(self, release: str) -> None:
         """A cast of this release begins to work."""
-        started = [self._start(release, kind) for kind, count in CAST.items() for _ in range(count)]
+        started = [self._start(release, kind) for kind, count in self._cast.items() for _ in range(count)]
         await asyncio.gather(*(self._at_work(release, player) for player in started))
 
     def _start(self, release: str, kind: str) -> Player:
@@ -150,8 +156,8 @@ class _Fleets:
 
 
 async def _load(scene: Scene, size: Size, edges: list[Edge], over: asyncio.Event) -> list[UUID]:
-    """Jobs of every way to a run, until the upgrade is over and for so many rounds at least: those that are due at once,
-    that wait for their time, that follow another one. The jobs that recur."""
+    """Jobs by every way to a run, until the upgrade is over and for so many rounds at least: due at once, at a time, after
+    another one. Answers the jobs that recur."""
     followed = await scene.clients.submit(
         "after", function(scene, "following") | {"schedule_type": "ON_DEMAND"}, once=False
     )
@@ -179,11 +185,11 @@ def _recurring(scene: Scene) -> dict[str, Any]:
 ROWS: Final = (
     Row(
         name="R21",
-        fault="the release before and this one side by side: schema, roles forwards, back and forwards again, under load",
+        fault="the release before and this one side by side: roles go forwards, back and forwards again, under load",
         invariant="nothing is lost, nothing runs twice, whichever release made, fired, took or ended it",
         play=upgrading,
-        short=Size(jobs=200, seconds=8, rounds=10),
-        long=Size(jobs=10_000, seconds=120, rounds=240),
+        short=Size(jobs=200, seconds=6, rounds=10),
+        long=Size(jobs=10_000, seconds=60, rounds=120),
         pace=replace(PATIENT, settings={"TICKWISE_DRAIN_SECONDS": "120"}),
         server=OlderServer,
     ),
