@@ -67,11 +67,12 @@ async def open_broker(
             opening = asyncio.create_task(_open_beside(broker, cluster, clock, patience.stop), name="open the broker")
         yield broker
     finally:
-        if opening is not None and not opening.done():
+        if opening is not None:
             opening.cancel()
+            await asyncio.wait([opening])
         await broker.close()
-    if opening is not None and not opening.cancelled() and (refused := opening.exception()) is not None:
-        raise refused
+    if opening is not None and not opening.cancelled():
+        opening.result()
 
 
 async def _open_beside(broker: Broker, cluster: str, clock: SystemClock, stop: asyncio.Event) -> None:
