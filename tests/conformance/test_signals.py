@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.local import LocalSignals
-from tickwise.adapters.signals.postgres import PostgresSignals
+from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.signals.redis import RedisLink, RedisSignals
 from tickwise.ports.signals import Signals
 from tickwise.testing.contracts.signals import SignalsContract
@@ -26,14 +26,15 @@ class TestLocal(SignalsContract):
 class TestPostgres(SignalsContract):
     @pytest.fixture
     def bells(self, database_url: str) -> tuple[Signals, Signals]:
-        return PostgresSignals(database_url, SystemClock()), PostgresSignals(database_url, SystemClock())
+        here, there = (PostgresSignals(PostgresLink(database_url, SystemClock())) for _ in range(2))
+        return here, there
 
 
 class TestRedis(SignalsContract):
     @pytest_asyncio.fixture
     async def bells(self, redis_url: str) -> AsyncIterator[tuple[Signals, Signals]]:
         clock, cluster = SystemClock(), uuid4().hex
-        links = [RedisLink(redis_url, cluster) for _ in range(2)]
-        yield RedisSignals(links[0], clock), RedisSignals(links[1], clock)
+        links = [RedisLink(redis_url, cluster, clock) for _ in range(2)]
+        yield RedisSignals(links[0]), RedisSignals(links[1])
         for link in links:
             await link.close()

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.postgres import PostgresSignals
+from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.link import target, translated
 from tickwise.domain.errors import InDoubt, StoreUnavailable
@@ -271,7 +271,10 @@ async def test_a_ring_is_heard_in_other_processes_and_after_the_link_was_cut(
     database_url: str, operator: asyncpg.Connection
 ) -> None:
     """Each topic by those who listen for it."""
-    here, there = PostgresSignals(database_url, SystemClock()), PostgresSignals(database_url, SystemClock())
+    here, there = (
+        PostgresSignals(PostgresLink(database_url, SystemClock())),
+        PostgresSignals(PostgresLink(database_url, SystemClock())),
+    )
     runs, cancels, own = there.listen(Topic.RUNS), there.listen(Topic.CANCELS), here.listen(Topic.RUNS)
     for signals in (here, there):
         await signals.start()
@@ -298,7 +301,7 @@ async def test_a_ring_is_heard_in_other_processes_and_after_the_link_was_cut(
 
 async def test_a_bell_without_a_server_is_silent_and_harmless() -> None:
     """Its own listeners hear it all the same."""
-    signals = PostgresSignals("postgresql://nobody:secret@127.0.0.1:1/none", SystemClock())
+    signals = PostgresSignals(PostgresLink("postgresql://nobody:secret@127.0.0.1:1/none", SystemClock()))
     await signals.start()
     event = signals.listen(Topic.TIMERS)
     signals.send(Topic.TIMERS)

@@ -6,15 +6,23 @@ Chosen by address: `signals_url`, or else that of the store. None of it is neede
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Final
 
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
+from tickwise.ports.board import Board
 from tickwise.ports.clock import Clock
+from tickwise.ports.events import Events
+from tickwise.ports.limits import Limits, Pace
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
 from tickwise.wiring.patience import Patience
+
+BURST_SECONDS: Final = 2.0
+"""How much of what a key may do in the long run may come at once: clients work in bursts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +30,12 @@ class Neighbours:
     """The ways there are."""
 
     signals: Signals
+    events: Events
+    board: Board
+    limits: Limits | None
+    """None: nobody is held to a pace."""
+    are_apart: bool = False
+    """They stay reachable while the store is not, and cost it nothing."""
 
 
 @contextlib.asynccontextmanager
@@ -29,54 +43,85 @@ async def open_neighbours(
     settings: Settings, url: str, *, store: Store, clock: Clock, patience: Patience
 ) -> AsyncIterator[Neighbours]:
     """All of them, begun; `url` is that of the store, which is open. Raises `Misconfigured`."""
-    address = settings.signals_url or url
+    address, rate = settings.signals_url or url, settings.requests_per_second_most
+    pace = Pace(rate, max(1, math.ceil(BURST_SECONDS * rate))) if rate else None
     if address.startswith(("redis:", "rediss:")):
-        opened = _through_redis(address, await patience.until("store", store.cluster_id), clock)
+        opened = _through_redis(address, await patience.until("store", store.cluster_id), pace, clock)
     elif address.startswith("memory:"):
-        opened = _in_this_process()
+        opened = _in_this_process(pace, clock)
     else:
-        opened = _through_postgres(address, clock)
+        opened = _through_postgres(address, pace, clock)
     async with opened as near:
         yield near
 
 
 @contextlib.asynccontextmanager
-async def _in_this_process() -> AsyncIterator[Neighbours]:
-    from tickwise.adapters.signals.local import LocalSignals
+async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Neighbours]:
+    from tickwise.adapters.signals.local import LocalBoard, LocalEvents, LocalLimits, LocalSignals
 
-    async with _started(Neighbours(signals=LocalSignals())) as near:
+    near = Neighbours(
+        signals=LocalSignals(),
+        events=LocalEvents(),
+        board=LocalBoard(clock),
+        limits=None if pace is None else LocalLimits(pace, clock),
+    )
+    async with _started(near):
         yield near
 
 
 @contextlib.asynccontextmanager
-async def _through_postgres(address: str, clock: Clock) -> AsyncIterator[Neighbours]:
-    from tickwise.adapters.signals.postgres import PostgresSignals
+async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Neighbours]:
+    from tickwise.adapters.signals.postgres import (
+        PostgresBoard,
+        PostgresEvents,
+        PostgresLink,
+        PostgresSignals,
+        postgres_limits,
+    )
 
-    async with _started(Neighbours(signals=PostgresSignals(address, clock))) as near:
-        yield near
-
-
-@contextlib.asynccontextmanager
-async def _through_redis(address: str, cluster: str, clock: Clock) -> AsyncIterator[Neighbours]:
+    link = PostgresLink(address, clock)
+    near = Neighbours(
+        signals=PostgresSignals(link),
+        events=PostgresEvents(link),
+        board=PostgresBoard(link),
+        limits=None if pace is None else postgres_limits(link, pace),
+    )
     try:
-        from tickwise.adapters.signals.redis import RedisLink, RedisSignals
-    except ImportError as missing:
-        raise Misconfigured(
-            "signals_url names Redis, and its client is not there: install tickwise[redis]"
-        ) from missing
-
-    link = RedisLink(address, cluster)
-    try:
-        async with _started(Neighbours(signals=RedisSignals(link, clock))) as near:
+        async with _started(near):
             yield near
     finally:
         await link.close()
 
 
 @contextlib.asynccontextmanager
-async def _started(near: Neighbours) -> AsyncIterator[Neighbours]:
+async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Neighbours]:
+    try:
+        from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, RedisSignals, redis_limits
+    except ImportError as missing:
+        raise Misconfigured(
+            "signals_url names Redis, and its client is not there: install tickwise[redis]"
+        ) from missing
+
+    link = RedisLink(address, cluster, clock)
+    near = Neighbours(
+        signals=RedisSignals(link),
+        events=RedisEvents(link),
+        board=RedisBoard(link),
+        limits=None if pace is None else redis_limits(link, pace),
+        are_apart=True,
+    )
+    try:
+        async with _started(near):
+            yield near
+    finally:
+        await link.close()
+
+
+@contextlib.asynccontextmanager
+async def _started(near: Neighbours) -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
-        for each in (near.signals,):
-            await each.start()
-            stack.push_async_callback(each.stop)
-        yield near
+        for each in (near.signals, near.events, near.board, near.limits):
+            if each is not None:
+                await each.start()
+                stack.push_async_callback(each.stop)
+        yield

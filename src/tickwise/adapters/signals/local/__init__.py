@@ -1,5 +1,8 @@
 """Signals, events, board and limits inside one process."""
 
+from tickwise.adapters.signals.local.board import LocalBoard
+from tickwise.adapters.signals.local.events import LocalEvents
+from tickwise.adapters.signals.local.limits import LocalLimits
 from tickwise.adapters.signals.local.signals import LocalSignals
 
-__all__ = ["LocalSignals"]
+__all__ = ["LocalBoard", "LocalEvents", "LocalLimits", "LocalSignals"]

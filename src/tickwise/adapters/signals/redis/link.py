@@ -9,10 +9,8 @@ Keys bear the prefix and the name of the cluster, so that two installations can 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +21,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from tickwise.adapters.signals.keeping import Keeper
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
@@ -35,16 +34,11 @@ CHECK_SECONDS: Final = 2.0
 """How often a quiet connection is tried, so that one that died without a word is found out."""
 CONNECTIONS_MOST: Final = 4
 """For commands, of one process. Who finds none free waits; the driver's own pool fails beyond the hundredth."""
-CANCEL_SECONDS: Final = 0.5
-RETRY_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Between attempts to reach it again."""
 OPTIONS: Final = ("prefix", "ca", "cert", "key")
 PORT: Final = 6379
 
 Command = tuple[str | bytes | int | float, ...]
 """As it is sent: its name, its arguments."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +101,11 @@ def _plain(wrong: ValueError) -> str:
 class RedisLink:
     """What everything of one process that speaks with Redis shares."""
 
-    def __init__(self, url: str, cluster: str) -> None:
+    def __init__(self, url: str, cluster: str, clock: Clock, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         """`cluster`: the name of the store that this process serves. Raises `Misconfigured`; touches no network."""
+        self.clock = clock
+        self._answer_seconds = answer_seconds
+        self.keeper = Keeper(clock=clock, where="Redis", away=AWAY)
         self.address = address = read_address(url)
         self._root = f"{address.prefix}:{cluster}"
         self._kind = SSLConnection if address.tls else Connection
@@ -119,8 +116,8 @@ class RedisLink:
             "username": address.username,
             "password": address.password,
             "protocol": 2,
-            "socket_timeout": ANSWER_SECONDS,
-            "socket_connect_timeout": ANSWER_SECONDS,
+            "socket_timeout": answer_seconds,
+            "socket_connect_timeout": answer_seconds,
             "socket_keepalive": True,
             "retry": Retry(NoBackoff(), 0),
             "client_name": "tickwise",
@@ -133,7 +130,7 @@ class RedisLink:
             }
         pool = BlockingConnectionPool(
             max_connections=CONNECTIONS_MOST,
-            timeout=ANSWER_SECONDS,
+            timeout=answer_seconds,
             connection_class=self._kind,
             health_check_interval=CHECK_SECONDS,
             **self._arguments,
@@ -160,7 +157,7 @@ class RedisLink:
     async def hearing(self, channels: Sequence[str]) -> AsyncIterator[Hearing]:
         """A connection of its own that hears these channels (full names). Raises one of `AWAY`."""
         connection = self._kind(**self._arguments)
-        hearing = Hearing(connection)
+        hearing = Hearing(connection, self._answer_seconds)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]  # the driver's
             await hearing.add(channels)
@@ -188,8 +185,9 @@ class Hearing:
     The driver's own `PubSub` connects again by itself, silently, and what was said meanwhile is missing without a
     word; here a lost link is an error."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, answer_seconds: float) -> None:
         self._connection = connection
+        self._answer_seconds = answer_seconds
 
     async def add(self, channels: Sequence[str]) -> None:
         """Hear these too."""
@@ -205,7 +203,7 @@ class Hearing:
         """Wait for it, and see that the link is alive meanwhile. Raises one of `AWAY`."""
         asked = False
         while True:
-            said = await self._connection.read_response(timeout=ANSWER_SECONDS if asked else CHECK_SECONDS)
+            said = await self._connection.read_response(timeout=self._answer_seconds if asked else CHECK_SECONDS)
             if said is None:
                 if asked:
                     raise TimeoutError("Redis does not answer")
@@ -218,49 +216,3 @@ class Hearing:
                 return Heard(said[1].decode(errors="replace"), said[2])
             if kind == b"subscribe":
                 return Heard(said[1].decode(errors="replace"), None)
-
-
-async def keep(what: str, step: Callable[[Callable[[], None]], Awaitable[None]], clock: Clock) -> None:
-    """Go on with `step` until cancelled: no error ends it. That Redis is away is said once, and once that it is back.
-
-    `what` is lost meanwhile, for the log. A step calls what it is handed when Redis has answered; it may return, and
-    is called again."""
-    failures = 0
-
-    def back() -> None:
-        nonlocal failures
-        if failures:
-            log.info("Redis is back")
-        failures = 0
-
-    task = asyncio.current_task()
-    # Asked each time: what comes out of a driver that is interrupted may be another error than the interruption.
-    while task is None or not task.cancelling():
-        try:
-            await step(back)
-        except AWAY as error:
-            if failures == 0:
-                log.warning("%s until Redis can be reached again: %s: %s", what, type(error).__name__, error)
-        except Exception:
-            log.exception("%s for a moment, because of an error of our own", what)
-        else:
-            continue
-        pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
-        failures += 1
-        await clock.sleep(pause * (0.5 + clock.chance()))
-
-
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel them until they have ended: a driver that is interrupted may take that for a failure of its own."""
-    left = {*tasks}
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
-
-
-async def wait_within(event: asyncio.Event, seconds: float) -> None:
-    """Until it is set, or so long."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

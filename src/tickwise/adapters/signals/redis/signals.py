@@ -17,13 +17,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from tickwise.adapters.signals.keeping import Back, end, wait_within
 from tickwise.adapters.signals.listeners import Concerns, Listeners, Pending, pack, unpack
-from tickwise.adapters.signals.redis.link import CHECK_SECONDS, Command, RedisLink, end, keep, wait_within
-from tickwise.ports.clock import Clock
+from tickwise.adapters.signals.redis.link import CHECK_SECONDS, Command, RedisLink
 from tickwise.ports.signals import Topic
 
 QUIET_SECONDS: Final = 0.002
@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 class RedisSignals:
     """`ports.signals.Signals` over one Redis."""
 
-    def __init__(self, link: RedisLink, clock: Clock) -> None:
+    def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._clock = clock
+        self._clock = clock = link.clock
         self._origin = clock.noise(_ORIGIN_BYTES)
         self._listeners = Listeners()
         self._pending = Pending()
@@ -65,9 +65,10 @@ class RedisSignals:
     async def start(self) -> None:
         """See the port."""
         if not self._tasks:
+            keep = self._link.keeper.keep
             self._tasks = [
-                asyncio.create_task(keep("wake-ups are not heard", self._hear, self._clock), name="signals: hear"),
-                asyncio.create_task(keep("wake-ups are not sent", self._ring, self._clock), name="signals: ring"),
+                asyncio.create_task(keep("wake-ups are not heard", self._hear), name="signals: hear"),
+                asyncio.create_task(keep("wake-ups are not sent", self._ring), name="signals: ring"),
             ]
 
     async def stop(self) -> None:
@@ -88,7 +89,7 @@ class RedisSignals:
 
     # ------------------------------------------------------------------ hearing
 
-    async def _hear(self, back: Callable[[], None]) -> None:
+    async def _hear(self, back: Back) -> None:
         """Hear, until the connection is lost."""
         async with self._link.hearing(list(self._channels)) as hearing:
             while True:
@@ -115,7 +116,7 @@ class RedisSignals:
 
     # ------------------------------------------------------------------ ringing
 
-    async def _ring(self, back: Callable[[], None]) -> None:
+    async def _ring(self, back: Back) -> None:
         """Send what is pending, and look at what was kept."""
         await wait_within(self._wanted, CHECK_SECONDS)
         self._wanted.clear()

@@ -11,3 +11,4 @@ down_revision = "0001"
 def upgrade() -> None:
     """Add it."""
     run_file("0002_apart.sql")
+    run_file("0002_board.sql")

@@ -1,0 +1,185 @@
+"""The measure of `ports.limits`, and how requests that come together are counted together.
+
+    hit ──► gathered by caller while a count is under way ──► one count for all of them ──► each its answer
+
+Each process has such a count of its own; the shared ones fall back to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from tickwise.adapters.signals.keeping import end
+from tickwise.ports.clock import Clock
+from tickwise.ports.limits import Pace, Passed
+
+CALLERS_MOST: Final = 10_000
+"""Callers whose counts one process keeps; those who have been quiet longest are forgotten first, which lets them burst
+again."""
+AWAY_SECONDS: Final = 1.0
+"""How often a shared count that failed is tried again, beside the requests."""
+COUNT_SECONDS: Final = 0.25
+"""What a request waits at most for a count that does not answer; once, then this process counts for itself."""
+NOBODY: Final[Mapping[str, int]] = {"-": 0}
+"""Asked for to see whether there is an answer."""
+
+log = logging.getLogger(__name__)
+
+
+class Standing(NamedTuple):
+    """A caller after a count."""
+
+    granted: int
+    """Of the requests that were counted."""
+    ahead_seconds: float
+    """How far the caller's theoretical time is ahead of now."""
+
+    def passed(self, pace: Pace, turn: int) -> Passed:
+        """What the request hears that was counted as number `turn`, from 0."""
+        ahead = self.ahead_seconds
+        remaining = max(0, math.floor((pace.tolerance_seconds - ahead) / pace.interval_seconds + 1e-6))
+        if turn < self.granted:
+            return Passed(True, remaining, ahead, 0.0)
+        return Passed(False, 0, ahead, max(0.0, ahead + pace.interval_seconds - pace.tolerance_seconds))
+
+
+def count(pace: Pace, ahead_seconds: float, wanted: int) -> Standing:
+    """Count `wanted` requests of a caller who is that far ahead of now (0 if that is in the past)."""
+    ahead = max(0.0, ahead_seconds)
+    room = math.floor((pace.tolerance_seconds - ahead) / pace.interval_seconds + 1e-6)
+    granted = min(wanted, max(0, room))
+    return Standing(granted, ahead + granted * pace.interval_seconds)
+
+
+class OwnCount:
+    """The count of one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._monotonic = clock.monotonic
+        self._times: dict[str, float] = {}
+
+    def count(self, pace: Pace, who: str, wanted: int) -> Standing:
+        """Count them."""
+        now = self._monotonic()
+        standing = count(pace, self._times.pop(who, now) - now, wanted)
+        self._times[who] = now + standing.ahead_seconds
+        if len(self._times) > CALLERS_MOST:
+            del self._times[next(iter(self._times))]
+        return standing
+
+
+Shared = Callable[[Mapping[str, int]], Awaitable[Mapping[str, Standing]]]
+"""Counts so many requests of each caller, for all processes."""
+
+
+class SharedLimits:
+    """`ports.limits.Limits` over a shared count: what comes while a count is under way is counted by the next one."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        *,
+        pace: Pace,
+        clock: Clock,
+        away: tuple[type[Exception], ...],
+        sharers: Callable[[], int] = lambda: 1,
+        wait_seconds: float = COUNT_SECONDS,
+    ) -> None:
+        """`shared` raises one of `away` where it cannot count. `sharers`: how many processes there are to share what a
+        caller may do then, as far as is known."""
+        self._shared = shared
+        self._pace = pace
+        self._clock = clock
+        self._away: tuple[type[Exception], ...] = (TimeoutError, *away)
+        self._sharers = sharers
+        self._wait_seconds = wait_seconds
+        self._own = OwnCount(clock)
+        self._waiting: dict[str, list[asyncio.Future[Passed]]] = {}
+        self._more = asyncio.Event()
+        self._alone = True
+        """This process counts for itself: before the start, after the end, and while the others cannot be reached."""
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """See the port."""
+        if self._task is None:
+            self._alone = False
+            self._task = asyncio.create_task(self._count_for_ever(), name="limits")
+
+    async def stop(self) -> None:
+        """See the port."""
+        task, self._task = self._task, None
+        if task is not None:
+            await end([task])
+        self._alone = True
+        self._answer_alone(self._take())
+
+    async def hit(self, who: str) -> Passed:
+        """See the port."""
+        if self._alone:
+            return self._hit_alone(who)
+        answer: asyncio.Future[Passed] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(who, []).append(answer)
+        self._more.set()
+        return await answer
+
+    async def _count_for_ever(self) -> None:
+        task = asyncio.current_task()
+        while task is None or not task.cancelling():
+            if self._alone:
+                await self._clock.sleep(AWAY_SECONDS)
+            else:
+                await self._more.wait()
+            asked = self._take()
+            try:
+                async with asyncio.timeout(self._wait_seconds):
+                    found = await self._shared({who: len(answers) for who, answers in asked.items()} or NOBODY)
+            except self._away as error:
+                self._lost(f"{type(error).__name__}: {error}")
+            except Exception:
+                log.exception("requests cannot be counted together")
+                self._lost("an error of our own")
+            else:
+                self._back()
+                for who, answers in asked.items():
+                    for turn, answer in enumerate(answers):
+                        _tell(answer, found[who].passed(self._pace, turn))
+            finally:
+                self._answer_alone(asked)
+
+    def _take(self) -> dict[str, list[asyncio.Future[Passed]]]:
+        self._more.clear()
+        asked, self._waiting = self._waiting, {}
+        return asked
+
+    def _answer_alone(self, asked: Mapping[str, list[asyncio.Future[Passed]]]) -> None:
+        """Those who have no answer yet."""
+        for who, answers in asked.items():
+            for answer in answers:
+                if not answer.done():
+                    answer.set_result(self._hit_alone(who))
+
+    def _hit_alone(self, who: str) -> Passed:
+        """By the count of this process: its share, so that all together let through what they should."""
+        share = max(1, self._sharers())
+        pace = Pace(self._pace.rate / share, max(1, self._pace.burst // share))
+        return self._own.count(pace, who, 1).passed(pace, 0)
+
+    def _lost(self, why: str) -> None:
+        if not self._alone:
+            log.warning("each process counts requests for itself: %s", why)
+        self._alone = True
+
+    def _back(self) -> None:
+        if self._alone:
+            log.info("requests are counted by all processes together again")
+        self._alone = False
+
+
+def _tell(answer: asyncio.Future[Passed], passed: Passed) -> None:
+    if not answer.done():  # its request was given up meanwhile
+        answer.set_result(passed)

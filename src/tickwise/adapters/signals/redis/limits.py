@@ -1,0 +1,37 @@
+"""The shared count of requests in Redis: one number a caller, moved by a script, so that a count is one step."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from redis.exceptions import NoScriptError
+
+from tickwise.adapters.signals.pacing import COUNT_SECONDS, SharedLimits, Standing
+from tickwise.adapters.signals.redis.link import AWAY, Command, RedisLink
+from tickwise.ports.limits import Pace
+
+_SCRIPT: Final = Path(__file__).with_name("pace.lua").read_text(encoding="utf-8")
+_SHA: Final = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+"""What Redis calls the script by."""
+
+
+def redis_limits(
+    link: RedisLink, pace: Pace, *, sharers: Callable[[], int] = lambda: 1, wait_seconds: float = COUNT_SECONDS
+) -> SharedLimits:
+    """`ports.limits.Limits` over one Redis; the rest as `SharedLimits` says."""
+
+    async def count(asked: Mapping[str, int]) -> Mapping[str, Standing]:
+        keys = [link.key("pace", who) for who in asked]
+        measures = (repr(pace.interval_seconds), repr(pace.tolerance_seconds))
+        arguments: Command = (len(keys), *keys, *measures, *asked.values())
+        try:
+            found: Any = await link.ask("EVALSHA", _SHA, *arguments)
+        except NoScriptError:
+            found = await link.ask("EVAL", _SCRIPT, *arguments)
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return {who: Standing(int(granted), float(ahead)) for who, (granted, ahead) in zip(asked, pairs, strict=True)}
+
+    return SharedLimits(count, pace=pace, clock=link.clock, away=AWAY, sharers=sharers, wait_seconds=wait_seconds)

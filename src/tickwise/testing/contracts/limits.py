@@ -1,0 +1,107 @@
+"""The count of requests: exact where it is shared, and with an end where it cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.ports.limits import Limits, Pace, Passed
+from tickwise.testing.contracts.base import Contract
+
+SLOW = Pace(rate=0.001, burst=10)
+"""Nothing comes back while a test runs."""
+QUICK = Pace(rate=50.0, burst=5)
+_CLOCK = SystemClock()
+
+MakeLimits = Callable[[Pace], tuple[Limits, Limits]]
+StartLimits = Callable[[Pace], Awaitable[tuple[Limits, Limits]]]
+
+
+class LimitsContract(Contract):
+    """What every count does. The adapter's class provides the fixture `make_limits`: from a pace two that count
+    together, not started. Where only one can be, it is the same object twice."""
+
+    @pytest_asyncio.fixture
+    async def started(self, make_limits: MakeLimits) -> AsyncIterator[StartLimits]:
+        """Makes them, at work."""
+        made: list[Limits] = []
+
+        async def make(pace: Pace) -> tuple[Limits, Limits]:
+            pair = make_limits(pace)
+            made.extend(pair)
+            for each in pair:
+                await each.start()
+            return pair
+
+        yield make
+        for each in made:
+            await each.stop()
+
+    async def refused(self, limits: Limits) -> Passed:
+        """What Anna hears when she has asked too much at once, however slow each answer is."""
+        answers = await asyncio.gather(*(limits.hit("anna") for _ in range(20)))
+        return next(answer for answer in answers[::-1] if not answer.allowed)
+
+    async def test_all_processes_together_let_through_the_burst_and_no_more(self, started: StartLimits) -> None:
+        """Whoever asks, and however many ask at once."""
+        here, there = await started(SLOW)
+        answers = await asyncio.gather(*(each.hit("anna") for _ in range(30) for each in (here, there)))
+        assert 10 == sum(answer.allowed for answer in answers)
+        assert not (await here.hit("anna")).allowed
+        assert not (await there.hit("anna")).allowed
+
+    async def test_each_caller_has_a_count_of_their_own(self, started: StartLimits) -> None:
+        """One who asks too much hinders nobody else, also if they ask at the same time."""
+        here, there = await started(SLOW)
+        asked = ["anna"] * 40 + [f"caller {number}" for number in range(40)]
+        answers = await asyncio.gather(*(each.hit(who) for who, each in zip(asked, [here, there] * 40, strict=True)))
+        assert 10 == sum(answer.allowed for answer in answers[:40])
+        assert all(answer.allowed for answer in answers[40:])
+
+    async def test_what_is_left_is_told(self, started: StartLimits) -> None:
+        """One less each time, and when all of it is there again."""
+        here, there = await started(SLOW)
+        answers = [await each.hit("anna") for each in (here, there) * 6]
+        assert [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0] == [answer.remaining for answer in answers]
+        assert answers[0].reset_seconds == pytest.approx(1_000, abs=60)
+        assert answers[9].reset_seconds == pytest.approx(10_000, abs=60)
+        assert [0.0] * 10 == [answer.retry_seconds for answer in answers[:10]]
+        assert answers[10].retry_seconds == pytest.approx(1_000, abs=60)
+
+    async def test_who_comes_again_when_they_were_told_to_is_let_through(self, started: StartLimits) -> None:
+        """The time that is told is true, and what was refused is not held against anybody."""
+        here, there = await started(QUICK)
+        for _ in range(5):
+            answer = await self.refused(here)
+            assert 0 < answer.retry_seconds <= QUICK.interval_seconds + 1e-6
+            for _ in range(3):
+                await there.hit("bert")
+            await _CLOCK.sleep(answer.retry_seconds + 0.001)
+            assert (await there.hit("anna")).allowed
+
+    async def test_after_a_quiet_time_the_burst_is_there_again_and_no_more(self, started: StartLimits) -> None:
+        """However long it was quiet."""
+        here, there = await started(Pace(rate=10.0, burst=3))
+        answer = await self.refused(here)
+        await _CLOCK.sleep(answer.reset_seconds + 0.5)
+        assert 2 == (await there.hit("anna")).remaining
+
+    async def test_a_name_may_be_anything(self, started: StartLimits) -> None:
+        """Whatever keys are called."""
+        here, there = await started(SLOW)
+        for who in ("", "a b", "\N{SNOWMAN}", "x" * 500, "*", "a:b", "%s'\""):
+            assert 9 == (await here.hit(who)).remaining
+            assert 8 == (await there.hit(who)).remaining
+
+    async def test_before_the_start_and_after_the_end_there_is_an_answer(self, make_limits: MakeLimits) -> None:
+        """Of this process alone."""
+        here, _ = make_limits(SLOW)
+        assert (await here.hit("anna")).allowed
+        await here.start()
+        await here.stop()
+        await here.stop()
+        assert (await here.hit("anna")).allowed

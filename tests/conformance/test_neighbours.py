@@ -1,0 +1,125 @@
+"""Every way in which processes hear of each other keeps the promises of its port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.signals.local import LocalBoard, LocalEvents, LocalLimits
+from tickwise.adapters.signals.postgres import PostgresBoard, PostgresEvents, PostgresLink, postgres_limits
+from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, redis_limits
+from tickwise.adapters.store.postgres import upgrade
+from tickwise.ports.board import Board
+from tickwise.ports.events import Events
+from tickwise.ports.limits import Limits, Pace
+from tickwise.testing.contracts.board import BoardContract
+from tickwise.testing.contracts.events import EventsContract
+from tickwise.testing.contracts.limits import LimitsContract, MakeLimits
+
+PATIENCE_SECONDS = 60.0
+"""What takes long here is late, and not away."""
+
+
+@pytest_asyncio.fixture
+async def redis_links(redis_url: str) -> AsyncIterator[tuple[RedisLink, RedisLink]]:
+    """Two processes of one cluster."""
+    cluster = uuid4().hex
+    here, there = (RedisLink(redis_url, cluster, SystemClock(), answer_seconds=PATIENCE_SECONDS) for _ in range(2))
+    links = here, there
+    yield links
+    for link in links:
+        await link.close()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def upgraded_url(database_url: str) -> str:
+    """A database with our schema."""
+    await upgrade(database_url)
+    return database_url
+
+
+@pytest_asyncio.fixture
+async def postgres_links(upgraded_url: str) -> AsyncIterator[tuple[PostgresLink, PostgresLink]]:
+    """Two processes of one database, whose board is empty."""
+    here, there = (PostgresLink(upgraded_url, SystemClock(), answer_seconds=PATIENCE_SECONDS) for _ in range(2))
+    links = here, there
+    await links[0].ask("TRUNCATE tickwise.board, tickwise.paces")
+    yield links
+    for link in links:
+        await link.close()
+
+
+class TestLocalEvents(EventsContract):
+    @pytest.fixture
+    def channels(self) -> tuple[Events, Events]:
+        events = LocalEvents()
+        return events, events
+
+
+class TestPostgresEvents(EventsContract):
+    @pytest.fixture
+    def channels(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> tuple[Events, Events]:
+        here, there = (PostgresEvents(link) for link in postgres_links)
+        return here, there
+
+
+class TestRedisEvents(EventsContract):
+    @pytest.fixture
+    def channels(self, redis_links: tuple[RedisLink, RedisLink]) -> tuple[Events, Events]:
+        here, there = (RedisEvents(link) for link in redis_links)
+        return here, there
+
+
+class TestLocalBoard(BoardContract):
+    @pytest.fixture
+    def boards(self) -> tuple[Board, Board]:
+        board = LocalBoard(SystemClock())
+        return board, board
+
+
+class TestPostgresBoard(BoardContract):
+    @pytest.fixture
+    def boards(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> tuple[Board, Board]:
+        here, there = (PostgresBoard(link) for link in postgres_links)
+        return here, there
+
+
+class TestRedisBoard(BoardContract):
+    @pytest.fixture
+    def boards(self, redis_links: tuple[RedisLink, RedisLink]) -> tuple[Board, Board]:
+        here, there = (RedisBoard(link) for link in redis_links)
+        return here, there
+
+
+class TestLocalLimits(LimitsContract):
+    @pytest.fixture
+    def make_limits(self) -> MakeLimits:
+        def make(pace: Pace) -> tuple[Limits, Limits]:
+            limits = LocalLimits(pace, SystemClock())
+            return limits, limits
+
+        return make
+
+
+class TestPostgresLimits(LimitsContract):
+    @pytest.fixture
+    def make_limits(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> MakeLimits:
+        def make(pace: Pace) -> tuple[Limits, Limits]:
+            here, there = (postgres_limits(link, pace, wait_seconds=PATIENCE_SECONDS) for link in postgres_links)
+            return here, there
+
+        return make
+
+
+class TestRedisLimits(LimitsContract):
+    @pytest.fixture
+    def make_limits(self, redis_links: tuple[RedisLink, RedisLink]) -> MakeLimits:
+        def make(pace: Pace) -> tuple[Limits, Limits]:
+            here, there = (redis_limits(link, pace, wait_seconds=PATIENCE_SECONDS) for link in redis_links)
+            return here, there
+
+        return make
