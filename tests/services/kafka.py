@@ -214,27 +214,26 @@ class Kafka(Server):
         return properties
 
     def _format(self, home: Path, properties: Path) -> None:
-        """An empty data folder: a copy of the one that was made first, unless users have to be written into it."""
+        """An empty data folder: a copy of the one that was made first, unless this one is special."""
         users = self.access.users if self.access else {}
         made = home / "formatted"
-        if not users and not made.exists():
-            with locked(home / "lock"):
-                if not made.exists():
-                    self._run_format(home, properties, [])
-                    part = made.with_suffix(".part")
-                    shutil.rmtree(part, ignore_errors=True)
-                    shutil.copytree(self.disks[0], part)
-                    part.rename(made)
-                    return
-        if users:
+        if users or len(self.disks) > 1:
             credentials = [
                 f"--add-scram={mechanism}=[name={name},password={password}]"
                 for name, password in users.items()
                 for mechanism in MECHANISMS[:2]
             ]
             self._run_format(home, properties, credentials)
-        else:
-            shutil.copytree(made, self.disks[0], dirs_exist_ok=True)
+            return
+        with locked(home / "lock"):
+            if not made.exists():
+                self._run_format(home, properties, [])
+                part = made.with_suffix(".part")
+                shutil.rmtree(part, ignore_errors=True)
+                shutil.copytree(self.disks[0], part)
+                part.rename(made)
+                return
+        shutil.copytree(made, self.disks[0], dirs_exist_ok=True)
 
     def _run_format(self, home: Path, properties: Path, more: Sequence[str]) -> None:
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(properties), *more]
