@@ -15,6 +15,8 @@ SCHEMA: Final = "src/tickwise/adapters/store/postgres/migrations/sql/"
 POSTGRES: Final = "tests/conformance/test_postgres.py::"
 MEMORY: Final = "tests/conformance/test_memory.py::"
 EXECUTOR: Final = "tests/unit/roles/test_executor.py::"
+HINTS: Final = "tests/unit/roles/test_hints.py::"
+RESULTS: Final = "tests/unit/roles/test_results.py::"
 
 _PAGE: Final = """    AND ($6::uuid IS NULL OR {})
     AND ($8::uuid IS NULL OR run_id > $8)
@@ -144,6 +146,55 @@ MUTANTS: Final = (
         (POSTGRES + "TestClaims::test_an_executor_whose_lease_ran_out_gets_nothing",),
     ),
     Mutant(
+        "only who has a lease may claim by name",
+        SQL + "claim_named.sql",
+        "gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE",
+        "gone IS NULL FOR SHARE",
+        (POSTGRES + "TestNamedClaims::test_only_an_executor_whose_lease_stands_claims_by_name",),
+    ),
+    Mutant(
+        "a name opens no lane that is not served",
+        SQL + "claim_named.sql",
+        "AND (lane IN (SELECT lane FROM served)) IS TRUE",
+        "",
+        (POSTGRES + "TestNamedClaims::test_a_name_opens_no_queue_that_the_executor_does_not_serve",),
+    ),
+    Mutant(
+        "a name makes no run ready",
+        SQL + "claim_named.sql",
+        "AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE",
+        "AND $5::float8 IS NOT NULL",
+        (POSTGRES + "TestNamedClaims::test_a_name_does_not_make_a_run_ready",),
+    ),
+    Mutant(
+        "what is on hold is not told again",
+        SQL + "runs_waiting.sql",
+        "WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)",
+        "",
+        (POSTGRES + "TestWaitingNames::test_what_cannot_be_claimed_is_not_told",),
+    ),
+    Mutant(
+        "a mark of results never goes back",
+        SQL + "results_mark.sql",
+        "WHERE results_applied.number < excluded.number",
+        "",
+        (POSTGRES + "TestMarks::test_a_mark_of_results_never_goes_back",),
+    ),
+    Mutant(
+        "a newer schema says whom it serves",
+        "src/tickwise/adapters/store/postgres/schema.py",
+        "self.is_newer and self.serves <= WANTED",
+        "self.is_newer",
+        ("tests/integration/test_postgres_schema.py::test_a_schema_that_does_not_fit_is_refused_with_what_to_do",),
+    ),
+    Mutant(
+        "what is for searches writes nothing",
+        "src/tickwise/adapters/store/postgres/link.py",
+        "if writes and self.reads_only:",
+        "if False:",
+        ("tests/integration/test_postgres_replica.py::test_a_store_for_searches_writes_nowhere",),
+    ),
+    Mutant(
         "listings are keyset pages",
         SQL + "runs_list.sql",
         _PAGE.format("run_id < $6"),
@@ -219,6 +270,62 @@ MUTANTS: Final = (
         "if self._in_doubt:",
         "if False:",
         (EXECUTOR + "test_a_claim_whose_answer_was_lost_is_given_back",),
+    ),
+    Mutant(
+        "a named claim in doubt is read again",
+        "src/tickwise/roles/claiming.py",
+        "        self._in_doubt = True\n        try:",
+        "        try:",
+        (HINTS + "test_what_a_named_claim_took_whose_answer_was_lost_is_given_back",),
+    ),
+    Mutant(
+        "hints that wait are bounded",
+        "src/tickwise/roles/hinting.py",
+        "if room <= 0:",
+        "if False:",
+        (HINTS + "test_a_quick_runner_that_is_full_leaves_the_rest_with_the_broker",),
+    ),
+    Mutant(
+        "executors look although hints come",
+        "src/tickwise/roles/claiming.py",
+        "return intake.hungry or now - intake.looked_at >= self._terms.poll_seconds",
+        "return False",
+        (HINTS + "test_a_lost_hint_costs_no_more_than_the_time_between_two_looks",),
+    ),
+    Mutant(
+        "what a recorder could not apply is not said done",
+        "src/tickwise/roles/recorder.py",
+        "        except Unavailable:\n            raise",
+        "        except Unavailable:\n            return",
+        (RESULTS + "test_recorders_wait_for_a_store_that_is_away_and_lose_nothing",),
+    ),
+    Mutant(
+        "a later result does not stand for one that was lost",
+        "src/tickwise/roles/recorder.py",
+        "message.number if message.number == known + 1 else known",
+        "message.number",
+        (RESULTS + "test_a_result_that_the_broker_lost_is_told_directly_though_later_ones_were_applied",),
+    ),
+    Mutant(
+        "what was published counts as known",
+        "src/tickwise/roles/outbox.py",
+        "yield from self._publisher.tokens()",
+        "pass",
+        (RESULTS + "test_what_is_on_its_way_counts_as_known_when_a_claim_is_in_doubt",),
+    ),
+    Mutant(
+        "who leaves tells the store what it published",
+        "src/tickwise/roles/executor.py",
+        "await self._outbox.tell_published(self._lease.number)",
+        "break",
+        (RESULTS + "test_an_executor_that_leaves_tells_the_store_what_no_recorder_has_applied",),
+    ),
+    Mutant(
+        "a buried executor forgets what it published",
+        "src/tickwise/roles/outbox.py",
+        "self._publisher.forget()",
+        "pass",
+        (RESULTS + "test_a_buried_executor_forgets_what_it_published_and_counts_anew",),
     ),
     Mutant(
         "a commit in doubt is repeated",

@@ -164,9 +164,9 @@ async def test_what_comes_after_its_executor_was_buried_is_refused() -> None:
 
 async def test_a_buried_executor_forgets_what_it_published_and_counts_anew() -> None:
     """Numbers of its life before say nothing of the next one."""
-    rig = await born()
+    rig = await born(lease_seconds=2.0)
     await ended(rig)
-    await rig.clock.advance(60.0)
+    await rig.clock.advance(3.0)
     await rig.store.leases_expire(3)
     await rig.tick()
     assert 0 == len(rig.executor._outbox)
