@@ -59,3 +59,13 @@ def _property(setting: Setting) -> dict[str, Any]:
     if facts.schemes:
         said["pattern"] = f"^({'|'.join(facts.schemes)})://"
     return said
+
+
+def unit(file: Path) -> dict[str, list[str]]:
+    """The keys of a unit of systemd, each with its values in their order."""
+    found: dict[str, list[str]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found.setdefault(key, []).append(value)
+    return found

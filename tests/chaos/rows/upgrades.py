@@ -156,7 +156,7 @@ class _Fleets:
 
 
 async def _load(scene: Scene, size: Size, edges: list[Edge], over: asyncio.Event) -> list[UUID]:
-    """Jobs by every way to a run, until the upgrade is over and for so many rounds at least. Answers those that recur."""
+    """Jobs by every way to a run, until the upgrade is over and for so many rounds at least; those that recur."""
     followed = await scene.clients.submit(
         "after", function(scene, "following") | {"schedule_type": "ON_DEMAND"}, once=False
     )

@@ -1,0 +1,198 @@
+"""What `deploy/` sets is what Tickwise takes, and fits together: graces, ports, versions, what is secret."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+import pytest
+
+from tests.deploy.files import COMPOSE, DEPLOY, ROOT, UNITS, VALUES, VALUES_SCHEMA, load, unit
+from tests.deploy.values_schema import written
+from tickwise import __version__
+from tickwise.config import LOCATION, Settings
+from tickwise.config import load as load_settings
+
+ON_TOP_SECONDS: Final = 5.0
+"""What a process that ends gets on top of what it takes at most: it starts to end a little after it is told."""
+ROLES: Final = ("api", "scheduler", "executor", "recorder")
+
+
+def seconds(text: str) -> float:
+    """Of `45s` or `2m`."""
+    number, unit_name = re.fullmatch(r"(\d+)([sm])", text).groups()  # type: ignore[union-attr]  # a test: it may raise
+    return float(number) * {"s": 1, "m": 60}[unit_name]
+
+
+def longest_end(settings: Settings) -> float:
+    """How long an executor may take to end."""
+    return settings.drain_seconds + settings.kill_grace_seconds
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Settings:
+    """What a role of the compose file runs with, its secrets made as its operator makes them."""
+    subprocess.run(["sh", str(DEPLOY / "compose" / "secrets.sh"), str(tmp_path)], check=True, capture_output=True)
+    (tmp_path / "service.toml").write_text((DEPLOY / "compose" / "service.toml").read_text())
+    role = load(COMPOSE)["services"]["executor"]
+    return load_settings({**role["environment"], LOCATION: str(tmp_path)})
+
+
+def test_the_settings_of_the_compose_file_are_taken(stack: Settings) -> None:
+    """Every role reads them without complaint, and has a store, a broker, signals and a key."""
+    assert () == stack.warnings
+    assert None not in (stack.database_url, stack.broker_url, stack.signals_url, stack.bootstrap_key)
+
+
+def test_the_compose_file_lets_executors_drain(stack: Settings) -> None:
+    """Docker kills no executor that still may let its tasks end."""
+    grace = seconds(load(COMPOSE)["services"]["executor"]["stop_grace_period"])
+    assert grace >= longest_end(stack) + ON_TOP_SECONDS
+
+
+def test_every_role_of_the_compose_file_is_locked_up_and_looked_after() -> None:
+    """More than one of each that may be away, none that can write to itself or gain a right, all with limits and a look
+    at their health."""
+    services = load(COMPOSE)["services"]
+    several = {name: services[name]["deploy"].get("replicas", 1) for name in ROLES}
+    assert {"api": 2, "scheduler": 2, "executor": 2, "recorder": 1} == several
+    for name in ROLES:
+        role = services[name]
+        assert (True, ["ALL"], "10001:10001") == (role["read_only"], role["cap_drop"], role["user"]), name
+    for name, service in services.items():
+        assert "memory" in service["deploy"]["resources"]["limits"], name
+        assert "healthcheck" in service, name
+        assert "restart" in service, name
+
+
+def test_prometheus_looks_at_every_role_where_it_answers() -> None:
+    """At its health port, under its name."""
+    (job,) = load(DEPLOY / "compose" / "prometheus.yaml")["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    ports = {name: int(load(COMPOSE)["services"][name]["environment"]["TICKWISE_HEALTH_PORT"]) for name in ROLES}
+    assert dict.fromkeys(found["names"], found["port"]) == ports
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_settings_of_the_units_are_taken(role: str) -> None:
+    """And no two roles of one machine have one port."""
+    settings = unit_settings(role)
+    assert () == settings.warnings
+    others = {unit_settings(other).health_port for other in ROLES if other != role}
+    assert settings.health_port is not None
+    assert settings.health_port not in others | {settings.port}
+
+
+def unit_settings(role: str) -> Settings:
+    """What a unit of systemd says by itself."""
+    given = dict(line.split("=", 1) for line in unit(UNITS / f"tickwise-{role}.service")["Environment"])
+    return load_settings({name: value for name, value in given.items() if name != LOCATION})
+
+
+def test_the_unit_of_executors_lets_them_drain() -> None:
+    """TERM goes to the executor alone, and systemd kills what is left only after it had its time."""
+    said = unit(UNITS / "tickwise-executor.service")
+    assert ["mixed"] == said["KillMode"]
+    assert float(said["TimeoutStopSec"][0]) >= longest_end(Settings()) + ON_TOP_SECONDS
+
+
+@pytest.mark.parametrize("role", [*ROLES, "migrations"])
+def test_every_unit_can_write_its_own_folder_alone(role: str) -> None:
+    """And has no right that could be used against the machine."""
+    said = unit(UNITS / f"tickwise-{role}.service")
+    wanted = {
+        "User": ["tickwise"], "NoNewPrivileges": ["yes"], "CapabilityBoundingSet": [""], "ProtectSystem": ["strict"],
+        "ProtectHome": ["yes"], "StateDirectory": ["tickwise"], "WantedBy": ["tickwise.target"],
+    }  # fmt: skip
+    assert wanted == {key: said.get(key) for key in wanted}
+
+
+# ------------------------------------------------------------------ the chart
+
+
+def complaints(values: Mapping[str, Any]) -> list[str]:
+    """What the schema says against these values."""
+    validator = jsonschema_rs.validator_for(json.loads(VALUES_SCHEMA.read_text(encoding="utf-8")))
+    return [error.message for error in validator.iter_errors(dict(values))]
+
+
+def changed(**sections: Mapping[str, Any]) -> dict[str, Any]:
+    """The chart's values with others in some sections."""
+    values: dict[str, Any] = load(VALUES)
+    return values | {name: {**values[name], **section} for name, section in sections.items()}
+
+
+def test_the_values_of_the_chart_keep_its_schema() -> None:
+    """As they are delivered."""
+    assert [] == complaints(load(VALUES))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(changed(settings={"slotz": 4}), id="a setting that does not exist"),
+        pytest.param(changed(settings={"slots": "many"}), id="a setting of another kind"),
+        pytest.param(changed(settings={"ingest": "later"}), id="a choice that is not offered"),
+        pytest.param(changed(settings={"database_url": "postgresql://u:p@h/d"}), id="a password among what is open"),
+        pytest.param(changed(secrets={"bootstrap_key": "short"}), id="a key that can be guessed"),
+        pytest.param(changed(image={"tag": "latest"}), id="a tag that moves"),
+        pytest.param(changed(api={"serve": ["everything"]}), id="a part that the API does not have"),
+        pytest.param(changed(executors={"Big Ones": {}}), id="a pool that no object can be named after"),
+        pytest.param({**load(VALUES), "replicas": 3}, id="a value that the chart does not know"),
+    ],
+)
+def test_the_chart_refuses(wrong: dict[str, Any]) -> None:
+    """What has no effect, or not the one that was meant, is said before anything is changed."""
+    assert complaints(wrong)
+
+
+def test_the_chart_knows_every_setting() -> None:
+    """`values.schema.json` says of settings what they say of themselves: `python -m tests.deploy.values_schema`."""
+    assert written() == VALUES_SCHEMA.read_text(encoding="utf-8")
+
+
+def test_the_settings_of_the_chart_are_taken(tmp_path: Path) -> None:
+    """Written as the chart writes them, one JSON value a line, they are the TOML that roles read."""
+    settings = load(VALUES)["settings"]
+    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    (tmp_path / "service.toml").write_text(text)
+    taken = load_settings({LOCATION: str(tmp_path)})
+    assert settings == {name: getattr(taken, name) for name in settings}
+
+
+def test_what_is_delivered_is_this_version() -> None:
+    """The chart, and the image that the compose file builds."""
+    chart = load(VALUES.with_name("Chart.yaml"))
+    image = load(COMPOSE)["services"]["api"]["image"]
+    assert (__version__, f"tickwise:{__version__}") == (chart["appVersion"], image)
+
+
+# ------------------------------------------------------------------ the image
+
+
+def pins(name: str) -> set[str]:
+    """The exact versions of a lock file."""
+    text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z0-9][\w.\-\[\]]*==[^\s;\\]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["server.txt", "build.txt"])
+def test_the_image_has_the_versions_that_the_tests_have(name: str) -> None:
+    """`make lock` resolves them together."""
+    assert set() == pins(name) - pins("dev.txt")
+    assert pins(name)
+
+
+def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
+    """Nothing that lies about in a checkout, secrets above all, is sent to the builder."""
+    copied = set()
+    for words in re.findall(r"^COPY (?!--from)(.*) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE):
+        copied |= set(words.split())
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" == next(line for line in ignored if line and not line.startswith("#"))
+    assert copied == {line[1:] for line in ignored if line.startswith("!")}
