@@ -152,7 +152,7 @@ class Records(Protocol):
     """What happened, for those who ask, and its upkeep."""
 
     async def cluster_id(self) -> str:
-        """The name of this store, made with it and never changed: two stores never have the same, but for a copy of one.
+        """The name of this store, made with it and never changed: no two have the same, but for a copy of one.
         What belongs to one elsewhere (channels of a broker, keys in a cache) is marked with it."""
         ...
 
