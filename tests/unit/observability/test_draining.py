@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -17,6 +19,9 @@ from tickwise.roles.gather import Gatherer, Room
 WRITE_SECONDS = 4.0
 LIMIT = 10
 WAITING_MOST = 20
+JOB_BYTES = 20_000
+GROWTH_BYTES_MOST = 4 << 20
+"""What the test itself keeps: a future and a number for each job that was taken."""
 
 
 class SlowStore:
@@ -109,3 +114,34 @@ async def test_an_old_stall_is_forgotten() -> None:
         await clock.advance(0.5)
         drain.left(10)
     assert 1.0 == drain.wait_seconds()
+
+
+async def test_a_store_that_is_ten_times_too_slow_costs_no_memory_and_no_job() -> None:
+    """Ten times as much comes in as it takes, for ten minutes: from the first full buffer on the process holds no more
+    than it held then, and everything that was taken in is written once."""
+    clock = VirtualClock()
+    store = SlowStore(clock)
+    gatherer = Gatherer(store.write, clock, limit=LIMIT, waiting_max=WAITING_MOST)
+    await gatherer.start()
+    tracemalloc.start()
+    numbers, refused, held = itertools.count(), 0, []
+    taken: list[asyncio.Future[Added]] = []
+    for seconds in range(600):
+        for _ in range(round(10 * LIMIT / WRITE_SECONDS)):
+            try:
+                taken.append(gatherer.put(job(next(numbers))._replace(definition=" " * JOB_BYTES + str(next(numbers)))))
+            except Busy:
+                refused += 1
+        waiting = gatherer.buffers()
+        assert waiting["submits"].items <= waiting["submits"].limit == WAITING_MOST
+        if seconds in (100, 599):
+            held.append(tracemalloc.get_traced_memory()[0])
+        await clock.advance(1.0)
+    tracemalloc.stop()
+    stopping = asyncio.create_task(gatherer.stop())
+    await clock.advance(60.0)
+    await stopping
+    assert [Added.CREATED] * len(taken) == await asyncio.gather(*taken)
+    assert len(set(store.written)) == len(store.written) == len(taken)
+    assert refused > 8 * len(taken)
+    assert held[1] - held[0] < GROWTH_BYTES_MOST < refused * JOB_BYTES / 10
