@@ -13,12 +13,17 @@ from bench.ports import free_port, until_open
 from bench.work import jobs, store
 
 
-async def immediate(rig: Rig) -> Round:
-    """200 immediate jobs a second through the API; from before the request to the start of the task."""
+async def immediate(rig: Rig, **settings: object) -> Round:
+    """200 immediate jobs a second through the API; from before the request to the start of the task. `settings` are of
+    all roles."""
     seconds = 60 if rig.full else 10
     await rig.reset()
     port = free_port()
-    async with rig.role("api", "--port", str(port)), rig.role("scheduler"), rig.role("executor"):
+    async with (
+        rig.role("api", "--port", str(port), **settings),
+        rig.role("scheduler", **settings),
+        rig.role("executor", **settings),
+    ):
         await asyncio.gather(until_open(port), rig.until_executors(1))
         async with store(rig) as opened:
             await opened.jobs_add(jobs(rig, 10))

@@ -28,25 +28,25 @@ async def submit(rig: Rig) -> Round:
     ports = [free_port(), free_port()]
     async with rig.role("api", "--port", str(ports[0])), rig.role("api", "--port", str(ports[1])):
         await asyncio.gather(*(until_open(port) for port in ports))
-        await _post(ports, "/api/v1/jobs", connections=16, seconds=1)
-        before = await _stored(rig)
-        load = await _post(ports, "/api/v1/jobs", connections=96, seconds=20 if rig.full else 8)
-    stored = await _stored(rig) - before
-    if stored < load.requests:
-        raise Failed(f"{load.requests} acknowledged, {stored} stored")
+        await post(ports, "/api/v1/jobs", connections=16, seconds=1)
+        before = await stored(rig)
+        load = await post(ports, "/api/v1/jobs", connections=96, seconds=20 if rig.full else 8)
+    added = await stored(rig) - before
+    if added < load.requests:
+        raise Failed(f"{load.requests} acknowledged, {added} stored")
     return Round(
         load.rate, {"p50_ms": load.p50_ms, "p99_ms": load.p99_ms, "requests": load.requests, "client": load.client}
     )
 
 
-async def _stored(rig: Rig) -> int:
+async def stored(rig: Rig) -> int:
     connection = await rig.connect()
     count: int = await connection.fetchval(SQL["stored"])
     await connection.close()
     return count
 
 
-async def _post(ports: list[int], path: str, *, connections: int, seconds: int) -> Posted:
+async def post(ports: list[int], path: str, *, connections: int, seconds: int) -> Posted:
     """From wrk if it is installed (its requests cost a tenth of ours), else from our own client."""
     if wrk_command()[0]:
         posted = await wrk(ports, path, key=KEY, connections=connections, seconds=seconds)
@@ -70,7 +70,7 @@ async def hello(rig: Rig) -> Round:
                 rig.program("-m", "uvicorn", "bench.hello:app", "--port", str(port), "--log-level", "warning")
             )
         await asyncio.gather(*(until_open(port) for port in ports))
-        load = await _post(ports, "/", connections=96, seconds=4)
+        load = await post(ports, "/", connections=96, seconds=4)
     return Round(load.rate, {"p99_ms": load.p99_ms})
 
 
