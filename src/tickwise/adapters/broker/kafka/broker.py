@@ -26,6 +26,8 @@ KEEP_SECONDS: Final = 3.0
 """How often it is looked whether the channels are there: one request of a few hundred bytes."""
 KEEP_AWAY_SECONDS: Final = 1.0
 """The same while the broker does not answer."""
+KEEP_SECONDS_LEAST: Final = 0.1
+"""Between two looks, however many messages fail."""
 
 logger = structlog.get_logger("tickwise.kafka")
 
@@ -41,7 +43,7 @@ class KafkaBroker:
         self._complaints = Complaints()
         self._topics = Topics(self._address, self._complaints)
         self._producer = Producer(self._address, clock, self._complaints)
-        self._producer.failed = self._client_failed
+        self._producer.failed = self._failed
         self._found: Mapping[Channel, Found] = {}
         self._cluster = ""
         self._opened = False
@@ -128,22 +130,32 @@ class KafkaBroker:
     def _away(self, detail: str) -> None:
         self._reachable, self._detail = False, detail
 
-    def _client_failed(self, error: Any) -> None:
-        """The library says that all brokers are down: the keeper looks at once."""
-        if error.code() == client_library().KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - its own codes begin so
-            self._away(error.str())
-            self._look.set()
+    def _failed(self, error: Any) -> None:
+        """The producer met an error. Of those that say that brokers or topics are gone, the keeper looks soon."""
+        kinds = client_library().KafkaError
+        if error.code() == kinds._ALL_BROKERS_DOWN:  # noqa: SLF001 - the library's own codes begin so
+            self._away("no broker of the cluster can be reached")
+        elif error.code() not in (
+            kinds._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
+            kinds._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
+            kinds.UNKNOWN_TOPIC_OR_PART,
+            kinds.UNKNOWN_TOPIC_ID,
+        ):
+            return
+        self._look.set()
 
     async def _keep(self) -> None:
         """Look at the channels now and then, and make again what somebody deleted."""
         while True:
+            await self._clock.sleep(KEEP_SECONDS_LEAST)
             pause = (KEEP_SECONDS if self._reachable else KEEP_AWAY_SECONDS) * (0.75 + 0.5 * self._clock.chance())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._look.wait()
+            self._look.clear()
             try:
                 found = await asyncio.to_thread(self._topics.look)
-                if len(found) < len(self._found):
+                if len(found) < len(self._found) or not self._topics.marked:
                     logger.warning("channels_missing", prefix=self._address.prefix)
                     found = await asyncio.to_thread(self._topics.ensure)
                     await asyncio.to_thread(self._topics.mark, self._cluster)
@@ -154,7 +166,6 @@ class KafkaBroker:
                 self._complaints.complain("channels", refusal.detail)
             else:
                 self._kept(found)
-            self._look.clear()
 
     def _kept(self, found: Mapping[Channel, Found]) -> None:
         """They are there; members of those that were made again begin anew."""

@@ -17,6 +17,9 @@ import structlog
 from tickwise.domain.errors import Misconfigured
 
 SAID_MOST: Final = 200
+USUAL: Final = ("GETPID", "REQTMOUT", "OFFSET")
+"""What the library warns of and then puts right by itself: a coordinator that still loads, a slow answer, a group that
+begins where a log begins."""
 
 logger = structlog.get_logger("tickwise.kafka")
 
@@ -49,7 +52,7 @@ class Complaints:
     def log(self, level: int, _format: str, *args: Any) -> None:
         """As `logging.Logger.log`, which is how the library logs: its facility, its thread, a text."""
         facility, text = (str(args[0]), str(args[-1])) if args else ("", _format)
-        self.complain(facility, text, level=level)
+        self.complain(facility, text, level=min(level, 10) if facility in USUAL else level)
 
     def complain(self, kind: str, text: str, *, level: int = 30) -> None:
         """Say this, unless this kind was said since all was well."""

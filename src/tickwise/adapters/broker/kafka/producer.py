@@ -85,7 +85,7 @@ class Producer:
         self.heard: Callable[[], None] = lambda: None
         """Called when the broker has confirmed something."""
         self.failed: Callable[[Any], None] = lambda _: None
-        """Called with each error of the library that is about the whole client."""
+        """Called with each error of the library: of one message, or of the whole client."""
 
     @property
     def open(self) -> bool:
@@ -198,8 +198,9 @@ class Producer:
             )
         except BufferError:
             return "the client's queue is full"
-        except library.KafkaException as error:
-            return str(error.args[0].str())
+        except library.KafkaException as failure:
+            self.failed(failure.args[0])
+            return str(failure.args[0].str())
         return ""
 
     def _threw(self, error: Any, message: Any) -> None:
@@ -211,6 +212,7 @@ class Producer:
         self._leave(len(message) + len(message.key() or b""))
         if error:
             self._complaints.complain(error.name(), error.str())
+            self.failed(error)
 
     # ---------------------------------------------------------------------------------------------- the library
 

@@ -20,7 +20,8 @@ from tickwise.adapters.broker.kafka.library import Complaints, admin_library, cl
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
 from tickwise.ports.broker import DEAD, REQUESTS, RESULTS, Channel, Kind
 
-ANSWER_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 4.0
+"""How long a look may take. An absent broker is known to be absent after so long, and after one look's pause."""
 APPEAR_SECONDS: Final = 5.0
 """How long a topic that was just made may need until every broker knows it, …"""
 APPEAR_LOOKS: Final = 50
@@ -70,6 +71,8 @@ class Topics:
             )
             for channel in channels_of(address)
         }
+        self.marked = False
+        """The marker was there when it was looked last."""
         self._pause = threading.Event()
         self._admin: Any = None
 
@@ -83,10 +86,10 @@ class Topics:
             self._make(missing)
         # A broker tells of a topic a moment after its controller has made it.
         for _ in range(APPEAR_LOOKS):
-            missing = [topic for topic in wanted if topic.name not in there]
+            there |= self._look(missing) if missing else {}
+            missing = [topic for topic in missing if topic.name not in there]
             if not missing:
                 break
-            there |= self._look(missing)
             self._pause.wait(APPEAR_SECONDS / APPEAR_LOOKS)
         self._check(there)
         return self._by_channel(there)
@@ -94,7 +97,9 @@ class Topics:
     def look(self) -> Mapping[Channel, Found]:
         """What is there now, without the rest. Raises `BrokerUnavailable`."""
         self._begin()
-        return self._by_channel(self._look([self._marker, *self._topics.values()]))
+        there = self._look([self._marker, *self._topics.values()])
+        self.marked = self._marker.name in there
+        return self._by_channel(there)
 
     def mark(self, cluster: str) -> None:
         """They belong to `cluster`. The first mark counts, whoever else writes one. Raises `Misconfigured`."""
