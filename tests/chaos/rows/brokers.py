@@ -348,7 +348,7 @@ ROWS: Final = (
         invariant="its partitions go to others, and nothing runs twice",
         play=stalling,
         short=Size(jobs=60, seconds=2, rounds=1),
-        long=Size(jobs=150, seconds=6, rounds=4),
+        long=Size(jobs=150, seconds=4, rounds=3),
         pace=BROKEN,
         own_recovery=True,
     ),
