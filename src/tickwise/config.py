@@ -282,8 +282,8 @@ class Settings:
     # ------------------------------------------------------------------ what the API accepts
     requests_per_second_most: float = _setting(
         0.0,
-        "Most requests of one key in a second, all API processes together where `signals_url` is Redis; 0 is no limit. "
-        "Twice as many may come at once.",
+        "Most requests of one key in a second, of all API processes together; 0 is no limit. Twice as many may come at "
+        "once. They are counted in Redis where `signals_url` names one, else in the database.",
         least=0,
         most=1_000_000,
     )

@@ -17,7 +17,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -32,13 +32,16 @@ from tickwise.api.auth import Authenticator, require
 from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed
 from tickwise.api.health import HealthRoutes
 from tickwise.api.openapi import describe, operation
+from tickwise.api.pacing import Pacer
 from tickwise.api.pending import unless_awaited
 from tickwise.api.problems import (
     MEDIA_TYPE,
     BadParameter,
+    Headers,
     MethodNotAllowed,
     NoSuchRoute,
     NotServedHere,
+    RateLimited,
     problem_of,
 )
 from tickwise.api.reading import ClientGone, Receive, check_media, decode, decode_query, read_body
@@ -47,6 +50,7 @@ from tickwise.api.wire import API, encode
 from tickwise.domain.errors import Bug, Conflict, NotFound, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
+from tickwise.ports.limits import Limits
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.reach import STALE_SECONDS
@@ -98,6 +102,8 @@ class Exchange:
     headers: Mapping[bytes, bytes]
     principal: Principal | None
     route: str = "unknown"
+    paced: Headers = field(default_factory=list)
+    """What its answer says of the pace that its key is held to."""
 
 
 class Server:
@@ -239,12 +245,14 @@ class Front:
         authenticator: Authenticator,
         clock: Clock,
         metrics: RequestMetrics,
+        pacer: Pacer | None,
     ) -> None:
         self._inner = inner
         self._server = server
         self._authenticator = authenticator
         self._clock = clock
         self._metrics = metrics
+        self._pacer = pacer
         known = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
         # Unique without a draw for each: ids of requests are names, not secrets.
         self._prefix = clock.noise(8).hex()
@@ -265,6 +273,8 @@ class Front:
             if path not in self._open:
                 said = headers.get(b"authorization")
                 exchange.principal = self._authenticator.remembered(said) or await self._authenticator.principal(said)
+                if self._pacer is not None:
+                    await self._pacer.admit(exchange.principal, exchange.paced)
             endpoint = self._hot.get((scope["method"], path))
             if endpoint is not None:
                 found = await self._server.serve(endpoint, exchange, scope, receive, {})
@@ -279,7 +289,7 @@ class Front:
             found = problem_answer(failure, exchange.request_id)
         if found is not None:
             status = found.status
-            await _send(send, found, exchange.request_id, head=scope["method"] == "HEAD")
+            await _send(send, found, exchange, head=scope["method"] == "HEAD")
         seconds = self._clock.monotonic() - began
         self._metrics.answered(exchange.route, status, seconds)
         if _plain_logger.isEnabledFor(logging.DEBUG):
@@ -290,13 +300,14 @@ class Front:
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Let the framework answer; the status that it sent."""
         sent = 0
-        request_id = (b"x-request-id", scope[EXCHANGE].request_id.encode())
+        exchange: Exchange = scope[EXCHANGE]
+        known = ((b"x-request-id", exchange.request_id.encode()), *exchange.paced)
 
         async def send_with_id(message: MutableMapping[str, Any]) -> None:
             nonlocal sent
             if message["type"] == "http.response.start":
                 sent = message["status"]
-                message["headers"] = [*message["headers"], request_id]
+                message["headers"] = [*message["headers"], *known]
             await send(message)
 
         await self._inner(scope, receive, send_with_id)
@@ -313,14 +324,14 @@ def problem_answer(failure: Exception, request_id: str) -> Answer:
     """Any failure in our shape. What is nobody's fault but ours is logged with its trace, what is away by its cause."""
     if not isinstance(failure, TickwiseError) or problem_of(failure)[0].status == 500:
         logger.error("request_failed", request_id=request_id, exc_info=failure)
-    elif isinstance(failure, Unavailable):
+    elif isinstance(failure, Unavailable) and not isinstance(failure, RateLimited):
         logger.warning("request_put_off", request_id=request_id, code=failure.code, reason=failure.detail)
     known = failure if isinstance(failure, TickwiseError) else Bug(repr(failure))
     problem, headers = problem_of(known, request_id)
     return Answer(problem.status, encode(problem), headers, MEDIA_TYPE.encode())
 
 
-async def _send(send: Send, answer: Answer, request_id: str, *, head: bool) -> None:
+async def _send(send: Send, answer: Answer, exchange: Exchange, *, head: bool) -> None:
     media = _JSON_HEADER if answer.media == b"application/json" else (b"content-type", answer.media)
     await send(
         {
@@ -329,7 +340,8 @@ async def _send(send: Send, answer: Answer, request_id: str, *, head: bool) -> N
             "headers": [
                 media,
                 (b"content-length", b"%d" % len(answer.body)),
-                (b"x-request-id", request_id.encode()),
+                (b"x-request-id", exchange.request_id.encode()),
+                *exchange.paced,
                 *answer.headers,
             ],
         }
@@ -355,6 +367,7 @@ def create_app(
     lifespan: Lifespan = _nothing,
     serves: Collection[ApiService] = tuple(ApiService),
     accepts: Callable[[], None] | None = None,
+    limits: Limits | None = None,
     body_limit_bytes: int = 1 << 20,
     batch_body_limit_bytes: int = 32 << 20,
     late_limit_seconds: float = 60.0,
@@ -362,7 +375,8 @@ def create_app(
     """The application over a control that is started (by `lifespan`, or before).
 
     `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached. `serves`: the
-    parts of the API that are served here; the others' routes are 421. `accepts`: see `HealthRoutes`.
+    parts of the API that are served here; the others' routes are 421. `accepts`: see `HealthRoutes`. `limits` counts
+    the requests of each key; without it nobody is held to a pace.
     """
     health = HealthRoutes(
         control,
@@ -373,9 +387,9 @@ def create_app(
         accepts=accepts,
     )
     endpoints = [*RESOURCES, *health.endpoints()]
-    limits = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
+    sizes = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
     elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}
-    server = Server(control, clock, limits, elsewhere)
+    server = Server(control, clock, sizes, elsewhere)
     framework = _framework(server, endpoints, lifespan)
     return Front(
         framework,
@@ -386,6 +400,7 @@ def create_app(
         ),
         clock=clock,
         metrics=metrics,
+        pacer=None if limits is None else Pacer(limits),
     )
 
 

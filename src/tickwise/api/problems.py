@@ -80,6 +80,12 @@ class BadParameter(Invalid):
         self.parameter = parameter
 
 
+class RateLimited(Busy):
+    """This key sends more requests in a second than one may; nothing of this one was done."""
+
+    code = "rate_limited"
+
+
 class BatchRefused(Invalid):
     """An atomic batch of which not every job could be stored; `results` says what is wrong with which."""
 

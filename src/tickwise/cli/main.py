@@ -94,6 +94,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),
         "executor": Entry("roles", "executor", "Run what is due."),
         "recorder": Entry("roles", "recorder", "Write to the database what the broker has."),
+        "roles": Entry("roll", "roles", "Look at which processes are alive."),
         "db": Entry("database", "db", "Prepare the database, or look at its version."),
     },
     "Tools": {

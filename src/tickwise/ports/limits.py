@@ -55,6 +55,11 @@ class Passed(NamedTuple):
 class Limits(Protocol):
     """The count. Never raises because the other side is away."""
 
+    @property
+    def pace(self) -> Pace:
+        """What each caller may do."""
+        ...
+
     async def start(self) -> None:
         """Begin; never raises because the other side is away."""
         ...

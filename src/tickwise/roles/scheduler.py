@@ -19,9 +19,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -138,6 +138,8 @@ class Scheduler(Service):
         """So many timers are yet to be recorded one by one, since the store refused them together."""
         self._refused: set[tuple[UUID, float]] = set()
         """Jobs whose fires the store refused by themselves, and where their timers stood: they are put off."""
+        self._looked_at: float | None = None
+        """The store's time of the last look for timers."""
         self._healed_at: float | None = None
         self._grace_until = 0.0
         self._unblock_at = float("-inf")
@@ -184,11 +186,16 @@ class Scheduler(Service):
         await self._maintain()
         await self._forget_logs()
 
+    def facts(self) -> Mapping[str, Any]:
+        """When it last looked for what is due."""
+        return {"last_scan_at": self._looked_at}
+
     async def _fire(self) -> float:
         settings = self._settings
         try:
             await self._presence.look()
             look = await self._look()
+            self._looked_at = look.now
         except Unavailable:
             self._presence.looked_in_vain()
             raise

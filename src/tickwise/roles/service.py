@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -181,6 +181,10 @@ class Service:
     def buffers(self) -> Mapping[str, tuple[int, int]]:
         """Its bounded buffers for the metrics, by name: what waits in each, and how much may. A role that holds nothing
         has none."""
+        return {}
+
+    def facts(self) -> Mapping[str, Any]:
+        """What it says of itself besides that it is alive: fields of `roll.RoleFacts`."""
         return {}
 
     async def start(self) -> None:

@@ -45,7 +45,7 @@ from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.searching import Replica, Searches
 from tickwise.roles.service import Service
 from tickwise.wiring.link import open_broker
-from tickwise.wiring.neighbours import open_neighbours
+from tickwise.wiring.neighbours import Neighbours, open_neighbours
 from tickwise.wiring.patience import Patience
 
 DAY_SECONDS: Final = 86_400.0
@@ -64,6 +64,8 @@ class House:
     """What people's searches ask: a replica, if the settings name one."""
     broker: Broker | None
     signals: Signals
+    near: Neighbours
+    """How it hears of the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
 
@@ -157,6 +159,7 @@ async def open_house(
             searches=searches,
             broker=broker,
             signals=near.signals,
+            near=near,
             blobs=blobs,
             metrics=metrics,
         )
@@ -247,6 +250,9 @@ def _control(house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = Fa
         calendars=CalendarFiles(),
         counters=house.metrics,
         broker=house.broker if buffered else None,
+        # Through the database a note for each request would cost as much as the job, and be away when it is wanted.
+        board=house.near.board if house.near.are_apart else None,
+        roll=house.near.board,
         near_seconds=house.settings.horizon_seconds,
         runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=house.settings.dead_letter_days * DAY_SECONDS,

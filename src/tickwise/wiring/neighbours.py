@@ -25,6 +25,16 @@ BURST_SECONDS: Final = 2.0
 """How much of what a key may do in the long run may come at once: clients work in bursts."""
 
 
+class Sharers:
+    """How many there are, as was last heard."""
+
+    def __init__(self) -> None:
+        self.count = 1
+
+    def __call__(self) -> int:
+        return self.count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
     """The ways there are."""
@@ -34,6 +44,8 @@ class Neighbours:
     board: Board
     limits: Limits | None
     """None: nobody is held to a pace."""
+    sharers: Sharers
+    """The processes of the API, among whom a limit is shared where it cannot be counted together."""
     are_apart: bool = False
     """They stay reachable while the store is not, and cost it nothing."""
 
@@ -64,6 +76,7 @@ async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Nei
         events=LocalEvents(),
         board=LocalBoard(clock),
         limits=None if pace is None else LocalLimits(pace, clock),
+        sharers=Sharers(),
     )
     async with _started(near):
         yield near
@@ -79,12 +92,13 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
         postgres_limits,
     )
 
-    link = PostgresLink(address, clock)
+    link, sharers = PostgresLink(address, clock), Sharers()
     near = Neighbours(
         signals=PostgresSignals(link),
         events=PostgresEvents(link),
         board=PostgresBoard(link),
-        limits=None if pace is None else postgres_limits(link, pace),
+        limits=None if pace is None else postgres_limits(link, pace, sharers=sharers),
+        sharers=sharers,
     )
     try:
         async with _started(near):
@@ -102,12 +116,13 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
             "signals_url names Redis, and its client is not there: install tickwise[redis]"
         ) from missing
 
-    link = RedisLink(address, cluster, clock)
+    link, sharers = RedisLink(address, cluster, clock), Sharers()
     near = Neighbours(
         signals=RedisSignals(link),
         events=RedisEvents(link),
         board=RedisBoard(link),
-        limits=None if pace is None else redis_limits(link, pace),
+        limits=None if pace is None else redis_limits(link, pace, sharers=sharers),
+        sharers=sharers,
         are_apart=True,
     )
     try:

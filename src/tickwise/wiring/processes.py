@@ -43,6 +43,7 @@ from tickwise.wiring.house import (
 )
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.patience import PERSON_SECONDS, Patience, StoppedEarly
+from tickwise.wiring.roll_call import roll_call
 from tickwise.wiring.serving import address_of, banner, client_file, listen, local_key, serving
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
@@ -152,6 +153,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), settings, made)
         health.at_work(house, check_of(house))
+        await stack.enter_async_context(roll_call(house, roles, health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
 
 
@@ -168,6 +170,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         await stack.enter_async_context(serving(_app(house, control), [sock]))
         banner(address_of(sock), settings, made)
         health.at_work(house, check_of(house, store=not buffered, broker=buffered))
+        await stack.enter_async_context(roll_call(house, [], health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)
 
 
@@ -207,6 +210,7 @@ async def _alone(
         for role in roles:
             await stack.enter_async_context(running(house, role))
         health.at_work(house, check_of(house, broker=needs_broker))
+        await stack.enter_async_context(roll_call(house, roles, health.url))
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
 
 
@@ -228,6 +232,7 @@ def _app(house: House, control: Control) -> Any:
         accepts=partial(reachable, broker) if broker is not None and _api_needs_broker(settings) else None,
         body_limit_bytes=settings.body_limit_bytes,
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
+        limits=house.near.limits,
     )
 
 

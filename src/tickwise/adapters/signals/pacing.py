@@ -92,7 +92,7 @@ class SharedLimits:
         """`shared` raises one of `away` where it cannot count. `sharers`: how many processes there are to share what a
         caller may do then, as far as is known."""
         self._shared = shared
-        self._pace = pace
+        self.pace = pace
         self._clock = clock
         self._away: tuple[type[Exception], ...] = (TimeoutError, *away)
         self._sharers = sharers
@@ -147,7 +147,7 @@ class SharedLimits:
                 self._back()
                 for who, answers in asked.items():
                     for turn, answer in enumerate(answers):
-                        _tell(answer, found[who].passed(self._pace, turn))
+                        _tell(answer, found[who].passed(self.pace, turn))
             finally:
                 self._answer_alone(asked)
 
@@ -166,7 +166,7 @@ class SharedLimits:
     def _hit_alone(self, who: str) -> Passed:
         """By the count of this process: its share, so that all together let through what they should."""
         share = max(1, self._sharers())
-        pace = Pace(self._pace.rate / share, max(1, self._pace.burst // share))
+        pace = Pace(self.pace.rate / share, max(1, self.pace.burst // share))
         return self._own.count(pace, who, 1).passed(pace, 0)
 
     def _lost(self, why: str) -> None:

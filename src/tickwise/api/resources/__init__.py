@@ -10,6 +10,7 @@ from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
 from tickwise.api.resources.queues import QUEUES
+from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.schedules import SCHEDULES
 from tickwise.api.resources.tasks import TASKS
@@ -23,6 +24,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *LETTERS,
     *OPERATIONS,
     *QUEUES,
+    *ROLES,
     *EXPLAIN,
     *TASKS,
 )

@@ -27,6 +27,7 @@ from tickwise.roles.control.previews import Previews
 from tickwise.roles.control.queues import Queues
 from tickwise.roles.control.tasks import TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
+from tickwise.roles.roll import RoleFacts, roll_of
 from tickwise.roles.searching import Searches
 
 
@@ -53,6 +54,7 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         announcer: Announcer | None = None,
         broker: Broker | None = None,
         board: Board | None = None,
+        roll: Board | None = None,
         group_commit_seconds: float = 0.003,
         group_commit_limit: int = 500,
         waiting_max: int = 20_000,
@@ -60,7 +62,8 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
         for others under load. `dead_letter_seconds`: how long a dead letter waits for a person. `announcer` tells
         executors by a broker what they can claim. With `broker`, requests are buffered: what goes through it is
-        answered once it has it, and `board` tells other processes so."""
+        answered once it has it, and `board` tells other processes so. `roll` is the board on which roles
+        say that they are alive."""
         parts = Parts(
             store=store,
             keys=keys,
@@ -88,12 +91,17 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         )
         super().__init__(parts, gatherer)
         self.clock = clock
+        self._roll = roll
         self._check_task = TaskCheck(kinds)
 
     async def start(self) -> None:
         """Begin to take jobs."""
         await self._gatherer.start()
         await self.ingest_start()
+
+    async def roles(self) -> Sequence[RoleFacts]:
+        """Who is alive, as they say. Raises `Unavailable` if that cannot be read."""
+        return [] if self._roll is None else await roll_of(self._roll)
 
     def buffers(self) -> Mapping[str, Buffer]:
         """What waits to be written, for the metrics."""

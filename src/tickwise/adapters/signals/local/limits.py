@@ -11,7 +11,7 @@ class LocalLimits:
     """`ports.limits.Limits` of one process."""
 
     def __init__(self, pace: Pace, clock: Clock) -> None:
-        self._pace = pace
+        self.pace = pace
         self._own = OwnCount(clock)
 
     async def start(self) -> None:
@@ -22,4 +22,4 @@ class LocalLimits:
 
     async def hit(self, who: str) -> Passed:
         """See the port."""
-        return self._own.count(self._pace, who, 1).passed(self._pace, 0)
+        return self._own.count(self.pace, who, 1).passed(self.pace, 0)

@@ -1,0 +1,56 @@
+"""`/roles`: which processes are alive, as they say themselves."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer
+from tickwise.api.wire import API, time_or_none
+from tickwise.roles.roll import RoleFacts
+
+
+class RoleView(msgspec.Struct, kw_only=True):
+    """One role that spoke within the last seconds."""
+
+    role: str
+    name: str
+    """The host and the process, as in logs."""
+    version: str
+    since: datetime | None
+    """When it was ready, by the clock of its machine."""
+    health_url: str | None
+    serves: list[str]
+    """The parts that it serves, of an API or a recorder."""
+    last_scan: datetime | None
+    """Of a scheduler: when it last looked for what is due."""
+
+
+def _view(facts: RoleFacts) -> RoleView:
+    return RoleView(
+        role=facts.role,
+        name=facts.name,
+        version=facts.version,
+        since=time_or_none(facts.since),
+        health_url=facts.health_url,
+        serves=facts.serves,
+        last_scan=time_or_none(facts.last_scan_at),
+    )
+
+
+async def roles_list(call: Call) -> Answer:
+    """Who is alive."""
+    return answer(200, [_view(facts) for facts in await call.control.roles()])
+
+
+ROLES: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/roles", scope="executors:read", name="listRoles", tag="executors",
+        summary="Processes that are alive, by role, as they said themselves within the last ten seconds.",
+        description="For people: a role that cannot reach what carries this (Redis, or the database) is missing here, "
+        "and may work all the same. Schedulers say when they last looked for what is due.",
+        handler=roles_list, answers=(list[RoleView],),
+    ),
+)  # fmt: skip

@@ -1,0 +1,42 @@
+"""`tickwise roles …`: which processes are alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tickwise.cli import output
+from tickwise.cli.session import Session, view_options
+
+
+@click.group()
+def roles() -> None:
+    """Look at which processes are alive."""
+
+
+@roles.command("list")
+@view_options
+@click.pass_obj
+def list_roles(session: Session) -> None:
+    """List what said within the last ten seconds that it is alive.
+
+    A role that cannot reach Redis, or the database where there is none, is missing here and may work all the same.
+    """
+    found: list[dict[str, Any]] = session.client.roles_list()
+    if session.as_json:
+        session.show_json(found)
+        return
+    rows = [
+        (
+            " ".join([each["role"], *([f"({', '.join(each['serves'])})"] if each["serves"] else [])]),
+            each["name"],
+            each["version"],
+            session.time(each["since"]),
+            session.time(each["last_scan"]) if each["last_scan"] else "",
+            each["health_url"] or "",
+        )
+        for each in found
+    ]
+    head = ("ROLE", "PROCESS", "VERSION", "SINCE", "LAST SCAN", "HEALTH")
+    output.table(session, head, rows, empty="Nobody has said so: this server itself may be starting.")

@@ -1,0 +1,48 @@
+"""The roles of a process say that they are alive, and the API counts its like."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+
+from tickwise import __version__
+from tickwise.roles.roll import RoleFacts, RollCall
+from tickwise.roles.service import Service
+from tickwise.wiring.house import House
+
+
+@contextlib.asynccontextmanager
+async def roll_call(
+    house: House, roles: Sequence[Service], health_url: str | None, *, api: Sequence[str] | None = None
+) -> AsyncIterator[None]:
+    """While the block lasts. `api`: the parts of the API that this process serves, if it does."""
+    name, since = f"{socket.gethostname()}:{os.getpid()}", house.clock.now()
+
+    def facts(role: str, serves: Sequence[str] = (), last_scan_at: float | None = None) -> RoleFacts:
+        return RoleFacts(
+            role=role,
+            name=name,
+            version=__version__,
+            since=since,
+            health_url=health_url,
+            serves=[*serves],
+            last_scan_at=last_scan_at,
+        )
+
+    def speak() -> list[RoleFacts]:
+        parts = {"recorder": house.settings.recorder_serve}
+        # A recorder may be several services, each for its part.
+        said = {role.name: facts(role.name, parts.get(role.name, ()), **role.facts()) for role in roles}
+        return [*([] if api is None else [facts("api", api)]), *said.values()]
+
+    def heard(found: Sequence[RoleFacts]) -> None:
+        house.near.sharers.count = max(1, sum(each.role == "api" for each in found))
+
+    call = RollCall(house.near.board, house.clock, speak, heard if house.near.limits is not None else None)
+    await call.start()
+    try:
+        yield
+    finally:
+        await call.stop()
