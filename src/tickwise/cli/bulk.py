@@ -239,6 +239,9 @@ def watch(session: Session, operation: str) -> Json:
     told = -1
     while True:
         found = session.client.operation_get(operation)
+        if found["status"] == "pending":  # accepted, and on record once it is over
+            moments.pause(LOOK_SECONDS)
+            continue
         passed = found["done"] + found["refused"]
         if passed != told and sys.stderr.isatty() and not session.as_json:
             total = "" if found["matched"] is None else f" of {found['matched']}"

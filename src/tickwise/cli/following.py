@@ -41,10 +41,21 @@ def describe_end(run: dict[str, Any]) -> str:
 
 
 def only_run_id(session: Session, job_id: str) -> str:
-    """The run of a job that was created to run now. Its row is there with the job's, or a moment later."""
+    """The run of a job that was created to run now. Its row is there with the job's, or a moment later. A job that is
+    accepted and not stored yet is waited for, however long that takes."""
+    from tickwise.sdk.client import Pending
+
     until = moments.monotonic() + _APPEARS_SECONDS_MOST
+    said = False
     while True:
-        found = session.client.job_runs(job_id, limit=1)
+        try:
+            found = session.client.job_runs(job_id, limit=1)
+        except Pending:
+            if not said:
+                session.note(f"Job {job_id} is accepted, and not stored yet (pending); waiting for it …")
+            said, until = True, moments.monotonic() + _APPEARS_SECONDS_MOST
+            moments.pause(_LOOK_SECONDS_MOST)
+            continue
         if found:
             return str(found[0]["run_id"])
         if moments.monotonic() > until:

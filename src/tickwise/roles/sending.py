@@ -2,11 +2,11 @@
 
     put(message) ─┐
     put(message) ─┼──► waiting ──► sender: all that waits, up to a limit, in one `send` ──► each caller hears
-    put(message) ─┘               (what arrives meanwhile goes into the next one)
+    put(message) ─┘               (a few sends are under way at once; then what arrives waits for one of them)
 
-Invariants: whoever put a message hears that the broker has it durably, or that it may not; messages leave in the order
-in which they were put, one send after the other, so those of one key arrive in it. What waits for a broker that is
-slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`.
+Invariants: whoever put a message hears that the broker has it durably, or that it may not; messages are handed over in
+the order in which they were put, so those of one key arrive in it. What waits for a broker that is slower than the
+load is bounded by number and by bytes: beyond that callers hear `Busy`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from tickwise.roles.gather import Room
 SEND_MOST: Final = 1_000
 """Messages of one send: some milliseconds of work for client and broker."""
 SEND_BYTES_MOST: Final = 4 << 20
+SENDS_MOST: Final = 4
+"""Sends under way at once: with one, each request would wait for the send before its own as well."""
 WAITING_MOST: Final = 20_000
 
 logger = structlog.get_logger("tickwise.sending")
@@ -49,10 +51,12 @@ class Sender:
         self._broker = broker
         self._channel = channel
         self._waiting_most = waiting_most
+        self._clock = clock
         self._room = room or Room(clock)
         self._drain = Drain(clock)
         self._waiting: list[Waiting] = []
         self._sending = 0
+        self._sends: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -96,21 +100,30 @@ class Sender:
             await task
 
     async def _run(self) -> None:
-        while True:
-            if not self._waiting:
-                if self._closing:
-                    return
+        while self._waiting or self._sends or not self._closing:
+            if self._waiting and len(self._sends) < SENDS_MOST:
+                batch = self._next()
+                self._sending += len(batch)
+                # Each begins in its turn, and has handed its messages over before it waits.
+                send = asyncio.create_task(self._carry_out(batch))
+                self._sends.add(send)
+                send.add_done_callback(self._ended)
+                await self._clock.sleep(0)  # what arrives in the same turn of the loop goes together
+            else:
                 self._wake.clear()
                 await self._wake.wait()
-            batch = self._next()
-            if batch:
-                self._sending = len(batch)
-                try:
-                    await self._settle(batch)
-                finally:
-                    self._sending = 0
-                    self._room.give(sum([size for _, size, _ in batch]))
-                    self._drain.left(len(batch))
+
+    def _ended(self, send: asyncio.Task[None]) -> None:
+        self._sends.discard(send)
+        self._wake.set()
+
+    async def _carry_out(self, batch: Sequence[Waiting]) -> None:
+        try:
+            await self._settle(batch)
+        finally:
+            self._sending -= len(batch)
+            self._room.give(sum([size for _, size, _ in batch]))
+            self._drain.left(len(batch))
 
     def _next(self) -> list[Waiting]:
         """What goes into one send: at least one message."""

@@ -6,6 +6,9 @@
 Every POST carries an Idempotency-Key, so a request whose answer got lost on the way is sent again and is still
 carried out once. What the server refuses is raised as `ProblemError`; a server that is away, or says that it is
 for now, is waited for up to `patience_seconds` and then raised as `Unreachable`.
+
+A server that buffers requests answers a create, change or cancel with `"status": "pending"` once it is accepted. A read
+of what is accepted and not there yet is waited for like an absent server, and then raised as `Pending`.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import httpx2
 
 API: Final = "/api/v1"
 _RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+_PENDING: Final = 202
+"""Of a read: what it asks for is accepted, and not there yet."""
 # A connection that cannot be made is not waited for: nearly always nothing listens there, and a person is watching.
 _BROKEN_ON_THE_WAY: Final = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})
@@ -47,6 +52,10 @@ class Unreachable(ClientError):
         self.request_id = request_id
 
 
+class Pending(Unreachable):
+    """What was asked for is accepted by the server, and not there yet."""
+
+
 class ProblemError(ClientError):
     """The server refused: an RFC 9457 problem."""
 
@@ -68,6 +77,15 @@ class Answer(NamedTuple):
     etag: str | None
     next_path: str | None
     """The target of the `Link` header with `rel="next"`, if there is a further page."""
+
+
+class _Request(NamedTuple):
+    """What is sent beside method and address, and which statuses are no answer yet."""
+
+    query: Mapping[str, Any] | None = None
+    body: Any = None
+    headers: Mapping[str, str] | None = None
+    for_now: frozenset[int] = _RETRIED_STATUSES
 
 
 class LogPart(NamedTuple):
@@ -127,9 +145,14 @@ class Client:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
+        until_there: bool = True,
     ) -> Answer:
-        """Send one request below `/api/v1` and read the answer as JSON. `body` is sent as JSON unless it is bytes."""
-        response = self._exchange(method, self._address(path), query=query, body=body, headers=headers)
+        """Send one request below `/api/v1` and read the answer as JSON. `body` is sent as JSON unless it is bytes.
+
+        What is read and is not there yet is waited for; with `until_there=False` the answer says `pending`."""
+        for_now = _RETRIED_STATUSES | {_PENDING} if method == "GET" and until_there else _RETRIED_STATUSES
+        sent = _Request(query=query, body=body, headers=headers, for_now=for_now)
+        response = self._exchange(method, self._address(path), sent)
         following = response.links.get("next", {}).get("url")
         content = response.content
         try:
@@ -147,23 +170,16 @@ class Client:
             path = parts.path + (f"?{parts.query}" if parts.query else "")
         return self.url + (path if path.startswith((API, "/readyz", "/livez")) else API + path)
 
-    def _exchange(
-        self,
-        method: str,
-        address: str,
-        *,
-        query: Mapping[str, Any] | None,
-        body: Any,
-        headers: Mapping[str, str] | None,
-    ) -> httpx2.Response:
+    def _exchange(self, method: str, address: str, request: _Request) -> httpx2.Response:
         """Send until there is an answer that is not "for now", or patience ends. Raises the module's errors."""
         sent = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
         content: bytes | None = None
+        body = request.body
         if body is not None:
             sent["Content-Type"] = "application/json"
             content = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
-        sent.update(headers or {})
-        params = {name: value for name, value in (query or {}).items() if value is not None}
+        sent.update(request.headers or {})
+        params = {name: value for name, value in (request.query or {}).items() if value is not None}
         until = time.monotonic() + self._patience_seconds
         pause_seconds = 0.2
         while True:
@@ -179,11 +195,11 @@ class Client:
             except httpx2.HTTPError as error:
                 raise Unreachable(f"{self.url} cannot be reached: {error}") from error
             else:
-                if response.status_code not in _RETRIED_STATUSES:
+                if response.status_code not in request.for_now:
                     return _checked(response)
                 pause_seconds = max(pause_seconds, _retry_after_seconds(response))
                 if time.monotonic() + pause_seconds > until:
-                    raise _unable(response)
+                    raise _not_there(response) if response.status_code == _PENDING else _unable(response)
             time.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 2, 2.0)
 
@@ -198,12 +214,14 @@ class Client:
     # ------------------------------------------------------------------------------------------ jobs
 
     def job_create(self, body: Json) -> Json:
-        """Store one job; answers its `job_id` and warnings once it is durable."""
+        """Store one job; answers its `job_id` and warnings once it is durable. A server that buffers requests adds
+        `"status": "pending"` and an `operation_id`."""
         answer: Json = self.request("POST", "/jobs", body=body).body
         return answer
 
     def jobs_create(self, jobs: list[Json], *, atomic: bool = False) -> Json:
-        """Store up to 10,000 jobs in one transaction; its `results` give an id or a problem for each, in order."""
+        """Store up to 10,000 jobs in one transaction; its `results` give an id or a problem for each, in order. A
+        server that buffers requests adds `"status": "pending"`, unless it is `atomic`."""
         query = {"atomic": "true"} if atomic else None
         answer: Json = self.request("POST", "/jobs:batch", body=jobs, query=query).body
         return answer
@@ -369,13 +387,21 @@ class Client:
         return answer
 
     def operation_get(self, operation_id: str) -> Json:
-        """One operation: its `status`, and how many are `done` and `refused`."""
-        answer: Json = self.request("GET", f"/operations/{_safe(operation_id)}").body
+        """One operation: its `status`, and how many are `done` and `refused`. Of a request that was accepted and is not
+        applied yet the `status` is `pending`, and that is all."""
+        answer: Json = self.request("GET", f"/operations/{_safe(operation_id)}", until_there=False).body
         return answer
 
     def operation_cancel(self, operation_id: str) -> Json:
         """Let it go no further; what is done stays done."""
         answer: Json = self.request("POST", f"/operations/{_safe(operation_id)}/cancel").body
+        return answer
+
+    # ------------------------------------------------------------------------------------------ roles
+
+    def roles_list(self) -> list[Json]:
+        """Processes that said within the last seconds that they are alive, by role."""
+        answer: list[Json] = self.request("GET", "/roles").body
         return answer
 
     # ------------------------------------------------------------------------------------------ queues
@@ -411,7 +437,7 @@ class Client:
         """What an attempt has written from `offset` on, as far as it is there; empty at its present end."""
         address = self._address(f"/runs/{_safe(run_id)}/logs")
         query = {"attempt": attempt, "offset": offset}
-        response = self._exchange("GET", address, query=query, body=None, headers={"Accept": "*/*"})
+        response = self._exchange("GET", address, _Request(query=query, headers={"Accept": "*/*"}))
         return LogPart(response.content, offset + len(response.content))
 
     # ------------------------------------------------------------------------------------------ tasks
@@ -508,6 +534,13 @@ def _unable(response: httpx2.Response) -> Unreachable:
     """What a server says that cannot serve."""
     detail, problem = _refusal(response)
     return Unreachable(detail, status=response.status_code, request_id=problem.get("request_id"))
+
+
+def _not_there(response: httpx2.Response) -> Pending:
+    """What a server says of something that is on its way."""
+    return Pending(
+        "this is accepted, and not stored yet (pending); ask again a little later", status=response.status_code
+    )
 
 
 def _refusal(response: httpx2.Response) -> tuple[str, Json]:

@@ -12,6 +12,7 @@ import click
 from tickwise.cli import bulk, moments, output, policies, rules, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
+from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
 
@@ -62,7 +63,7 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     if session.as_json:
         session.show_json(created)
         return Exit.OK
-    session.say(f"Job {created['job_id']} is stored.")
+    session.say(f"Job {created['job_id']} {taken_in(created)}.")
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
@@ -73,7 +74,10 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
     if session.as_json:
         session.show_json(answer)
     else:
-        session.say(f"{answer['created']} of {len(bodies)} jobs are stored.")
+        count, what = (
+            (answer["accepted"], "accepted (pending)") if is_pending(answer) else (answer["created"], "stored")
+        )
+        session.say(f"{count} of {len(bodies)} jobs are {what}.")
     refused = [(place, each["problem"]) for place, each in enumerate(answer["results"]) if each.get("problem")]
     for place, problem in refused[:_SHOWN_OF_MANY]:
         where = f" (at {problem['pointer']})" if problem.get("pointer") else ""
@@ -361,6 +365,10 @@ def cancel(session: Session, /, job: str | None, **said: Any) -> int:
 def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
     if session.as_json:
         session.show_json(job)
+        return Exit.OK
+    if is_pending(job):
+        session.say(f"That job {job['job_id']} {what} is accepted (pending).")
+        session.say(f"What becomes of it: tickwise operations show {job['operation_id']}")
         return Exit.OK
     session.say(f"Job {job['job_id']} ({job['name']}) {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.

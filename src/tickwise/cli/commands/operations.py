@@ -65,7 +65,7 @@ def show(session: Session, operation: str, wait: bool) -> None:
             value = session.time(value, seen_at=seen_at)
         fields[name.replace("_", " ")] = value if isinstance(value, str) else work.compact(value)
     output.record(session, fields)
-    rows = [(each["id"], each["code"], each["detail"]) for each in found["problems"]]
+    rows = [(each["id"], each["code"], each["detail"]) for each in found.get("problems", ())]
     if rows:
         click.echo()
         output.table(session, ("ID", "CODE", "WHY IT COULD NOT BE"), rows, empty="")

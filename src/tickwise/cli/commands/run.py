@@ -11,6 +11,7 @@ import click
 from tickwise.cli import policies, rules, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
+from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.session import Session, server_options, utc_option
 
 
@@ -135,8 +136,10 @@ def _tell(session: Session, created: dict[str, Any], body: dict[str, Any]) -> No
         session.show_json(created)
         return
     job_id = created["job_id"]
-    session.say(f"Job {job_id} ({body['name']}) is stored.")
-    if body["schedule_type"] == "IMMEDIATE":
+    session.say(f"Job {job_id} ({body['name']}) {taken_in(created)}.")
+    if is_pending(created):
+        session.say(f"What becomes of it: tickwise operations show {created['operation_id']}")
+    elif body["schedule_type"] == "IMMEDIATE":
         session.say("It runs now.")
     elif body["schedule_type"] == "ON_DEMAND":
         session.say(f"It runs when somebody asks for it: tickwise jobs run-now {job_id}")

@@ -313,9 +313,12 @@ class Ingest(Jobs):
         if self._sender is None:
             raise Bug("a request was taken in by a control that has no broker")
         futures = self._sender.put([message for _, message in made])
-        for answer in await asyncio.gather(*futures, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                raise answer
+        if len(futures) == 1:
+            await futures[0]
+        else:
+            for answer in await asyncio.gather(*futures, return_exceptions=True):
+                if isinstance(answer, BaseException):
+                    raise answer
         self._pendings.accepted([pending for pending, _ in made])
 
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
-from tickwise.roles.control.reach import STALE_SECONDS, Remembered
+from tickwise.roles.control.reach import STALE_SECONDS, Recent
 
 REMEMBERED_MOST: Final = 20_000
 TELL_MOST: Final = 500
@@ -48,9 +48,10 @@ class Pendings:
 
     def __init__(self, clock: Clock, board: Board | None) -> None:
         self._board = board
-        self._by_job = {kind: Remembered[UUID, Pending](clock, most=REMEMBERED_MOST) for kind in ("create", "change")}
-        self._by_operation = Remembered[UUID, Pending](clock, most=REMEMBERED_MOST)
-        self._by_key = Remembered[bytes, bytes](clock, most=REMEMBERED_MOST)
+        self._by_job = {kind: Recent[UUID, Pending](clock, most=REMEMBERED_MOST) for kind in ("create", "change")}
+        self._by_operation = Recent[UUID, Pending](clock, most=REMEMBERED_MOST)
+        """Those whose name is not the job's id."""
+        self._by_key = Recent[bytes, bytes](clock, most=REMEMBERED_MOST)
         self._untold: list[Pending] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -75,7 +76,8 @@ class Pendings:
         for request in requests:
             if request.job_id is not None:
                 self._by_job[_slot(request.kind)].keep(request.job_id, request)
-            self._by_operation.keep(request.operation_id, request)
+            if request.operation_id is not request.job_id:
+                self._by_operation.keep(request.operation_id, request)
         if self._task is not None:
             self._untold += requests[: max(0, UNTOLD_MOST - len(self._untold))]
             self._wake.set()
@@ -107,8 +109,10 @@ class Pendings:
 
     async def of_operation(self, namespace: str, operation: UUID) -> Pending | None:
         """The request under this name."""
-        found = _within(namespace, self._by_operation.find(operation))
-        return found or await self._told(namespace, _name("operation", operation))
+        found = self._by_operation.find(operation) or self._by_job["create"].find(operation)
+        if found is not None and found.operation_id != operation:
+            found = None
+        return _within(namespace, found) or await self._told(namespace, _name("operation", operation))
 
     # ------------------------------------------------------------------------------------------ the board
 

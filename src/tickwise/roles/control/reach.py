@@ -52,6 +52,33 @@ class Reach:
             raise StoreUnavailable(f"the store did not answer within {ASK_SECONDS:.0f} s") from late
 
 
+class Recent(Generic[K, T]):
+    """The newest values, at least `most` of them and at most twice as many: the older half goes at once, so keeping one
+    costs no more than a dictionary does."""
+
+    def __init__(self, clock: Clock, *, most: int) -> None:
+        self._monotonic = clock.monotonic
+        self._most = most
+        self._new: dict[K, tuple[float, T]] = {}
+        self._old: dict[K, tuple[float, T]] = {}
+
+    def keep(self, key: K, value: T) -> None:
+        """This is how it is now."""
+        self._new[key] = (self._monotonic(), value)
+        if len(self._new) >= self._most:
+            self._old, self._new = self._new, {}
+
+    def drop(self, key: K) -> None:
+        """It is so no more."""
+        self._new.pop(key, None)
+        self._old.pop(key, None)
+
+    def find(self, key: K, seconds: float = STALE_SECONDS) -> T | None:
+        """The value, if it was kept within this time."""
+        found = self._new.get(key) or self._old.get(key)
+        return None if found is None or self._monotonic() - found[0] > seconds else found[1]
+
+
 class Remembered(Generic[K, T]):
     """The last values that the store gave; those that were given longest ago make room."""
 

@@ -1,0 +1,16 @@
+"""Requests that a server accepted and has not applied yet: what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def is_pending(answer: Mapping[str, Any]) -> bool:
+    """Whether the answer to a create, change or cancel says that it is only accepted so far."""
+    return answer.get("status") == "pending"
+
+
+def taken_in(answer: Mapping[str, Any]) -> str:
+    """What a created job is: `is stored`, or `is accepted (pending)`."""
+    return "is accepted (pending)" if is_pending(answer) else "is stored"
