@@ -13,6 +13,7 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Fire, FireRequest, NewJob, Retention, RunQuery, RunRow
+from tickwise.roles.announcing import Announcer
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.testing.factories import Factory
 
@@ -30,7 +31,7 @@ class Rig:
         self.make = Factory(self.clock.now())
         self.blobs = open_blobs("memory://")
 
-    def scheduler(self, **settings: Any) -> Scheduler:
+    def scheduler(self, *, announcer: Announcer | None = None, **settings: Any) -> Scheduler:
         """One more."""
         return Scheduler(
             store=self.flaky,
@@ -39,6 +40,7 @@ class Rig:
             clock=self.clock,
             settings=SchedulerSettings(retention=RETENTION, **settings),
             telemetry=Silent(),
+            announcer=announcer,
         )
 
     async def cron(self, expression: str, due: float, *, namespace: str = "default", **said: Any) -> NewJob:
