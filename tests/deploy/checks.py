@@ -133,9 +133,8 @@ async def dry_run() -> str:
         for values in (PLAIN, EVERYTHING_ON):
             count, others = here.judge(rendered(helm, values), NAMESPACE)
             judged, unknown = judged + count, unknown | others
-    return (
-        f"the API server finds {judged} objects good; not judged, for it knows them not: {', '.join(sorted(unknown))}"
-    )
+    left_out = f"; it knows not, and so judged not: {', '.join(sorted(unknown))}" if unknown else ""
+    return f"the API server finds {judged} objects good{left_out}"
 
 
 async def units() -> str:

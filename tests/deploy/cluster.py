@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from tests.deploy.tools import needed, said
+from tests.deploy.tools import found, needed, said
 from tests.support.waiting import eventually
 
-OF_OTHERS: Final = frozenset({"ScaledObject", "HTTPRoute", "PodMonitor", "PrometheusRule"})
-"""Kinds that a cluster knows once somebody has brought them: KEDA, a gateway, the operator of Prometheus."""
+OF_OTHERS: Final = {
+    "ScaledObject": ("github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"),
+    "HTTPRoute": (
+        "sigs.k8s.io/gateway-api@v1.4.1",
+        "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
+    ),
+    **{
+        kind: (
+            "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+            f"example/prometheus-operator-crd/monitoring.coreos.com_{kind.lower()}s.yaml",
+        )
+        for kind in ("PodMonitor", "PrometheusRule")
+    },
+}
+"""Kinds that a cluster knows once somebody has brought them (KEDA, a gateway, the operator of Prometheus): the module of
+Go that has the definition of each, and where in it."""
 RESTRICTED: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 
 
@@ -28,6 +43,8 @@ class Cluster:
 
     def __init__(self, kubectl: str, configuration: Path) -> None:
         self._command: Sequence[str] = (kubectl, f"--kubeconfig={configuration}")
+        self.unknown: frozenset[str] = frozenset(OF_OTHERS)
+        """Kinds of others that it does not know."""
 
     def __call__(self, *words: str, given: str | None = None) -> str:
         return said([*self._command, *words], given=given)
@@ -36,13 +53,21 @@ class Cluster:
         """How many objects the server finds good, and the kinds that it does not know. Raises AssertionError with what
         it says of a bad one, warnings included."""
         documents = [each for each in yaml.safe_load_all(rendered) if each]
-        known = [each for each in documents if each["kind"] not in OF_OTHERS]
+        known = [each for each in documents if each["kind"] not in self.unknown]
         for each in known:
             words = ("apply", "--server-side", "--dry-run=server", "--namespace", namespace, "--filename", "-")
             answer = self(*words, given=yaml.safe_dump(each))
             assert "Warning" not in answer, answer
             self._judge_pod(each, namespace)
         return len(known), {each["kind"] for each in documents} - {each["kind"] for each in known}
+
+    def learn(self, definitions: Mapping[str, Path]) -> None:
+        """Kinds of others, each by the file of its definition."""
+        for file in definitions.values():
+            self("apply", "--server-side", "--filename", str(file))
+        for file in definitions.values():
+            self("wait", "--for=condition=Established", "--timeout=60s", "--filename", str(file))
+        self.unknown -= definitions.keys()
 
     def _judge_pod(self, document: dict[str, Any], namespace: str) -> None:
         """A pod of the template: only pods are refused by the restricted profile, their owners are warned of it."""
@@ -84,6 +109,8 @@ async def cluster() -> AsyncIterator[Cluster]:
         configuration.write_text(yaml.safe_dump(_kubeconfig(port)))
         here = Cluster(kubectl, configuration)
         await eventually(partial(_ready, here), within_seconds=120, what="the API server answers")
+        # Only to a server of our own: a cluster of others has what they gave it.
+        here.learn(definitions())
         yield await _prepared(here)
 
 
@@ -91,6 +118,22 @@ async def _prepared(here: Cluster) -> Cluster:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restricted", "labels": RESTRICTED}}
     here("apply", "--filename", "-", given=yaml.safe_dump(namespace))
     return here
+
+
+def definitions() -> dict[str, Path]:
+    """Where the kinds of others are defined; without Go, none."""
+    go = found("go")
+    if go is None:
+        return {}
+    return {kind: _module(go, module) / place for kind, (module, place) in OF_OTHERS.items()}
+
+
+@cache
+def _module(go: str, module: str) -> Path:
+    told = {**os.environ, "GOFLAGS": "-mod=mod"}
+    # Where no module is, so that none of ours is asked.
+    answer = said([go, "mod", "download", "-json", module], environment=told, folder=Path("/"), seconds=300)
+    return Path(json.loads(answer[answer.index("{") :])["Dir"])
 
 
 @contextlib.contextmanager

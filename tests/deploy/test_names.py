@@ -51,7 +51,8 @@ def exported() -> set[str]:
 
 def refusal(words: list[str]) -> str:
     """What our program says against these words; empty if it would carry them out."""
-    command, context = root, None
+    command: click.Command = root
+    context: click.Context | None = None
     try:
         while isinstance(command, click.Group) and (words or not command.invoke_without_command):
             context = click.Context(command, parent=context, info_name=command.name)
@@ -116,7 +117,7 @@ def test_the_commands_of_the_units_exist(name: str) -> None:
 def test_the_commands_of_the_chart_exist() -> None:
     """Each role as its template calls it, with every option that a value may bring."""
     text = (CHART / "templates" / "roles.yaml").read_text(encoding="utf-8")
-    found = {}
+    found: dict[str, str] = {}
     for line in text.replace("concat $command (list ", 'list "executor" ').splitlines():
         for words in re.findall(r'\blist ("\w+".*)', line):
             role, *options = re.findall(r'"(?:--)?(\w+)"', words.replace('"search"', ""))
