@@ -6,6 +6,7 @@ topics      made, checked, and marked with whose they are
 producer    sends and throws, from the event loop
 shelves     what was fetched and not taken: where thread and loop meet
 member      one member of a group, in a thread that always polls
+share       the same of a share group, for hints
 consumer    the loop's side of it
 broker      all of it as the port wants it
 inspection  a look that changes nothing

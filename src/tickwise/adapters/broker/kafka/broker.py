@@ -13,13 +13,14 @@ from typing import Any, Final
 import structlog
 
 from tickwise.adapters.broker.kafka.address import read_address
-from tickwise.adapters.broker.kafka.consumer import KafkaConsumer
+from tickwise.adapters.broker.kafka.consumer import Fetcher, KafkaConsumer
 from tickwise.adapters.broker.kafka.library import Complaints, client_library
 from tickwise.adapters.broker.kafka.member import Member
 from tickwise.adapters.broker.kafka.producer import WAITING_MOST, Producer
+from tickwise.adapters.broker.kafka.share import ShareMember
 from tickwise.adapters.broker.kafka.topics import Found, Topics, topic_name
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
-from tickwise.ports.broker import BrokerState, Channel, Message
+from tickwise.ports.broker import BrokerState, Channel, Kind, Message
 from tickwise.ports.clock import Clock
 
 KEEP_SECONDS: Final = 3.0
@@ -49,7 +50,7 @@ class KafkaBroker:
         self._opened = False
         self._reachable = False
         self._detail = "it was not reached yet"
-        self._consumers: list[tuple[KafkaConsumer, Member]] = []
+        self._consumers: list[tuple[KafkaConsumer, Fetcher]] = []
         self._opening = asyncio.Lock()
         self._look = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -108,11 +109,17 @@ class KafkaBroker:
 
     def consumer(self, channels: Sequence[Channel], group: str) -> KafkaConsumer:
         """See the port."""
-        member = Member(self._address, self._clock, self._complaints, channels, group)
-        member.reachable = lambda: self._reachable
+        member = self._fetcher(channels, group)
         made = KafkaConsumer(member, reachable=lambda: self._reachable, wanted=lambda: self._opened)
         self._consumers.append((made, member))
         return made
+
+    def _fetcher(self, channels: Sequence[Channel], group: str) -> Fetcher:
+        if self._address.group_protocol == "share" and all(channel.kind is Kind.RUNS for channel in channels):
+            return ShareMember(self._address, self._clock, self._complaints, channels, group)
+        member = Member(self._address, self._clock, self._complaints, channels, group)
+        member.reachable = lambda: self._reachable
+        return member
 
     def state(self) -> BrokerState:
         """See the port."""

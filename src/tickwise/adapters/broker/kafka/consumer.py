@@ -7,15 +7,44 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tickwise.adapters.broker.kafka.shelves import WAITING_MOST, Shelves
+from tickwise.adapters.broker.kafka.shelves import WAITING_MOST
 from tickwise.ports.broker import ConsumerState, Delivery
+
+
+class Shelving(Protocol):
+    """Where the thread puts and the loop takes: `Shelves`, or `Acquired`."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages that were put and not taken."""
+        ...
+
+    def take(self, limit: int) -> list[Delivery]:
+        """Up to `limit`, as the port says."""
+        ...
+
+    def done(self, deliveries: Sequence[Delivery]) -> None:
+        """These need not come again."""
+        ...
+
+    def lag(self) -> dict[str, int]:
+        """By name of the channel."""
+        ...
 
 
 class Fetcher(Protocol):
     """A thread that fetches: `Member`, or `ShareMember`."""
 
-    shelves: Shelves
     arrived: Callable[[], None]
+
+    @property
+    def shelves(self) -> Shelving:
+        """What it fetched."""
+        ...
+
+    def begin_anew(self) -> None:
+        """The topics were deleted and made again."""
+        ...
 
     def start(self) -> None:
         """Begin."""

@@ -1,0 +1,135 @@
+"""What was fetched and not taken: bounded, in order, and gone when its partition is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tickwise.adapters.broker.kafka import shelves as module
+from tickwise.adapters.broker.kafka.library import Complaints
+from tickwise.adapters.broker.kafka.shelves import Place, Shelves
+from tickwise.ports.broker import REQUESTS, RESULTS, Delivery
+
+ONE, TWO, OTHER = Place(REQUESTS, 0), Place(REQUESTS, 1), Place(RESULTS, 0)
+
+
+def fetched(place: Place, offsets: Iterable[int], size: int = 1) -> list[Delivery]:
+    """Messages of one partition."""
+    return [Delivery(place.channel, b"x" * size, None, (), place.partition, at, float(at)) for at in offsets]
+
+
+@pytest.fixture
+def shelves() -> Shelves:
+    """With two partitions of requests and one of results."""
+    made = Shelves([REQUESTS, RESULTS])
+    made.assign([ONE, TWO, OTHER])
+    return made
+
+
+def offsets(deliveries: Iterable[Delivery]) -> list[int]:
+    """Theirs."""
+    return [each.offset for each in deliveries]
+
+
+def test_what_is_fetched_again_is_put_once(shelves: Shelves) -> None:
+    """A partition that is resumed after a pause may begin with what is here already, taken or not."""
+    assert [3, 0, 2] == [shelves.put(fetched(ONE, at)) for at in (range(3), range(3), range(1, 5))]
+    assert [0, 1, 2] == offsets(shelves.take(3))
+    assert shelves.put(fetched(ONE, range(5))) == 0
+    assert [3, 4] == offsets(shelves.take(9))
+    assert shelves.put(fetched(ONE, range(6))) == 1
+
+
+def test_what_is_revoked_is_gone(shelves: Shelves) -> None:
+    """Neither taken, nor committed by a late done, nor counted; and what was on its way stays out."""
+    shelves.put(fetched(ONE, range(5)) + fetched(TWO, range(2)))
+    taken = shelves.take(2)
+    shelves.revoke([ONE])
+    shelves.done(taken)
+    assert {} == shelves.to_commit()
+    assert shelves.put(fetched(ONE, range(5, 9))) == 0
+    assert (2, [TWO, OTHER]) == (shelves.waiting, shelves.places())
+    shelves.assign([ONE])
+    shelves.put(fetched(ONE, range(5)))
+    assert [0, 1, 2, 3, 4] == offsets(each for each in shelves.take(99) if each.partition == 0)
+
+
+def test_a_full_partition_pauses_and_an_emptied_one_goes_on(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are fetched meanwhile. It is said once."""
+    monkeypatch.setattr(module, "WAITING_MOST", 40)
+    monkeypatch.setattr(module, "BATCH_MOST", 10)
+    shelves.put(fetched(ONE, range(10)))
+    assert ([ONE], []) == shelves.turn()
+    assert ([], []) == shelves.turn()
+    assert shelves.any_paused()
+    shelves.take(5)
+    assert ([], [ONE]) == shelves.turn()
+    assert not shelves.any_paused()
+
+
+@pytest.mark.parametrize("size", [1, 5 << 20])
+def test_nothing_is_put_beyond_the_bounds(shelves: Shelves, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By number, and by bytes with one batch more: then every partition that holds something is paused."""
+    monkeypatch.setattr(module, "WAITING_MOST", 40)
+    monkeypatch.setattr(module, "BATCH_MOST", 10)
+    at = 0
+    while (room := shelves.room()) > 0:
+        shelves.put(fetched(ONE, range(at, at + room), size))
+        at += room
+    assert shelves.waiting == (40 if size == 1 else 10)
+    assert ([ONE], []) == shelves.turn()
+    shelves.take(1000)
+    assert (0, 10) == (shelves.waiting, shelves.room())
+    assert ([], [ONE]) == shelves.turn()
+
+
+def test_a_commit_is_told_once_and_again_if_it_failed(shelves: Shelves) -> None:
+    """With whatever was done since."""
+    shelves.put(fetched(ONE, range(7, 12)) + fetched(TWO, range(3)))
+    taken = [each for each in shelves.take(99) if each.partition == 0]
+    shelves.done(taken[:2])
+    assert {ONE: 9} == shelves.to_commit()
+    assert {} == shelves.to_commit()
+    shelves.not_committed([ONE])
+    shelves.done(taken[2:3])
+    assert ({}, {ONE: 10}) == (shelves.to_commit([TWO]), shelves.to_commit([ONE, OTHER]))
+
+
+def test_the_lag_is_what_is_not_done(shelves: Shelves) -> None:
+    """As of where the partitions ended; one of which nothing was fetched is not behind."""
+    shelves.put(fetched(ONE, range(10)))
+    shelves.done(shelves.take(4)[:3])
+    shelves.ends({ONE: 12, TWO: 5})
+    assert {"requests": 9, "results": 0} == shelves.lag()
+
+
+def test_trouble_is_said_once_until_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kind of it; what the library only notes is for debugging; and there is an end to kinds."""
+    said: list[tuple[str, str]] = []
+
+    class Logger:
+        def warning(self, _event: str, *, kind: str, detail: str) -> None:
+            said.append((kind, detail))
+
+        def debug(self, _event: str, **_fields: object) -> None:
+            pass
+
+        def info(self, event: str, *, after: list[str]) -> None:
+            said.append((event, ",".join(after)))
+
+    monkeypatch.setattr("tickwise.adapters.broker.kafka.library.logger", Logger())
+    complaints = Complaints()
+    complaints.recovered()
+    for number in range(3):
+        complaints.log(40, "%s [%s] %s", "FAIL", "client", f"refused {number}")
+        complaints.log(20, "%s [%s] %s", "NOTE", "client", "slow")
+        complaints.complain("DOWN", "all")
+    complaints.recovered()
+    complaints.complain("DOWN", "again")
+    expected = [("FAIL", "refused 0"), ("DOWN", "all"), ("kafka_well_again", "DOWN,FAIL,NOTE"), ("DOWN", "again")]
+    assert expected == said
+    assert complaints.last == "again"
+    for number in range(1000):
+        complaints.complain(str(number), "x")
+    assert len(said) < 300
