@@ -28,6 +28,8 @@ POLL_PAUSED_SECONDS: Final = 0.01
 COMMIT_SECONDS: Final = 0.1
 """Between two commits: what is done is told in one, and a crash repeats no more than this."""
 COMMIT_RETRY_SECONDS: Final = 1.0
+END_SECONDS: Final = 1.0
+"""The longest that a broker may need to say where a partition ends."""
 LOOK_SECONDS: Final = 0.5
 """How often it is asked how far behind we are."""
 LEAVE_SECONDS: Final = 3.0
@@ -173,12 +175,16 @@ class Member:
         )
 
     def _look(self, consumer: Any, now: float) -> None:
-        """How far behind we are, as the last answers to fetches said: this asks nobody."""
+        """How far behind we are, as the last answers to fetches said. Of a partition that is paused, since whoever takes
+        from it cannot go on, they would say for ever what was true before: there the broker is asked."""
         self._look_at = now + LOOK_SECONDS
-        ends = {}
+        ends, paused = {}, self.shelves.paused() if self.reachable() else frozenset()
         for place in self.shelves.places():
             [partition] = self._partitions([place])
-            _, end = consumer.get_watermark_offsets(partition, cached=True)
+            if place in paused:
+                _, end = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
+            else:
+                _, end = consumer.get_watermark_offsets(partition, cached=True)
             if end >= 0:
                 ends[place] = end
         self.shelves.ends(ends)

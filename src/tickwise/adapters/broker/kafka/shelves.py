@@ -119,6 +119,11 @@ class Shelves:
                     turning.resume.append(place)
             return turning
 
+    def paused(self) -> frozenset[Place]:
+        """Those of which nothing is fetched now."""
+        with self._lock:
+            return frozenset(place for place, shelf in self._shelves.items() if shelf.paused)
+
     def any_paused(self) -> bool:
         """Whether something waits to be resumed."""
         with self._lock:
