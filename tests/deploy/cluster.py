@@ -33,7 +33,7 @@ OF_OTHERS: Final = {
         for kind in ("PodMonitor", "PrometheusRule")
     },
 }
-"""Kinds that a cluster knows once somebody has brought them (KEDA, a gateway, the operator of Prometheus): the module of
+"""Kinds that a cluster knows once somebody has brought them (KEDA, a gateway, Prometheus' operator): the module of
 Go that has the definition of each, and where in it."""
 RESTRICTED: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 
