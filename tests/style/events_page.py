@@ -41,6 +41,8 @@ MEANINGS = {
     "broker_back": "The broker, which was away at the start, is there.",
     "broker_refused": "The broker is there, and is not for us: it serves another cluster, or its topics do not fit. "
     "The process ends.",
+    "broker_unavailable": "A loop of a role needed the broker, which could not be reached or did not confirm. It tries "
+    "again, and says `loop_recovered` when it goes on.",
     "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "channels_missing": "Topics of ours are gone from Kafka. They are made again; what was in them is found by looks "

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from tickwise.domain.errors import Unavailable
+from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.ports.clock import Clock
 
 BACKOFF_FIRST_SECONDS: Final = 0.1
@@ -152,7 +152,10 @@ class Loop:
         except Unavailable as away:
             self._failures += 1
             if self._failures == 1:
-                logger.warning("store_away", loop=self._name, detail=away.detail)
+                if isinstance(away, BrokerUnavailable):
+                    logger.warning("broker_unavailable", loop=self._name, detail=away.detail)
+                else:
+                    logger.warning("store_away", loop=self._name, detail=away.detail)
         except Exception:
             self._failures += 1
             logger.exception("loop_failed", loop=self._name, failures=self._failures)
