@@ -10,6 +10,7 @@ from uuid import UUID
 
 import asyncpg
 import httpx2
+import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,7 +18,7 @@ from tests.support.app import API, World, world
 from tests.support.buffered import new_recorder
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
-from tickwise.adapters.broker.kafka import KafkaBroker
+from tickwise.adapters.broker.kafka import KafkaBroker, consumer, shelves
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.observability.brokers import watched
@@ -111,10 +112,12 @@ class Gated:
 
 
 async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_process(
-    database_url: str, kafka_prefix_url: str
+    database_url: str, kafka_prefix_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database takes nothing while thousands of submits are accepted. Recorder and consumer fill up to their limits
     and no further, the rest is lag; then the database takes all of it, each job once."""
+    for module in (shelves, consumer):
+        monkeypatch.setattr(module, "WAITING_MOST", ACCEPTED // 2)
     clock, metrics = SystemClock(), Metrics()
     await upgrade(database_url)
     store = Gated(PostgresStore(database_url, clock=clock))

@@ -18,7 +18,7 @@ from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.board import Board
-from tickwise.ports.broker import REQUESTS, Consumer, Delivery
+from tickwise.ports.broker import REQUESTS, Broker, Consumer, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.roles.control.control import Control
 from tickwise.roles.requests import RequestsRecorder
@@ -75,7 +75,7 @@ class Buffered:
         await self.apply()
 
 
-def new_recorder(store: Any, broker: MemoryBroker, clock: Clock, metrics: Metrics) -> RequestsRecorder:
+def new_recorder(store: Any, broker: Broker, clock: Clock, metrics: Metrics) -> RequestsRecorder:
     """One with a control of its own, as wiring makes it."""
     control = Control(
         store=store,
