@@ -8,12 +8,12 @@ latency, and one for a run that was never made costs a look at an index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tickwise.domain.model import Lane
 from tickwise.ports.broker import Broker, Channel, Message, lane_of
-from tickwise.ports.store import NewRun, Ready
+from tickwise.ports.store import Ready
 from tickwise.roles.messages import Hints, encode
 
 QUICK: Final = "task:function"
@@ -47,10 +47,6 @@ class Announcer:
             messages += [Message(encode(hints)) for hints in packs(lane, ready)]
         for channel, messages in thrown.items():
             self._broker.throw(channel, messages)
-
-    def announce_new(self, lane: Lane, runs: Sequence[NewRun]) -> None:
-        """The same for new runs of one job, or of jobs whose runs wait in the same lane."""
-        self.announce([Ready(run.run_id, run.due, lane) for run in runs])
 
 
 def packs(lane: Lane, runs: list[Ready]) -> Iterator[Hints]:
