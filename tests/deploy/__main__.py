@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import subprocess
 import sys
 
@@ -29,6 +30,8 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="make deploy-check", description=__doc__)
     parser.add_argument("checks", nargs="*", default=[*CHECKS], metavar="CHECK")
+    # What ends us ends what we started: asyncio unwinds after Ctrl-C, and knows nothing of TERM.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     lines = []
     for name in parser.parse_args().checks:
         if name not in CHECKS:

@@ -78,6 +78,10 @@ async def _own_engine(program: str) -> AsyncIterator[Docker]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
+            # What it mounted in its own folders it leaves behind. (`Path.is_mount` knows no mounted files.)
+            for place in (folder / "exec" / "netns" / "default", CACHE / "docker"):
+                if os.path.ismount(place):
+                    said(["umount", place])
 
 
 @contextlib.asynccontextmanager
