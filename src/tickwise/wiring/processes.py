@@ -146,7 +146,8 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         control = await stack.enter_async_context(start_control(house))
         made = await ensure_keys(house.keys, house.clock, settings.bootstrap_key)
         key = await local_key(house, made)
-        roles = [make_scheduler(house), make_executor(house), *make_recorders(house)]
+        # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
+        roles = [make_scheduler(house), *make_recorders(house), make_executor(house)]
         for role in roles:
             await stack.enter_async_context(running(house, role))
         await stack.enter_async_context(serving(_app(house, control), [sock]))
@@ -240,7 +241,7 @@ async def _work(
     stop: asyncio.Event, url: str | None, health: HealthPort, *roles: str, serves: Sequence[str] = ()
 ) -> None:
     """All is ready: say so, and let the roles work until somebody ends it."""
-    logger.info("up", url=url, health_url=health.url, roles=list(roles), serves=list(serves))
+    logger.info("up", url=url, health_url=health.url, roles=list(dict.fromkeys(roles)), serves=list(serves))
     _settle_memory()
     await stop.wait()
 
