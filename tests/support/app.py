@@ -85,6 +85,7 @@ async def world(
     calendars: CalendarReader | None = None,
     broker: Broker | None = None,
     board: Board | None = None,
+    roll: Board | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -107,6 +108,7 @@ async def world(
         runs_kept_seconds=RUNS_KEPT_SECONDS,
         broker=broker,
         board=board,
+        roll=roll,
     )
     await control.start()
     await ensure_keys(store, clock, ADMIN_KEY)

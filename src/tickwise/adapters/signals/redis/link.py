@@ -67,7 +67,7 @@ def read_address(url: str) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port or PORT
-        options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True)) if parts.query else {}
         db = int(parts.path.strip("/") or 0)
     except ValueError as wrong:
         raise Misconfigured(f"signals_url cannot be read ({_plain(wrong)}); write redis://HOST:PORT/0") from None

@@ -65,6 +65,7 @@ class RedisSignals:
     async def start(self) -> None:
         """See the port."""
         if not self._tasks:
+            self._wanted.set()  # so that the first look at what was kept is now
             keep = self._link.keeper.keep
             self._tasks = [
                 asyncio.create_task(keep("wake-ups are not heard", self._hear), name="signals: hear"),

@@ -1,0 +1,118 @@
+"""A count of requests that cannot be shared for now: each process keeps to its share, says so once, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.pacing import CALLERS_MOST, OwnCount, SharedLimits, Standing, count
+from tickwise.ports.limits import Pace
+
+PACE = Pace(rate=1.0, burst=12)
+
+
+class Counter:
+    """A shared count that may be away, or silent."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.silent = False
+        self.asked: list[Mapping[str, int]] = []
+
+    async def __call__(self, asked: Mapping[str, int]) -> Mapping[str, Standing]:
+        self.asked.append(asked)
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.away:
+            raise OSError("gone")
+        return {who: count(PACE, 0.0, wanted) for who, wanted in asked.items()}
+
+
+async def settled(clock: VirtualClock, seconds: float = 0.0) -> None:
+    """All that follows until then has happened."""
+    await clock.advance(seconds)
+
+
+async def test_while_it_is_away_each_process_keeps_to_its_share_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The share of one of four; when it is back, that is said too, and it is asked again."""
+    clock, shared = VirtualClock(), Counter()
+    limits = SharedLimits(shared, pace=PACE, clock=clock, away=(OSError,), sharers=lambda: 4)
+    await limits.start()
+    shared.away = True
+    with caplog.at_level(logging.INFO):
+        first = await limits.hit("anna")
+        answers = [first, *[await limits.hit("anna") for _ in range(5)]]
+        assert [True, True, True, False, False, False] == [answer.allowed for answer in answers]
+        assert 4.0 == pytest.approx(answers[-1].retry_seconds)
+        await settled(clock, 3.5)
+        assert ["WARNING"] == [record.levelname for record in caplog.records]
+        shared.away = False
+        await settled(clock, 1.5)
+        assert ["WARNING", "INFO"] == [record.levelname for record in caplog.records]
+    shared.asked.clear()
+    assert (await limits.hit("anna")).allowed
+    assert [{"anna": 1}] == shared.asked
+    await limits.stop()
+
+
+async def test_one_that_does_not_answer_holds_nobody_up_for_long() -> None:
+    """Those who ask meanwhile hear from their own process, and so do all who come later."""
+    shared = Counter()
+    shared.silent = True
+    limits = SharedLimits(shared, pace=PACE, clock=VirtualClock(), away=(OSError,), wait_seconds=0.01)
+    await limits.start()
+    answers = await asyncio.gather(*(limits.hit(who) for who in ("anna", "bert")))
+    assert [True, True] == [answer.allowed for answer in answers]
+    assert (await limits.hit("anna")).allowed
+    assert 1 == len(shared.asked)
+    await limits.stop()
+
+
+async def test_an_error_of_our_own_answers_everybody_all_the_same() -> None:
+    """No request waits for ever because a count has a fault."""
+
+    async def broken(_: Mapping[str, int]) -> Mapping[str, Standing]:
+        raise ZeroDivisionError
+
+    limits = SharedLimits(broken, pace=PACE, clock=VirtualClock(), away=(OSError,))
+    await limits.start()
+    assert (await limits.hit("anna")).allowed
+    await limits.stop()
+
+
+async def test_requests_that_come_while_a_count_is_under_way_are_counted_together() -> None:
+    """However many there are, they are one question."""
+    shared = Counter()
+    limits = SharedLimits(shared, pace=PACE, clock=VirtualClock(), away=(OSError,))
+    await limits.start()
+    answers = await asyncio.gather(*(limits.hit("anna") for _ in range(20)))
+    assert 12 == sum(answer.allowed for answer in answers)
+    assert 20 == sum(asked["anna"] for asked in shared.asked)
+    assert len(shared.asked) <= 2
+    await limits.stop()
+
+
+async def test_what_a_process_remembers_of_callers_has_an_end() -> None:
+    """Those who were quiet longest are forgotten, which lets them burst again; the others are not."""
+    clock = VirtualClock()
+    own = OwnCount(clock)
+    assert 12 == own.count(PACE, "first", 20).granted
+    for number in range(CALLERS_MOST - 1):
+        own.count(PACE, f"{number}", 1)
+    assert 0 == own.count(PACE, "first", 1).granted
+    for number in range(CALLERS_MOST):
+        own.count(PACE, f"another {number}", 1)
+    assert 1 == own.count(PACE, "first", 1).granted
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0.0, 1), (-1.0, 1), (float("nan"), 1), (float("inf"), 1), (1.0, 0)])
+def test_a_pace_that_means_nothing_is_refused(rate: float, burst: int) -> None:
+    """Where it is made."""
+    with pytest.raises(ValueError, match="pace"):
+        Pace(rate, burst)

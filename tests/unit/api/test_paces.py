@@ -1,0 +1,109 @@
+"""Keys are held to a pace, where the settings say so; and who is alive is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.app import API, world
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.local import LocalBoard, LocalLimits
+from tickwise.ports.board import Board, Facts, Note
+from tickwise.ports.limits import Pace
+from tickwise.roles.roll import KIND, RoleFacts, RollCall
+
+PACE = Pace(rate=0.5, burst=3)
+JOB = {"name": "a", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "true"}}
+
+
+class AwayBoard:
+    """A board that cannot be asked."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def tell(self, notes: Any, ttl_seconds: float) -> bool:
+        return False
+
+    async def take_down(self, kind: str, names: Any) -> None: ...
+
+    async def look(self, kind: str, names: Any = None) -> dict[str, Facts] | None:
+        return None
+
+
+async def test_who_comes_too_fast_is_told_when_to_come_again_and_then_let_through() -> None:
+    """On every route alike, the hottest one and those of the framework; the time that is told is true."""
+    clock = VirtualClock()
+    async with world(clock=clock, limits=LocalLimits(PACE, clock)) as here:
+        asked = [("POST", "/jobs"), ("GET", "/jobs"), ("GET", "/nothing")]
+        answers = [await here.client.request(method, API + path, json=JOB) for method, path in asked]
+        assert [201, 200, 404] == [answer.status_code for answer in answers]
+        assert ['"key";r=2;t=2', '"key";r=1;t=4', '"key";r=0;t=6'] == [each.headers["ratelimit"] for each in answers]
+        for method, path in asked:
+            refused = await here.client.request(method, API + path, json=JOB)
+            assert (429, "rate_limited", "2") == (
+                refused.status_code, refused.json()["code"], refused.headers["retry-after"],
+            )  # fmt: skip
+            assert ('"key";q=3;w=6', '"key";r=0;t=6') == (
+                refused.headers["ratelimit-policy"], refused.headers["ratelimit"],
+            )  # fmt: skip
+            assert refused.headers["x-request-id"] == refused.json()["request_id"]
+        await clock.advance(2.0)
+        assert 201 == (await here.client.post(f"{API}/jobs", json=JOB)).status_code
+        assert 429 == (await here.client.post(f"{API}/jobs", json=JOB)).status_code
+
+
+async def test_each_key_has_a_pace_of_its_own_and_what_needs_no_key_has_none() -> None:
+    """Whoever sends too much hinders nobody else, and no probe."""
+    clock = VirtualClock()
+    async with world(clock=clock, limits=LocalLimits(PACE, clock)) as here:
+        other = await here.key("another-key-of-at-least-32-characters", "jobs:read", name="bert")
+        headers = {"Authorization": f"Bearer {other}"}
+        mine = [(await here.client.get(f"{API}/jobs")).status_code for _ in range(5)]
+        assert [200, 200, 200, 429, 429] == mine
+        assert 200 == (await here.client.get(f"{API}/jobs", headers=headers)).status_code
+        for _ in range(10):
+            probe = await here.client.get("/livez")
+            assert (200, False) == (probe.status_code, "ratelimit" in probe.headers)
+
+
+async def test_without_a_limit_nothing_is_counted_and_nothing_is_said() -> None:
+    """As it is by default."""
+    async with world() as here:
+        answers = [await here.client.get(f"{API}/jobs") for _ in range(20)]
+        assert {(200, False)} == {(answer.status_code, "ratelimit" in answer.headers) for answer in answers}
+
+
+async def test_roles_that_spoke_lately_are_listed_and_those_that_fell_silent_are_not() -> None:
+    """With what they say of themselves; what nobody can read is passed over."""
+    clock = VirtualClock()
+    board = LocalBoard(clock)
+    said = RoleFacts(role="scheduler", name="a:1", version="1", since=1_800_000_000.0, last_scan_at=1_800_000_001.5)
+    calls = [
+        RollCall(board, clock, lambda: [RoleFacts(role="api", name="b:2", version="1", since=0.0, serves=["jobs"])]),
+        RollCall(board, clock, lambda: [said]),
+    ]
+    async with world(clock=clock, roll=board) as here:
+        for call in calls:
+            await call.tell()
+        await board.tell([Note(KIND, "odd", {"role": 7})], 600.0)
+        found = (await here.client.get(f"{API}/roles")).json()
+        assert [("api", "b:2", ["jobs"], None), ("scheduler", "a:1", [], "2027-01-15T08:00:01.500000Z")] == [
+            (each["role"], each["name"], each["serves"], each["last_scan"]) for each in found
+        ]
+        await clock.advance(8.0)
+        await calls[1].tell()
+        await clock.advance(8.0)
+        assert ["scheduler"] == [each["role"] for each in (await here.client.get(f"{API}/roles")).json()]
+        await calls[1].stop()
+        assert [] == (await here.client.get(f"{API}/roles")).json()
+
+
+@pytest.mark.parametrize("board", [AwayBoard()])
+async def test_a_board_that_is_away_is_a_503_and_not_an_empty_list(board: Board) -> None:
+    """Nobody is told that nobody is alive because nobody could be asked."""
+    async with world(roll=board) as here:
+        answer = await here.client.get(f"{API}/roles")
+        assert (503, "3") == (answer.status_code, answer.headers["retry-after"])
