@@ -109,7 +109,11 @@ async def chart() -> str:
     helm = from_go("helm")
     for values in (PLAIN, EVERYTHING_ON):
         said([helm, "lint", CHART, "--strict", "--values", "-"], given=yaml.safe_dump(dict(values)))
-    kinds = {each["kind"] for each in yaml.safe_load_all(rendered(helm, EVERYTHING_ON)) if each}
+    everything = [each for each in yaml.safe_load_all(rendered(helm, EVERYTHING_ON)) if each]
+    kinds = {each["kind"] for each in everything}
+    for pod in (each["spec"]["template"]["spec"] for each in everything if each["kind"] == "Deployment"):
+        drains = pod["containers"][0]["name"] == "executor"
+        assert pod["terminationGracePeriodSeconds"] >= (90.5 + 5 + 5 if drains else 10), pod
     for what, (values, pointer) in REFUSED.items():
         refusal = _refusal(helm, values)
         assert pointer in refusal, f"{what}: {refusal or 'the chart takes it'}"

@@ -152,6 +152,7 @@ async def _play(containers: Containers) -> None:
 
     assert __version__ in await call(containers.once, "version")
     await call(containers.once, "-c", LOOKS, entry="python")
+    await call(containers.once, "-c", "import confluent_kafka, holidays, icalendar, redis", entry="python")
     await call(containers.once, "db", "upgrade")
     names = {role: await call(containers.start, role, role) for role in ("api", "scheduler", "executor")}
     up = {

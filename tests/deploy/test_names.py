@@ -134,6 +134,14 @@ def of_the_migrations() -> list[str]:
     return [word.strip() for word in words.split(",")]
 
 
+@pytest.mark.parametrize("place", ["docs/how-to/deploy.md", "deploy/helm/tickwise/templates/NOTES.txt"])
+def test_what_people_are_told_to_type_is_understood(place: str) -> None:
+    """Each line of ours that they are to copy."""
+    lines = re.findall(r"^ +tickwise (.+)$", (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
+    assert {} == {line: why for line in lines if (why := refusal(shlex.split(line)))}
+    assert lines
+
+
 def test_images_are_pinned() -> None:
     """No tag that moves: what was tried is what is run."""
     images = {service["image"] for service in services().values()}
