@@ -115,17 +115,17 @@ def _at_statement(name: str) -> None:
         setattr(asyncpg.Connection, method, call)
 
 
-def prepare(named: str) -> None:
+def prepare(point: str) -> None:
     """From now on every role that this process starts dies there."""
-    method, side = named.split(":")
+    method, side = point.split(":")
     if method.startswith("sql/"):
         _at_statement(method.removeprefix("sql/"))
         return
     open_house = vars(processes)["open_house"]
 
     @asynccontextmanager
-    async def opened(*arguments: Any) -> AsyncIterator[House]:
-        async with open_house(*arguments) as house:
+    async def opened(*arguments: Any, **named: Any) -> AsyncIterator[House]:
+        async with open_house(*arguments, **named) as house:
             yield replace(house, store=cast("Store", DyingStore(house.store, Point(method, side))))
 
     vars(processes)["open_house"] = opened
