@@ -179,6 +179,20 @@ async def test_topics_that_were_deleted_are_made_again(make: Make) -> None:
         await make.client().open("another store")
 
 
+async def test_a_session_is_set_for_the_group(make: Make) -> None:
+    """By the newer protocol it is the broker's; and where it does not allow it, the group works all the same."""
+    broker = await make.opened(session_seconds=9)
+    refused = await make.opened(session_seconds=1800)
+    for client, group in ((broker, "nine"), (refused, "too-long")):
+        await client.send(REQUESTS, [Message(b"one", b"key")])
+        async with member(client, [REQUESTS], group) as consumer:
+            assert b"one" in values(await consumer.take(1, WITHIN_SECONDS))
+    cluster = admin.AdminClient({"bootstrap.servers": make.kafka.address})
+    resource = admin.ConfigResource(admin.ResourceType.GROUP, f"{make.prefix}.nine")  # type: ignore[attr-defined]  # it says so nowhere
+    [described] = cluster.describe_configs([resource]).values()
+    assert (await asyncio.to_thread(described.result))["consumer.session.timeout.ms"].value == "9000"
+
+
 async def test_closing_leaves_no_thread_behind(make: Make) -> None:
     """Neither of ours nor of the library's."""
     before = library_threads()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
-from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.library import Complaints, admin_library, client_library
 from tickwise.adapters.broker.kafka.shelves import Place, Shelves
 from tickwise.adapters.broker.kafka.topics import topic_name
 from tickwise.ports.broker import Channel, Delivery
@@ -31,7 +31,9 @@ COMMIT_RETRY_SECONDS: Final = 1.0
 END_SECONDS: Final = 1.0
 """The longest that a broker may need to say where a partition ends."""
 LOOK_SECONDS: Final = 0.5
-"""How often it is asked how far behind we are."""
+"""How often it is looked how far behind we are, …"""
+ASK_SECONDS: Final = 3.0
+"""… and how often the broker is asked for what its answers do not say: one request for each partition."""
 LEAVE_SECONDS: Final = 3.0
 """How long the last commit may take. A broker that does not answer it would hold up the leave for 10 s more."""
 CLASSIC_SESSION_SECONDS: Final = 45
@@ -64,6 +66,7 @@ class Member:
         self._committing = False
         self._commit_at = 0.0
         self._look_at = 0.0
+        self._ask_at = 0.0
 
     def start(self) -> None:
         """Begin."""
@@ -112,6 +115,9 @@ class Member:
             # What lies in the library beside what lies on the shelves.
             "queued.min.messages": 1_000,
             "queued.max.messages.kbytes": 8 << 10,
+            # As shipped 1 s: so long it would fetch nothing once its queue was full, and be empty for most of it
+            # (2.8k hints a second).
+            "fetch.queue.backoff.ms": 10,
             "fetch.message.max.bytes": self._address.message_bytes_most,
             "fetch.max.bytes": max(8 << 20, self._address.message_bytes_most),
             "fetch.wait.max.ms": 500,
@@ -126,7 +132,30 @@ class Member:
                 # A member hears of a new one by its heartbeat: partitions change hands within two of them.
                 "heartbeat.interval.ms": min(1_000, session_ms // 3),
             }
+        elif self._address.session_seconds:
+            self._set_session(self._address.session_seconds * 1_000)
         return self._library.Consumer(told, logger=self._complaints)
+
+    def _set_session(self, session_ms: int) -> None:
+        """By the newer protocol the session is the group's, and the broker keeps it within bounds of its own."""
+        admin = admin_library()
+        client = admin.AdminClient(self._address.client(), logger=self._complaints)
+        wanted = {"consumer.session.timeout.ms": session_ms, "consumer.heartbeat.interval.ms": session_ms // 3}
+        entries = [
+            admin.ConfigEntry(name, str(value), incremental_operation=admin.AlterConfigOpType.SET)
+            for name, value in wanted.items()
+        ]
+        group = admin.ConfigResource(admin.ResourceType.GROUP, self._group, incremental_configs=entries)
+        [answer] = client.incremental_alter_configs([group], request_timeout=END_SECONDS).values()
+        try:
+            answer.result()
+        except self._library.KafkaException as failure:
+            self._complaints.complain(
+                "session",
+                f"session_seconds={self._address.session_seconds} is not in force: {failure.args[0].str()}. "
+                f"The broker's own bounds are group.consumer.min.session.timeout.ms and "
+                f"group.consumer.min.heartbeat.interval.ms.",
+            )
 
     def _step(self, consumer: Any) -> None:
         """Wait for messages, put them where the loop takes them, tell the broker what is done."""
@@ -175,10 +204,13 @@ class Member:
         )
 
     def _look(self, consumer: Any, now: float) -> None:
-        """How far behind we are, as the last answers to fetches said. Of a partition that is paused, since whoever takes
-        from it cannot go on, they would say for ever what was true before: there the broker is asked."""
+        """How far behind we are, as the last answers to fetches said. Of a partition that is paused, since who takes
+        from it cannot go on, they would say for ever what was true before: there the broker is asked, now and then."""
         self._look_at = now + LOOK_SECONDS
-        ends, paused = {}, self.shelves.paused() if self.reachable() else frozenset()
+        ends, paused = {}, frozenset[Place]()
+        if now >= self._ask_at and self.reachable():
+            self._ask_at = now + ASK_SECONDS
+            paused = self.shelves.paused()
         for place in self.shelves.places():
             [partition] = self._partitions([place])
             if place in paused:

@@ -37,13 +37,15 @@ class Place(NamedTuple):
 class Shelf:
     """One partition."""
 
-    __slots__ = ("dirty", "kept", "ledger", "paused")
+    __slots__ = ("dirty", "end", "kept", "ledger", "paused")
 
     def __init__(self) -> None:
         self.kept: deque[Delivery] = deque()
         self.ledger: Ledger | None = None
         """From the first message on."""
         self.paused = False
+        self.end = 0
+        """The offset of its next message on the broker, when it was looked last."""
         self.dirty = False
         """Something is done that no commit has told."""
 
@@ -62,7 +64,6 @@ class Shelves:
         self._urgency = {channel: place for place, channel in enumerate(channels)}
         self._lock = threading.Lock()
         self._shelves: dict[Place, Shelf] = {}
-        self._lags: dict[Place, int] = {}
         self._takes = 0
         self._bytes = 0
         self.waiting = 0
@@ -151,13 +152,9 @@ class Shelves:
     def ends(self, ends: Mapping[Place, int]) -> None:
         """Where these partitions end now, on the broker."""
         with self._lock:
-            self._lags = {}
             for place, end in ends.items():
-                shelf = self._shelves.get(place)
-                if shelf is not None:
-                    first = shelf.kept[0].offset if shelf.kept else end
-                    at = shelf.ledger.committed() if shelf.ledger is not None else first
-                    self._lags[place] = max(0, end - at)
+                if place in self._shelves:
+                    self._shelves[place].end = end
 
     def places(self) -> list[Place]:
         """Which are ours."""
@@ -199,12 +196,13 @@ class Shelves:
                     shelf.dirty = True
 
     def lag(self) -> dict[str, int]:
-        """By name of the channel, as of the last look."""
+        """By name of the channel: what is not done, up to where each partition ended when it was looked last."""
         lag = {channel.name: 0 for channel in self._urgency}
         with self._lock:
-            for place, behind in self._lags.items():
-                if place in self._shelves:
-                    lag[place.channel.name] += behind
+            for place, shelf in self._shelves.items():
+                first = shelf.kept[0].offset if shelf.kept else shelf.end
+                at = shelf.ledger.committed() if shelf.ledger is not None else first
+                lag[place.channel.name] += max(0, shelf.end - at)
         return lag
 
     def _drop(self, place: Place) -> None:
