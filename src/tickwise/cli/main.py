@@ -90,10 +90,12 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "windows": Entry("calendars", "windows", "Keep maintenance windows."),
     },
     "Parts, one process each": {
-        "api": Entry("roles", "api", "Serve the REST API."),
+        "api": Entry("roles", "api", "Serve the REST API, or a part of it."),
         "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),
         "executor": Entry("roles", "executor", "Run what is due."),
-        "recorder": Entry("roles", "recorder", "Write to the database what the broker has."),
+        "recorder": Entry(
+            "roles", "recorder", "Write to the database what the broker has: buffered requests, ends of runs."
+        ),
         "roles": Entry("roll", "roles", "Look at which processes are alive."),
         "db": Entry("database", "db", "Prepare the database, or look at its version."),
     },
