@@ -91,7 +91,7 @@ async def test_roles_that_spoke_lately_are_listed_and_those_that_fell_silent_are
         await board.tell([Note(KIND, "odd", {"role": 7})], 600.0)
         found = (await here.client.get(f"{API}/roles")).json()
         assert [("api", "b:2", ["jobs"], None), ("scheduler", "a:1", [], "2027-01-15T08:00:01.500000Z")] == [
-            (each["role"], each["name"], each["serves"], each["last_scan"]) for each in found
+            (each["role"], each["name"], each["serves"], each["last_scan_at"]) for each in found
         ]
         await clock.advance(8.0)
         await calls[1].tell()

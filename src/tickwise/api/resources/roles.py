@@ -24,7 +24,7 @@ class RoleView(msgspec.Struct, kw_only=True):
     health_url: str | None
     serves: list[str]
     """The parts that it serves, of an API or a recorder."""
-    last_scan: datetime | None
+    last_scan_at: datetime | None
     """Of a scheduler: when it last looked for what is due."""
 
 
@@ -36,7 +36,7 @@ def _view(facts: RoleFacts) -> RoleView:
         since=time_or_none(facts.since),
         health_url=facts.health_url,
         serves=facts.serves,
-        last_scan=time_or_none(facts.last_scan_at),
+        last_scan_at=time_or_none(facts.last_scan_at),
     )
 
 

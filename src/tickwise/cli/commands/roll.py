@@ -33,7 +33,7 @@ def list_roles(session: Session) -> None:
             each["name"],
             each["version"],
             session.time(each["since"]),
-            session.time(each["last_scan"]) if each["last_scan"] else "",
+            session.time(each["last_scan_at"]) if each["last_scan_at"] else "",
             each["health_url"] or "",
         )
         for each in found
