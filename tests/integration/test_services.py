@@ -19,22 +19,23 @@ from tests.support.waiting import eventually
 ASKS = "import sys; from tests.services import shared; print(shared.url_of('redis'), flush=True); sys.stdin.read()"
 STARTS = """
 import asyncio, sys
+from pathlib import Path
 from tests.services.redis import Redis
 async def main():
-    redis = await Redis().start()
+    redis = await Redis(Path(sys.argv[1])).start()
     print(redis.pid, flush=True)
     await asyncio.to_thread(sys.stdin.read)
 asyncio.run(main())
 """
 
 
-def program(text: str, **environment: str) -> subprocess.Popen[str]:
+def program(text: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """A process that goes on until its input ends; it is no part of this run of the tests unless it is told so."""
     known = {
         name: value for name, value in os.environ.items() if name not in {"PYTEST_XDIST_WORKER", *shared.GIVEN.values()}
     }
     return subprocess.Popen(
-        [sys.executable, "-c", text], cwd=ROOT, env={**known, **environment},
+        [sys.executable, "-c", text, *arguments], cwd=ROOT, env={**known, **environment},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -73,9 +74,9 @@ async def test_a_shared_server_ends_with_its_run_even_if_that_is_killed() -> Non
     await eventually(lambda: not folder.exists(), within_seconds=30, what="the keeper has gone")
 
 
-async def test_a_server_of_a_test_ends_with_the_process_that_started_it() -> None:
+async def test_a_server_of_a_test_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     """The kernel sees to it."""
-    starter = program(STARTS)
+    starter = program(STARTS, str(tmp_path))
     pid = int(await asyncio.to_thread(said, starter))
     assert psutil.pid_exists(pid)
     close(starter)
@@ -86,7 +87,7 @@ async def test_a_server_of_a_test_ends_with_the_process_that_started_it() -> Non
     await eventually(gone, within_seconds=30, what="the server has ended")
 
 
-async def test_a_server_comes_back_on_its_port_after_each_death(tmp_path: Path) -> None:
+async def test_a_server_comes_back_on_its_port_after_each_death() -> None:
     """Killed, stopped, or frozen and killed."""
     async with Redis() as redis:
         url, first = redis.url, redis.pid

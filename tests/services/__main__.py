@@ -130,12 +130,12 @@ async def down(folder: Path) -> None:
     """End the holder; the data stays."""
     holder = _holder(folder)
     if holder is None:
-        print("No servers run from here.")  # noqa: T201
+        print("No servers run from here.")  # noqa: T201  # a command prints
         return
     holder.terminate()
     await eventually(lambda: _holder(folder) is None, within_seconds=END_SECONDS, what="the servers end")
     _record(folder).unlink(missing_ok=True)
-    print("The servers are down; their data stays.")  # noqa: T201
+    print("The servers are down; their data stays.")  # noqa: T201  # a command prints
 
 
 def install() -> None:
@@ -160,7 +160,7 @@ def main() -> int:
         else:
             asyncio.run({"up": up, "down": down, "hold": hold}[asked.what](folder))
     except (Missing, AssertionError) as why:
-        print(why, file=sys.stderr)  # noqa: T201
+        print(why, file=sys.stderr)  # noqa: T201  # a command prints
         return 1
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,9 +95,11 @@ class Fleet:
     def start(self, *arguments: str, program: Sequence[str] = (), **settings: str) -> Role:
         """One role, with settings of its own; by another program than the product's if one is given."""
         log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"
+        # Where we are killed, too, it ends: the kernel sees to it, where util-linux is there. It stays the same process.
+        bound = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [*(program or (sys.executable, "-m", "tickwise")), *arguments],
+                [*bound, *(program or (sys.executable, "-m", "tickwise")), *arguments],
                 env={**self._environment, **settings},
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
