@@ -95,7 +95,7 @@ class Fleet:
     def start(self, *arguments: str, program: Sequence[str] = (), **settings: str) -> Role:
         """One role, with settings of its own; by another program than the product's if one is given."""
         log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"
-        # Where we are killed, too, it ends: the kernel sees to it, where util-linux is there. It stays the same process.
+        # If we are killed, it ends as well: the kernel sees to it, where util-linux is there. The process is the same.
         bound = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
         with log.open("wb") as output:
             process = subprocess.Popen(
