@@ -49,8 +49,7 @@ async def kill(server: EmbeddedPostgres) -> None:
     children = process.children(recursive=True)
     os.kill(server.pid, signal.SIGKILL)
     await server.wait()
-    for child in children:
-        await eventually(lambda child=child: not child.is_running(), what="a child of the dead server is gone")
+    await eventually(lambda: not any(child.is_running() for child in children), what="its children are gone")
 
 
 async def accepted(here: World, name: str, **body: Any) -> Any:
@@ -89,8 +88,7 @@ async def test_jobs_are_accepted_while_the_database_is_dead_and_are_all_there_on
                 assert url == await server.start()
                 last = await accepted(here, "after")
                 ids = [first["job_id"], *(one["job_id"] for one in made), last["job_id"]]
-                for job_id in ids:
-                    assert await eventually(lambda job_id=job_id: there(here, job_id), what="every job is applied")
+                assert await eventually(lambda: all_there(here, ids), what="every job is applied")
                 names = await eventually(lambda: names_of(here, 32), what="the changes are applied")
                 assert (
                     Counter({"before": 0, "changed before": 1, "changed": 1, "after": 1})
@@ -113,6 +111,11 @@ async def answered(here: World, method: str, job_id: str, **options: Any) -> Non
 async def there(here: World, job_id: str) -> bool:
     """Whether the store has the job."""
     return (await here.client.get(f"{API}/jobs/{job_id}")).status_code == 200
+
+
+async def all_there(here: World, job_ids: list[str]) -> bool:
+    """Whether it has all of them."""
+    return all([await there(here, job_id) for job_id in job_ids])
 
 
 async def names_of(here: World, count: int) -> Counter[str] | None:

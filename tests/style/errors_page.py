@@ -48,8 +48,6 @@ MEANINGS = {
     "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
     "`detail`.",
     "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",
-    "internal": "An unexpected error of the server's own; its log lines bear the `request_id`, or the `operation_id` of "
-    "a request that had been accepted.",
     "job_cancelled": "The job is cancelled for good; create a new one.",
     "job_id_taken": "The `job_id` stands for another body, or for a job of another namespace. Choose another.",
     "job_not_recurring": "Only a job that recurs can be paused and resumed, and has occurrences to skip, snooze "
@@ -85,7 +83,10 @@ LOCAL = {
 }
 # Codes that are computed where they are raised: the call, and what it can come to.
 COMPUTED = {("roles/control/submits.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value)}
-INTERNAL = "An error that nobody foresaw. Its log lines bear the `request_id`. Please report it."
+INTERNAL = (
+    "An error that nobody foresaw. Its log lines bear the `request_id`, or the `operation_id` of a request that had "
+    "been accepted. Please report it."
+)
 
 
 def classes() -> list[type[TickwiseError]]:

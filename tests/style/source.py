@@ -176,3 +176,13 @@ def literal_anywhere(word: str) -> bool:
         for place in tree.committed_files()
         if place.startswith("src/") and place.endswith((".py", ".sql"))
     )
+
+
+def fields_said(place: str, name: str) -> dict[str, str]:
+    """What the texts after the fields of a class say of them, each in one line."""
+    [found] = [node for node in ast.walk(parsed(place)) if isinstance(node, ast.ClassDef) and node.name == name]
+    said: dict[str, str] = {}
+    for field, text in zip(found.body, found.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            said[field.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+    return said

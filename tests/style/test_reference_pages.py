@@ -9,16 +9,17 @@ from types import ModuleType
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.style import api_page, errors_page, events_page, metrics_page, runs_page, source, tree
+from tests.style import api_page, errors_page, events_page, messages_page, metrics_page, runs_page, source, tree
 from tickwise.api.resources import RESOURCES
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import StoreStats
+from tickwise.roles import messages
 
 
 @pytest.mark.parametrize(
     "generator",
-    [api_page, errors_page, events_page, metrics_page, runs_page],
+    [api_page, errors_page, events_page, messages_page, metrics_page, runs_page],
     ids=lambda generator: generator.__name__.rpartition(".")[2],
 )
 def test_the_reference_says_what_the_declarations_say(generator: ModuleType) -> None:
@@ -120,6 +121,19 @@ def test_reasons_have_a_meaning() -> None:
     """What a runner or the executor gives as a reason is explained, and what is explained can occur."""
     assert set() == source.reasons() - set(runs_page.REASONS)
     assert [] == [reason for reason in runs_page.REASONS if not source.literal_anywhere(reason)]
+
+
+# ------------------------------------------------------------------------------------------------------ messages
+
+
+def test_every_field_of_a_message_has_a_meaning() -> None:
+    """Its name says it, as it does of a job or a run, or the text after it."""
+    assert [] == messages_page.missing()
+
+
+def test_every_message_is_on_the_page() -> None:
+    """With a channel and a key; the example is read as it was written."""
+    assert set(messages.KINDS) == {said.kind for said in messages_page.PAGES}
 
 
 # --------------------------------------------------------------------------------------------------------- links

@@ -107,5 +107,6 @@ async def buffered(
     async with world(clock=clock, store=link, broker=broker, board=board, **options) as here:
         recorder = new_recorder(link, broker, clock, metrics)
         yield Buffered(here, link, exchange, broker, recorder, consumer, clock, metrics)
+        link.away = False
     await consumer.stop()
     await broker.close()

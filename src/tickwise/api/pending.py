@@ -15,19 +15,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, answer
-from tickwise.api.problems import Headers, problem_of
+from tickwise.api.problems import Headers, JobPending, problem_of
 from tickwise.api.wire import API, ResultView
-from tickwise.domain.errors import NotFound, Refused, StoreUnavailable, Unavailable
+from tickwise.domain.errors import NotFound, Refused, StoreUnavailable
 from tickwise.roles.control.ingest import Once
 from tickwise.roles.control.pending import Pending
 
 RETRY_AFTER: Final = (b"retry-after", b"1")
-
-
-class JobPending(Unavailable):
-    """The job is accepted and not stored yet; what needs it there can be asked for a moment later."""
-
-    code = "job_pending"
 
 
 class PendingView(msgspec.Struct, kw_only=True):

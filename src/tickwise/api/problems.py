@@ -64,6 +64,12 @@ class MethodNotAllowed(Refused):
         self.allow = allow
 
 
+class JobPending(Unavailable):
+    """The job is accepted and not stored yet; what needs it there can be asked for a moment later."""
+
+    code = "job_pending"
+
+
 class WrongMediaType(Refused):
     """The body is of a type that this route does not read."""
 

@@ -120,7 +120,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: Literal["create", "change", "cancel"]
     operation_id: UUID
-    """Of a create: the job's own id."""
+    """Under which its end is on record. Of a create the job's own id, unless the client chose that, or an
+    Idempotency-Key from which it follows: then a hash of the id and of what was asked for."""
     job_id: UUID
     namespace: str
     principal: str
@@ -170,7 +171,8 @@ class _Version(msgspec.Struct):
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _version: Final = msgspec.msgpack.Decoder(_Version)
-_decoders: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in (Hints, Results, Request)}
+KINDS: Final = (Hints, Results, Request)
+_decoders: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in KINDS}
 
 
 def encode(message: Hints | Results | Request) -> bytes:

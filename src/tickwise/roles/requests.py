@@ -24,7 +24,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from tickwise.domain.errors import Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
+from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
 from tickwise.ports.clock import Clock
@@ -177,8 +177,7 @@ class RequestsRecorder(Recorder):
             if request.kind == "change":
                 await self._change(turn, request)
             else:
-                await self._control.cancel(_asker(request), request.job_id)
-                turn.end(request, None)
+                await self._cancel(turn, request)
         except Refused as refusal:
             turn.end(request, refusal)
 
@@ -203,6 +202,12 @@ class RequestsRecorder(Recorder):
                 turn.done += 1
             else:
                 turn.end(request, refused)
+
+    async def _cancel(self, turn: _Turn, request: Request) -> None:
+        # One that was refused, since the job was not there, must not end the job that came after it.
+        if not await self._is_over(turn, request):
+            await self._control.cancel(_asker(request), request.job_id)
+            turn.end(request, None)
 
     async def _change(self, turn: _Turn, request: Request) -> None:
         try:
@@ -238,19 +243,16 @@ def _asker(request: Request) -> Principal:
     return Principal(request.principal, request.namespace, _SCOPES)
 
 
-def _unforeseen(failure: Exception) -> TickwiseError:
-    return Invalid(
-        f"it could not be applied, and was put aside for a person: {type(failure).__name__}",
-        pointer="",
-        code="internal",
-    )
+def _unforeseen(failure: Exception) -> Bug:
+    return Bug(f"it could not be applied, and was put aside for a person: {type(failure).__name__}")
 
 
 def _ended(request: Request, refusal: TickwiseError | None) -> EndedOperation:
     problems = []
     if refusal is not None:
         pointer = refusal.pointer if isinstance(refusal, Refused) else None
-        problems = [BulkProblem(id=request.job_id, code=refusal.code, detail=refusal.detail, pointer=pointer)]
+        code = "internal" if isinstance(refusal, Bug) else refusal.code
+        problems = [BulkProblem(id=request.job_id, code=code, detail=refusal.detail, pointer=pointer)]
     return EndedOperation(
         operation_id=request.operation_id,
         namespace=request.namespace,

@@ -10,7 +10,12 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.buffered import Buffered, buffered
+from tests.support.waiting import eventually
+from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.local import LocalBoard
+from tickwise.ports.broker import DEAD, MESSAGE_BYTES_MOST, REQUESTS, Message
 from tickwise.ports.store import JobQuery, JobRow
+from tickwise.roles.definition import decode_definition
 
 SHELL = {"kind": "shell", "command": "date"}
 
@@ -223,7 +228,7 @@ async def test_another_process_tells_pending_from_absent_by_the_time_inside_an_i
     operation = await send(here, "DELETE", f"/jobs/{made['job_id']}", 202)
     held = await here.batch()
     async with buffered() as other:
-        other.world.control._store = here.link  # type: ignore[assignment]  # two servers of one store
+        other.world.control._store = here.link  # two servers of one store
         assert "pending" == (await send(other, "GET", f"/jobs/{made['job_id']}", 202))["status"]
         assert "pending" == (await send(other, "GET", f"/operations/{operation['operation_id']}", 202))["status"]
         await send(other, "GET", f"/jobs/{uuid4()}", 404)
@@ -235,3 +240,99 @@ async def test_another_process_tells_pending_from_absent_by_the_time_inside_an_i
         await send(other, "GET", f"/operations/{operation['operation_id']}", 404)
         await send(other, "PUT", f"/jobs/{made['job_id']}", 404, json={"name": "b"})
         await send(other, "DELETE", f"/jobs/{made['job_id']}", 404)
+
+
+async def test_what_is_named_is_known_from_what_the_store_said_lately(here: Buffered) -> None:
+    """Stored tasks, calendars and successors count while the store is away, if it spoke of them; else 503."""
+    await send(here, "POST", "/tasks", 201, json={"taskId": "t", "name": "T", "task": SHELL})
+    await send(here, "PUT", "/calendars/c", 201, json={"dates": ["2030-01-01"]})
+    first = await create(here, every="1h", key="first")
+    await here.apply()
+    said = {"every": "1h", "calendars": [{"name": "c"}], "taskId": "t", "then": "first"}
+    await send(here, "POST", "/jobs", 202, json=said)
+    here.link.away = True
+    await send(here, "POST", "/jobs", 202, json=said)
+    for unknown in (
+        {"taskId": "other"},
+        {"calendars": [{"name": "other"}], "task": SHELL},
+        {"then": "x", "task": SHELL},
+    ):
+        refused = await send(here, "POST", "/jobs", 503, json={"name": "a", "every": "1h", **unknown})
+        assert "store_unavailable" == refused["code"]
+    here.link.away = False
+    await here.apply()
+    followed = [decode_definition(row.definition).then for row in await stored(here) if row.key is None]
+    assert [(UUID(first["job_id"]),)] * 2 == followed
+
+
+async def test_a_key_counts_for_a_while_without_the_store_and_no_longer(here: Buffered) -> None:
+    """One that it knew lately; a stranger's is answered 503, for nobody can tell. After a quarter of an hour so is
+    the known one."""
+    await create(here, every="1h")
+    here.link.away = True
+    await here.clock.advance(600)
+    await create(here, every="1h")
+    stranger = {"Authorization": "Bearer nobody-knows-this-key-of-many-characters"}
+    await send(here, "POST", "/jobs", 503, json={"name": "a", "task": SHELL, "every": "1h"}, headers=stranger)
+    await here.clock.advance(400)
+    await send(here, "POST", "/jobs", 503, json={"name": "a", "task": SHELL, "every": "1h"})
+
+
+async def test_a_broker_that_is_away_is_told_as_for_now(here: Buffered) -> None:
+    """503; under the same key the same request is the same job when it is back."""
+    here.exchange.away = True
+    answer = await here.world.client.post(
+        f"{API}/jobs", json={"name": "a", "task": SHELL, "every": "1h"}, headers={"Idempotency-Key": "k"}
+    )
+    assert (503, "broker_unavailable") == (answer.status_code, answer.json()["code"])
+    assert "retry-after" in answer.headers
+    here.exchange.away = False
+    made = await create(here, once="k", every="1h")
+    await here.apply()
+    assert [made["job_id"]] == [str(row.job_id) for row in await stored(here)]
+
+
+async def test_what_a_message_cannot_hold_goes_to_the_store_directly() -> None:
+    """A job whose message would be larger than the broker takes is answered 201."""
+    async with buffered(body_limit_bytes=4 << 20) as here:
+        large = {"name": "a", "task": SHELL, "every": "1h", "payload": "x" * MESSAGE_BYTES_MOST}
+        await send(here, "POST", "/jobs", 201, json=large, headers={"Idempotency-Key": "large"})
+        assert 1 == len(await stored(here))
+        assert [] == await here.batch()
+
+
+async def test_a_poisonous_message_is_parked_and_holds_up_nothing(here: Buffered) -> None:
+    """Bytes that are no message lie in the channel of the dead, as they came; what is around them is applied."""
+    dead = here.broker.consumer([DEAD], "the test")
+    await dead.start()
+    first = await create(here, every="1h")
+    await here.broker.send(REQUESTS, [Message(b"\xff\x00 poison", b"key")])
+    second = await create(here, every="1h")
+    await here.apply()
+    assert {first["job_id"], second["job_id"]} == {str(row.job_id) for row in await stored(here)}
+    [parked] = await dead.take(10, 0)
+    assert (b"\xff\x00 poison", b"key", b"requests") == (parked.value, parked.key, dict(parked.headers)["channel"])
+    await dead.stop()
+
+
+async def test_reads_of_another_namespace_say_nothing(here: Buffered) -> None:
+    """What one namespace has accepted is not there for another, whoever asks."""
+    chosen = str(uuid4())
+    await create(here, every="1h", job_id=chosen)
+    secret = await here.world.key("x" * 40, "*", namespace="other")
+    theirs = {"Authorization": f"Bearer {secret}"}
+    await send(here, "GET", f"/jobs/{chosen}", 202)
+    await send(here, "GET", f"/jobs/{chosen}", 404, headers=theirs)
+
+
+async def test_with_a_board_every_process_knows_what_any_has_accepted() -> None:
+    """Of a job whose id tells no time, too: by a note that the process which took it in has put up."""
+    board = LocalBoard(VirtualClock(1_800_000_000.0))
+    await board.start()
+    async with buffered(board=board) as here, buffered(board=board) as other:
+        made = await create(here, once="k", every="1h")
+        await eventually(lambda: board.look("request", [f"create:{made['job_id']}"]), what="the note is there")
+        assert made == await send(other, "GET", f"/jobs/{made['job_id']}", 202)
+        told = await send(other, "GET", f"/operations/{made['operation_id']}", 202)
+        assert "pending" == told["status"]
+    await board.stop()

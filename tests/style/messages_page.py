@@ -1,0 +1,193 @@
+"""The reference page of the messages that roles send through a broker: `python -m tests.style.messages_page`."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tests.style import source
+from tests.style.tree import ROOT
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.model import Lane, Outcome
+from tickwise.roles.messages import VERSION, Hints, NewJobPart, Request, Results, decode, encode
+
+PLACE = "docs/reference/messages.md"
+SOURCES = {
+    "Outcome": "src/tickwise/domain/model.py",
+}
+MESSAGES = "src/tickwise/roles/messages.py"
+
+JOB = UUID("019a2b3c-4d5e-8f60-9123-456789abcdef")
+RUN = UUID("019a2b3c-4d5f-8a01-8123-0123456789ab")
+OPERATION = UUID("019a2b3c-4d60-8b02-9123-0123456789ab")
+
+
+class Page(NamedTuple):
+    """What is said of one message."""
+
+    kind: type[Any]
+    channel: str
+    key: str
+    who: str
+    example: Any
+
+
+PAGES = (
+    Page(
+        Hints, "`runs.p0` … `runs.p9`, by priority", "none: spread over the partitions",
+        "Whoever has committed runs tells executors which they can claim. Thrown: one that is lost costs latency.",
+        Hints.of(Lane("default", 5, ("function:report", "task:function")), [RUN], 1_800_000_000.0),
+    ),
+    Page(
+        Results, "`results`", "the executor's number, as text",
+        "Executors tell how attempts ended (setting `results`). Sent: the executor keeps them until they are applied.",
+        Results(7, 41, (Outcome(RUN, 12, CODES[RunState.SUCCESS], 1_800_000_000.0, 1_800_000_001.5),)),
+    ),
+    Page(
+        Request, "`requests`", "the job's id, 16 bytes",
+        "The API tells recorders what it answered with 202 (setting `ingest`). Sent: the answer waits for it.",
+        Request(
+            "create", JOB, JOB, "default", "admin", 1_800_000_000.0,
+            NewJobPart(
+                "report", "FUTURE", "function",
+                '{"schedule_type":"FUTURE","schedule_time":1830297600.0,"task":{"kind":"function","name":"report"}}',
+                "default", 5, ("function:*", "task:function"), run_id=RUN, due=1_830_297_600.0,
+            ),
+        ),
+    ),
+)  # fmt: skip
+CHANGE = Request("change", OPERATION, JOB, "default", "admin", 1_800_000_000.0, body=b'{"cron":"0 3 * * *"}')
+WITHIN: tuple[type[Any], ...] = (NewJobPart, Outcome)
+
+HEAD = f"""\
+# Messages between roles
+
+<!-- Written from src/tickwise/roles/messages.py by `python -m tests.style.messages_page`; a test compares the two. -->
+
+Roles that run apart send each other three kinds of messages through the broker (`broker_url`). You need this page to
+look into a topic, to read what was parked, or to send requests from a program of your own; nothing is to be configured.
+
+Every message is one [MessagePack](https://msgpack.org) map with the names of its fields as keys, so any tool shows it.
+A field at its default may be left out. Ids are text in their usual form, unless a field says otherwise; times are
+seconds since 1970 in UTC. A message has at most 2 MiB.
+
+**The rule of versions.** `v` is {VERSION}. A reader ignores fields that it does not know, and a field that is added
+has a default: so older and newer processes run side by side, and either may be there first. What cannot be said that
+way is a new `v`, which one release reads before the next one writes it; so is any change of what stands in an array.
+Who meets a `v` later than it knows, or bytes that are no message, parks them in `dead` as they are, and goes on.
+
+**A mark** is a message of `requests` with an empty value. Recorders send one to each partition every second; when it
+comes back, everything before it in its partition is applied: by that readers tell what is pending from what is absent.
+
+**Who may write here may do what a key with every scope may do**, in every namespace: protect the topics as you protect
+the database.
+
+"""
+
+DEAD = """\
+## dead
+
+What could not be read or applied: value, key and headers as they came, and headers of ours, as UTF-8: `channel`,
+`partition` and `offset` say where it was, `error` what is wrong with it, `role` who parked it, `time` when. Nothing
+reads it but people. To apply it again once the reason is gone, send value and key to its channel.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    sections = [_section(said) for said in PAGES] + [_part(kind) for kind in WITHIN]
+    return HEAD + "".join("\n".join(section) + "\n\n" for section in sections) + DEAD
+
+
+def _section(said: Page) -> Iterator[str]:
+    yield from (f"## {said.kind.__name__}", "", _docstring(said.kind), "", said.who, "")
+    yield from (f"Channel {said.channel} · key: {said.key}", "")
+    yield from _table(said.kind)
+    yield from ("", "For example:", "", _shown(said.example))
+    if said.kind is Request:
+        yield from ("", "and a change of it:", "", _shown(CHANGE))
+
+
+def _part(kind: type[Any]) -> Iterator[str]:
+    yield from (f"### {kind.__name__}", "", _docstring(kind), "")
+    if kind is Outcome:
+        yield from (
+            "An array, in this order; what follows the last one that is not at its default may be left out.",
+            "",
+        )
+    yield from _table(kind)
+
+
+def _table(kind: type[Any]) -> Iterator[str]:
+    meanings = source.fields_said(SOURCES.get(kind.__name__, MESSAGES), kind.__name__)
+    yield from ("| field | type | default | meaning |", "| --- | --- | --- | --- |")
+    for field in msgspec.inspect.type_info(kind).fields:  # type: ignore[attr-defined]  # a Struct or a NamedTuple
+        hint = typing.get_type_hints(kind)[field.name]
+        default = "required" if field.required else f"`{json.dumps(_plain(field.default))}`"
+        yield f"| `{field.name}` | {_type(hint)} | {default} | {meanings.get(field.name, '')} |".replace("|  |", "| |")
+
+
+def _type(hint: Any) -> str:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_type(each) for each in typing.get_args(hint)))
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(f"`{value}`" for value in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return f"array of {_type(typing.get_args(hint)[0])}"
+    if typing.get_origin(hint) is dict:
+        return "map of texts"
+    if hint in WITHIN:
+        return f"[{hint.__name__}](#{hint.__name__.lower()})"
+    return {UUID: "id", str: "text", bytes: "bytes", float: "float", int: "int", bool: "bool"}.get(hint, "nil")
+
+
+def _plain(value: Any) -> Any:
+    return None if value is msgspec.NODEFAULT else value.decode() if isinstance(value, bytes) else value
+
+
+def _docstring(kind: type[Any]) -> str:
+    return " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _shown(message: Hints | Results | Request) -> str:
+    """It as a tool would show it. Raises AssertionError if it is not read as it was written."""
+    sent = encode(message)
+    again: Any = decode(type(message), sent)  # type: ignore[type-var]  # each by its own kind
+    assert again == message
+    text = json.dumps(msgspec.msgpack.decode(sent), indent=1, ensure_ascii=False, default=_bytes)
+    return "```json\n" + text + "\n```"
+
+
+def _bytes(value: bytes) -> str:
+    text = value.decode("utf-8", "replace")
+    return text if text.isprintable() else f"hex {value.hex()}"
+
+
+def missing() -> list[str]:
+    """Fields without a meaning, whose names do not say it by themselves."""
+    found = []
+    kinds: list[type[Any]] = [*(said.kind for said in PAGES), *WITHIN]
+    for kind in kinds:
+        meanings = source.fields_said(SOURCES.get(kind.__name__, MESSAGES), kind.__name__)
+        names = [field.name for field in msgspec.inspect.type_info(kind).fields]  # type: ignore[attr-defined]
+        found += [f"{kind.__name__}.{name}" for name in names if name not in meanings and name not in PLAIN]
+    return found
+
+
+PLAIN = frozenset(
+    {
+        "queue", "priority", "requires", "executor", "outcomes", "v", "kind", "job_id", "namespace", "run_id", "token",
+        "started", "ended", "name", "schedule_type", "task_kind", "recurring", "due", "never", "named", "key", "digest",
+        "labels", "owner", "calendars", "zone_data",
+    }
+)  # fmt: skip
+"""What these are is said of the job, the run or the lane that they belong to."""
+
+if __name__ == "__main__":
+    (ROOT / PLACE).write_text(page(), encoding="utf-8")
