@@ -45,7 +45,7 @@ MEANINGS = {
     "again, and says `loop_recovered` when it goes on.",
     "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
-    "channels_missing": "Topics of ours are gone from Kafka. They are made again; what was in them is found by looks "
+    "channels_deleted": "Topics of ours are gone from Kafka. They are made again; what was in them is found by looks "
     "at the store, or sent again.",
     "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
     "unstarted: `count` runs.",
