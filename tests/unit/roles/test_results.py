@@ -10,10 +10,10 @@ import pytest
 
 from tests.unit.roles.rig import Rig, Silent, drive
 from tickwise.adapters.broker.memory import Exchange, MemoryBroker
-from tickwise.domain.errors import Bug, StoreUnavailable, Unavailable
+from tickwise.domain.errors import BrokerUnavailable, Bug, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
-from tickwise.ports.broker import DEAD, RESULTS, Delivery, Message
+from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.store import NewJob
 from tickwise.roles import publishing
 from tickwise.roles.messages import Results, encode
@@ -106,11 +106,13 @@ async def test_a_broker_that_goes_away_during_a_send_is_left_out() -> None:
     assert rig.broker is not None
     sent: list[Message] = []
 
-    async def send(_channel: Any, messages: Sequence[Message]) -> None:
+    async def send(channel: Channel, messages: Sequence[Message]) -> None:
+        assert RESULTS == channel
         sent.extend(messages)
-        raise publishing.BrokerUnavailable("not confirmed in time")
+        raise BrokerUnavailable("not confirmed in time")
 
-    real, rig.broker.send = rig.broker.send, send  # type: ignore[method-assign]  # to fail
+    real = rig.broker.send
+    rig.broker.send = send  # type: ignore[method-assign]  # to fail
     (job,) = await ended(rig)
     assert "SUCCESS" == await rig.state(job)
     await real(RESULTS, sent)
