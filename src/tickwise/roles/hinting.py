@@ -42,6 +42,8 @@ SHELF_CLAIMS: Final = 2
 """So many claims of a quick runner fit on its shelf: one under way, and the next."""
 SHELF_SLOTS: Final = 4
 """So many runs for each slot fit on the shelf of a runner with slots: many names are stale when it comes to them."""
+REACHABLE_SECONDS: Final = 0.1
+"""How long an answer to whether the broker is there is good: it takes a lock and a look at every partition."""
 EARLY_MOST: Final = 1_000
 """Messages that are kept because their runs cannot be claimed yet; what comes besides is found by looking."""
 FAIR_EVERY: Final = 10
@@ -157,6 +159,8 @@ class Hinting:
         self._done: list[Delivery] = []
         self._untreated: Sequence[Delivery] = ()
         self._stopped = False
+        self._looked_at = float("-inf")
+        self._reachable = False
 
     async def start(self) -> None:
         """Begin to hear."""
@@ -171,8 +175,11 @@ class Hinting:
         await self._consumer.stop()
 
     def reachable(self) -> bool:
-        """Whether hints can be relied on to come soon."""
-        return self._consumer.state().reachable
+        """Whether hints can be relied on to come soon, as of the last moments: it is asked with each claim."""
+        now = self._clock.monotonic()
+        if now - self._looked_at >= REACHABLE_SECONDS:
+            self._looked_at, self._reachable = now, self._consumer.state().reachable
+        return self._reachable
 
     def size(self) -> int:
         """Runs that wait, …"""
@@ -228,7 +235,11 @@ class Hinting:
         number = next(self._numbers)
         ripe_at = hints.ready - shelf.ahead_seconds
         if ripe_at <= self._time.now():
-            shelf.put(lane.priority, Pack(hints.runs, number, delivery))
+            if not shelf.intake.quick:
+                # It may wait for hours, and nothing that comes after it may: offsets are committed up to the first
+                # that is not done. If we end meanwhile, its run is found in the store.
+                self._is_done(delivery)
+            shelf.put(lane.priority, Pack(hints.runs, number, delivery if shelf.intake.quick else None))
             return
         self._is_done(delivery)
         if len(self._early) < EARLY_MOST:

@@ -19,6 +19,8 @@ from tickwise.ports.store import NewJob
 
 VERSION: Final = 1
 ID_BYTES: Final = 16
+HINTED_MOST: Final = 1_000
+"""Runs of one hint. Ours name a hundred; what names very many would fill an executor's memory."""
 
 
 class Unreadable(Exception):
@@ -190,6 +192,8 @@ def decode(kind: type[T], value: bytes) -> T:
         raise Unreadable(f"it is of version {message.v}, and this program reads up to {VERSION}")
     if isinstance(message, Hints) and len(message.runs) % ID_BYTES:
         raise Unreadable("its list of runs does not end with a whole id")
+    if isinstance(message, Hints) and len(message.runs) > HINTED_MOST * ID_BYTES:
+        raise Unreadable(f"it names {len(message.runs) // ID_BYTES} runs, and a hint names {HINTED_MOST} at most")
     return message
 
 

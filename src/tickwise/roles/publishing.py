@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from tickwise.domain.errors import BrokerUnavailable, Busy
+from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import Outcome
 from tickwise.ports.broker import RESULTS, Broker, Message
 from tickwise.ports.clock import Clock
@@ -68,6 +68,8 @@ class Publisher:
         self._teller = teller
         self._kept: deque[Kept] = deque()
         self._size = 0
+        self._executor = 0
+        """Whose numbers these are."""
         self._number = 0
         self._life = 0
         """Counts burials: what was under way then counts no more."""
@@ -87,19 +89,28 @@ class Publisher:
     async def publish(self, executor: int, outcomes: Sequence[Outcome]) -> bool:
         """Whether the broker has them durably. If not, it may have them all the same: the store is to be told, and what
         a recorder says of them later changes nothing."""
+        if executor != self._executor:
+            # Another life, which counts anew; what was published meanwhile under the number of the one before is stale.
+            self.forget()
+            self._executor = executor
         batches, life = [*_batches(outcomes)], self._life
         first = self._number + 1
+        key, since = b"%d" % executor, self._kept[0].number if self._kept else first
+        try:
+            messages = [
+                Message(encode(Results(executor, number, tuple(batch), since)), key)
+                for number, (batch, _) in enumerate(batches, first)
+            ]
+        except (ValueError, TypeError) as wrong:
+            # A text that is none, such as half a pair of surrogates: the store knows what to put in its place.
+            logger.warning("results_unpublished", count=len(outcomes), detail=str(wrong))
+            return False
         # Numbers are never used again: of one that was not confirmed nobody knows whose outcomes it stands for.
         self._number += len(batches)
-        key, since = b"%d" % executor, self._kept[0].number if self._kept else first
-        messages = [
-            Message(encode(Results(executor, number, tuple(batch), since)), key)
-            for number, (batch, _) in enumerate(batches, first)
-        ]
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._broker.send(RESULTS, messages)
-        except (BrokerUnavailable, Busy, TimeoutError) as failure:
+        except (TickwiseError, TimeoutError) as failure:
             self._avoided_until = self._clock.monotonic() + AWAY_SECONDS
             logger.warning("results_unpublished", count=len(outcomes), detail=str(failure) or "no answer in time")
             return False

@@ -58,6 +58,8 @@ class Recorder(Service):
         self._parking = Parking(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
         self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
         self._batch: Sequence[Delivery] = ()
+        self._parked: list[Delivery] = []
+        """Of the same take: put aside, and not yet said done."""
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """Bring all of these into the store; in their order, as far as that matters. May be asked for the same again.
@@ -78,11 +80,12 @@ class Recorder(Service):
 
     async def step(self, wait_seconds: float = TAKE_SECONDS) -> float:
         """Apply what is there, or comes within this time, or could not be applied before."""
-        if not self._batch:
+        if not self._batch and not self._parked:
             self._batch = await self._consumer.take(self._most, wait_seconds)
         if self._batch:
             await self._apply_all(self._batch)
-            done, self._batch = self._batch, ()
+        if done := [*self._parked, *self._batch]:
+            self._batch, self._parked = (), []
             await self._consumer.done(done)
         return 0.0
 
@@ -103,6 +106,9 @@ class Recorder(Service):
     async def _park(self, delivery: Delivery, wrong: Exception) -> None:
         error = str(wrong) if isinstance(wrong, Unreadable) else f"{type(wrong).__name__}: {wrong}"
         await self._parking.park(delivery, error)
+        # Once is enough: the rest of its batch may be tried again for long.
+        self._parked.append(delivery)
+        self._batch = [each for each in self._batch if each is not delivery]
 
     def buffers(self) -> Mapping[str, Buffer]:
         """What waits here, and how much may."""
@@ -135,8 +141,9 @@ class ResultsRecorder(Recorder):
         for message in messages:
             executor = message.executor
             known = marks.get(executor, self._applied.pop(executor, None))
-            if known is None:
-                known = await self._runs.results_marked(executor)
+            if known is None or message.number > max(known, message.since - 1) + 1:
+                # What is remembered may be old: another recorder may have had this executor's partition meanwhile.
+                known = max(known or 0, await self._runs.results_marked(executor))
             known = max(known, message.since - 1)
             marks[executor] = message.number if message.number == known + 1 else known
         self._applied |= marks

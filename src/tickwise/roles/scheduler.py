@@ -428,6 +428,8 @@ class Scheduler(Service):
         if self._announcer is None:
             return MAINTAIN_SECONDS
         room, first = SWEPT_MOST, SWEPT_FIRST_SECONDS
+        if not await self._store.runs_waiting(2 * SWEPT_LAST_SECONDS, first, 1):
+            return SWEEP_SECONDS  # as nearly always: one look instead of one for each length of time
         while room > 0 and first <= SWEPT_LAST_SECONDS:
             waiting = await self._store.runs_waiting(first + SWEEP_SECONDS, first, room)
             if waiting:

@@ -15,7 +15,8 @@ from tickwise.domain.model import Lane
 from tickwise.ports.broker import DEAD, Channel, Delivery, Kind, Message, lane_of
 from tickwise.ports.store import ClaimRequest, NewJob, Ready
 from tickwise.roles.announcing import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, Announcer, packs
-from tickwise.roles.messages import Hints, encode
+from tickwise.roles.hinting import REACHABLE_SECONDS
+from tickwise.roles.messages import HINTED_MOST, ID_BYTES, Hints, encode
 
 QUICK = Lane(requires=("task:function",))
 
@@ -126,6 +127,7 @@ async def test_while_the_broker_is_away_a_bell_is_enough() -> None:
     """As without a broker: each wake-up is a look at whatever there is."""
     rig = await born(exchange=(exchange := Exchange()))
     exchange.away = True
+    await rig.clock.advance(REACHABLE_SECONDS)
     seen, job = Watched(rig), await rig.submit()
     await drive(rig.clock, rig.executor._heard())
     assert rig.executor._claim_wake.is_set()
@@ -173,7 +175,7 @@ async def test_an_executor_without_a_free_slot_lets_hints_go_that_it_has_no_plac
     assert hinting is not None
     assert 1 == len(rig.runner.launched)
     assert 0 < hinting.size() < 20 - PACK_SLOTS
-    assert lag(rig) < 20 / PACK_SLOTS
+    assert 0 == lag(rig), "what waits for a slot may wait for hours, and must not hold up what is said done after it"
 
 
 async def test_what_was_let_go_is_found_by_looking_when_a_slot_is_free() -> None:
@@ -237,7 +239,12 @@ async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -
     """Noise, a later version, half an id: each goes to the channel of dead messages, and the next hint is claimed."""
     rig = await born(exchange=Exchange(lanes=3, partitions=1))
     assert rig.broker is not None
-    poison = [b"\xff\x00noise", encode(Hints("default", 5, (), b"", v=99)), encode(Hints("default", 5, (), b"half"))]
+    poison = [
+        b"\xff\x00noise",
+        encode(Hints("default", 5, (), b"", v=99)),
+        encode(Hints("default", 5, (), b"half")),
+        encode(Hints("default", 5, (), bytes(ID_BYTES * (HINTED_MOST + 1)))),
+    ]
     rig.broker.throw(lane_of(5, 3), [Message(value, b"key", [("own", b"header")]) for value in poison])
     job = await rig.submit()
     announce(rig, job)
@@ -259,7 +266,7 @@ async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -
 
 async def test_a_named_claim_that_failed_is_made_again() -> None:
     """The names wait while the store is away."""
-    rig = await born(poll_seconds=1000.0)
+    rig = await born(poll_seconds=1000.0, quick=2, slots=2)
     job = await rig.submit()
     announce(rig, job)
     rig.flaky.away = {"attempts_claim_named"}
@@ -289,7 +296,7 @@ async def test_what_a_named_claim_took_whose_answer_was_lost_is_given_back() -> 
 async def test_what_an_executor_that_ends_has_not_claimed_goes_to_others() -> None:
     """Its hints are taken again by another one of its kind."""
     exchange = Exchange(lanes=3, partitions=2)
-    rig = await born(exchange=exchange, slots=1, poll_seconds=1000.0)
+    rig = await born(exchange=exchange, slots=1, quick=1, poll_seconds=1000.0)
     jobs = [await rig.submit() for _ in range(3)]
     announce(rig, *jobs)
     await rig.tick()

@@ -14,6 +14,7 @@ from tickwise.domain.errors import BrokerUnavailable, Bug, StoreUnavailable, Una
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
+from tickwise.ports.runner import Verdict
 from tickwise.ports.store import NewJob
 from tickwise.roles import publishing
 from tickwise.roles.messages import Results, encode
@@ -118,6 +119,49 @@ async def test_a_broker_that_goes_away_during_a_send_is_left_out() -> None:
     await real(RESULTS, sent)
     await (await recorder(rig)).step(0.0)
     assert [(1, "SUCCESS", None)] == await rig.attempts(job)
+
+
+async def test_a_text_that_no_message_can_carry_goes_to_the_store_directly() -> None:
+    """Which puts something in its place; nothing that ends later waits behind it."""
+    rig = await born()
+    job = await rig.submit(max_retries=0)
+    await rig.tick(after_seconds=0.2)
+    rig.runner.end(rig.runner.launched[0], Verdict.FAILED, error="half a pair: \udcff")
+    await rig.tick()
+    assert "FAILED" == await rig.state(job)
+    (later,) = await ended(rig)
+    await (await recorder(rig)).step(0.0)
+    assert "SUCCESS" == await rig.state(later)
+
+
+async def test_a_store_that_is_away_for_long_does_not_park_a_message_again_and_again() -> None:
+    """Once is enough, however often the rest of its batch is tried."""
+    rig = await born(exchange=Exchange(partitions=1))
+    assert rig.broker is not None
+    await rig.broker.send(RESULTS, [Message(NOISE, b"1")])
+    (job,) = await ended(rig)
+    recording = await recorder(rig)
+    rig.flaky.away = {"attempts_finish"}
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable):
+            await recording.step(0.0)
+    rig.flaky.away = set()
+    await recording.step(0.0)
+    assert "SUCCESS" == await rig.state(job)
+    assert [NOISE] == [delivery.value for delivery in await dead(rig)]
+    assert 0 == sum(recording._consumer.state().lag.values())
+
+
+async def test_a_recorder_that_has_a_partition_again_goes_on_from_what_another_one_did() -> None:
+    """What it remembers of an executor is old by then."""
+    rig = await born()
+    first, second = await recorder(rig), await recorder(rig)
+    assert rig.broker is not None
+    told: list[int] = []
+    for number, recording in ((1, first), (2, second), (3, first)):
+        await recording.apply([delivery(message(1, number))])
+        told.append(await rig.store.results_marked(1))
+    assert [1, 2, 3] == told
 
 
 async def test_recorders_that_are_away_cost_their_absence_and_nothing_else() -> None:
@@ -352,6 +396,11 @@ async def test_results_are_split_into_messages_that_a_broker_takes(monkeypatch: 
 def outcome(number: int) -> Outcome:
     """One that went well."""
     return Outcome(UUID(int=number), number, CODES[RunState.SUCCESS], 1.0, 2.0)
+
+
+def delivery(sent: Message) -> Delivery:
+    """As it is taken."""
+    return Delivery(RESULTS, sent.value, sent.key, (), 0, 0, 0.0)
 
 
 def message(executor: int, number: int, *outcomes: Outcome) -> Message:
