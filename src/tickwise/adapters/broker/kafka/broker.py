@@ -48,6 +48,8 @@ class KafkaBroker:
         self._found: Mapping[Channel, Found] = {}
         self._cluster = ""
         self._opened = False
+        self._refused = ""
+        """Why the channels cannot be used any more: they were deleted, and others came in their place."""
         self._reachable = False
         self._detail = "it was not reached yet"
         self._consumers: list[tuple[KafkaConsumer, Fetcher]] = []
@@ -99,12 +101,15 @@ class KafkaBroker:
 
     async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
-        if not self._opened:
-            raise BrokerUnavailable(f"the broker is away: {self._detail}")
+        if not self._opened or self._refused:
+            raise BrokerUnavailable(f"the broker is away: {self._refused or self._detail}")
         await self._producer.send(topic_name(self._address, channel), self.partitions(channel), messages)
 
     def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
+        if self._refused:
+            self._producer.lose(len(messages))
+            return
         self._producer.throw(topic_name(self._address, channel), self.partitions(channel), messages)
 
     def consumer(self, channels: Sequence[Channel], group: str) -> KafkaConsumer:
@@ -162,22 +167,30 @@ class KafkaBroker:
             self._look.clear()
             try:
                 found = await asyncio.to_thread(self._topics.look)
-                if len(found) < len(self._found) or not self._topics.marked:
-                    logger.warning("channels_missing", prefix=self._address.prefix)
+                if _identities(found) != _identities(self._found) or not self._topics.marked or self._refused:
+                    logger.warning("channels_deleted", prefix=self._address.prefix)
                     found = await asyncio.to_thread(self._topics.ensure)
                     await asyncio.to_thread(self._topics.mark, self._cluster)
             except BrokerUnavailable as failure:
                 self._away(failure.detail)
             except Misconfigured as refusal:
+                self._refused = refusal.detail
                 self._away(refusal.detail)
                 self._complaints.complain("channels", refusal.detail)
             else:
+                self._refused = ""
                 self._kept(found)
 
     def _kept(self, found: Mapping[Channel, Found]) -> None:
         """They are there; members of those that were made again begin anew."""
         before, self._found = self._found, found
         self._there()
-        if any(channel in before and before[channel].identity != found[channel].identity for channel in found):
+        identities = _identities(before)
+        others = [channel for channel, topic in found.items() if identities.get(channel) not in (None, topic.identity)]
+        if others:
             for _, member in self._consumers:
-                member.begin_anew()
+                member.begin_anew(others)
+
+
+def _identities(found: Mapping[Channel, Found]) -> dict[Channel, str]:
+    return {channel: topic.identity for channel, topic in found.items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from tickwise.adapters.broker.kafka.shelves import WAITING_MOST
-from tickwise.ports.broker import ConsumerState, Delivery
+from tickwise.ports.broker import Channel, ConsumerState, Delivery
 
 
 class Shelving(Protocol):
@@ -42,8 +42,8 @@ class Fetcher(Protocol):
         """What it fetched."""
         ...
 
-    def begin_anew(self) -> None:
-        """The topics were deleted and made again."""
+    def begin_anew(self, channels: Collection[Channel]) -> None:
+        """Of these the topics were deleted and made again."""
         ...
 
     def start(self) -> None:

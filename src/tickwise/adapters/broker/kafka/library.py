@@ -21,6 +21,9 @@ USUAL: Final = ("GETPID", "REQTMOUT", "OFFSET")
 """What the library warns of and then puts right by itself: a coordinator that still loads, a slow answer, a group that
 begins where a log begins."""
 
+REFUSALS: Final = ("uthentication fail", "certificate verify failed", "mechanism handshake")
+"""Of a password, a certificate or a way to log in; the library has no code for these where it answers."""
+
 logger = structlog.get_logger("tickwise.kafka")
 
 
@@ -46,6 +49,8 @@ class Complaints:
     def __init__(self) -> None:
         self.last = ""
         """The newest of them, for whoever must say why something is away."""
+        self.refusal = ""
+        """The newest that says that broker and client do not come to terms, which no waiting mends."""
         self._said: set[str] = set()
         self._lock = threading.Lock()
 
@@ -57,6 +62,8 @@ class Complaints:
     def complain(self, kind: str, text: str, *, level: int = 30) -> None:
         """Say this, unless this kind was said since all was well."""
         self.last = text
+        if any(sign in text for sign in REFUSALS):
+            self.refusal = text
         with self._lock:
             if kind in self._said or len(self._said) >= SAID_MOST:
                 return
@@ -77,6 +84,7 @@ class Complaints:
 
     def recovered(self) -> None:
         """All is well again."""
+        self.refusal = ""
         with self._lock:
             said, self._said = self._said, set()
         if said:

@@ -11,7 +11,7 @@ Invariant: only this thread touches the library's consumer. Offsets are committe
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
@@ -62,6 +62,8 @@ class Member:
         self._library = client_library()
         self._stopped = threading.Event()
         self._anew = threading.Event()
+        self._remade: dict[Channel, set[int]] = {}
+        """Of channels that were made again: the partitions that were begun since."""
         self._thread: threading.Thread | None = None
         self._committing = False
         self._commit_at = 0.0
@@ -79,8 +81,11 @@ class Member:
         if self._thread is not None:
             self._thread.join()
 
-    def begin_anew(self) -> None:
-        """Leave and join again: topics were deleted and made again, so offsets say nothing."""
+    def begin_anew(self, channels: Collection[Channel]) -> None:
+        """Leave and join again: these were deleted and made again, so offsets of theirs say nothing. A commit that was
+        on its way may even have told one that the new topic has yet to reach; so each partition of them is read from
+        where it begins, once."""
+        self._remade |= {channel: set() for channel in channels}
         self._anew.set()
 
     # ---------------------------------------------------------------------------------------------- the thread
@@ -140,22 +145,28 @@ class Member:
         """By the newer protocol the session is the group's, and the broker keeps it within bounds of its own."""
         admin = admin_library()
         client = admin.AdminClient(self._address.client(), logger=self._complaints)
-        wanted = {"consumer.session.timeout.ms": session_ms, "consumer.heartbeat.interval.ms": session_ms // 3}
-        entries = [
-            admin.ConfigEntry(name, str(value), incremental_operation=admin.AlterConfigOpType.SET)
-            for name, value in wanted.items()
-        ]
-        group = admin.ConfigResource(admin.ResourceType.GROUP, self._group, incremental_configs=entries)
-        [answer] = client.incremental_alter_configs([group], request_timeout=END_SECONDS).values()
-        try:
-            answer.result()
-        except self._library.KafkaException as failure:
-            self._complaints.complain(
-                "session",
-                f"session_seconds={self._address.session_seconds} is not in force: {failure.args[0].str()}. "
-                f"The broker's own bounds are group.consumer.min.session.timeout.ms and "
-                f"group.consumer.min.heartbeat.interval.ms.",
-            )
+        failure: Any = None
+        # A member hears of a new one by its heartbeat, so often is better; not every broker allows it.
+        for heartbeat_ms in (min(1_000, session_ms // 3), min(5_000, session_ms // 3)):
+            wanted = {"consumer.session.timeout.ms": session_ms, "consumer.heartbeat.interval.ms": heartbeat_ms}
+            entries = [
+                admin.ConfigEntry(name, str(value), incremental_operation=admin.AlterConfigOpType.SET)
+                for name, value in wanted.items()
+            ]
+            group = admin.ConfigResource(admin.ResourceType.GROUP, self._group, incremental_configs=entries)
+            [answer] = client.incremental_alter_configs([group], request_timeout=END_SECONDS).values()
+            try:
+                answer.result()
+            except self._library.KafkaException as refused:
+                failure = refused
+            else:
+                return
+        self._complaints.complain(
+            "session",
+            f"session_seconds={self._address.session_seconds} is not in force: {failure.args[0].str()}. "
+            f"The broker's own bounds are group.consumer.min.session.timeout.ms and "
+            f"group.consumer.min.heartbeat.interval.ms.",
+        )
 
     def _step(self, consumer: Any) -> None:
         """Wait for messages, put them where the loop takes them, tell the broker what is done."""
@@ -223,9 +234,16 @@ class Member:
 
     # ---------------------------------------------------------------------------------------------- who has what
 
-    def _assigned(self, _consumer: Any, partitions: Sequence[Any]) -> None:
+    def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self.heard()
-        self.shelves.assign(self._places(partitions))
+        places = self._places(partitions)
+        self.shelves.assign(places)
+        for place, partition in zip(places, partitions, strict=True):
+            begun = self._remade.get(place.channel)
+            if begun is not None and place.partition not in begun:
+                begun.add(place.partition)
+                partition.offset = self._library.OFFSET_BEGINNING
+        consumer.incremental_assign(partitions)
 
     def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
         places = self._places(partitions)

@@ -157,6 +157,11 @@ class Producer:
                 self._leave(size)
         self._poll_in(POLL_IDLE_SECONDS)
 
+    def lose(self, count: int) -> None:
+        """So many were thrown, and may not go out."""
+        self.thrown += count
+        self.lost += count
+
     def _must_fit(self, messages: Sequence[Message], size: int) -> None:
         largest = max(map(size_of, messages), default=0)
         if largest > self._address.message_bytes_most:

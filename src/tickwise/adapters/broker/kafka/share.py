@@ -12,7 +12,7 @@ thrown again by the sweep, a request or a result would be lost.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
@@ -132,7 +132,7 @@ class ShareMember:
         if self._thread is not None:
             self._thread.join()
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, channels: Collection[Channel]) -> None:
         """Nothing to do: the broker knows what was given to whom."""
 
     def _run(self) -> None:

@@ -226,9 +226,11 @@ class Topics:
         ):
             return Misconfigured(f"broker_url: {detail}")
         self._admin.poll(0)
+        if self._complaints.refusal:
+            return Misconfigured(
+                f"broker_url: the broker and this client do not come to terms: {self._complaints.refusal}"
+            )
         last = self._complaints.last
-        if any(sign in last for sign in ("uthentication fail", "certificate verify failed", "mechanism handshake")):
-            return Misconfigured(f"broker_url: the broker and this client do not come to terms: {last}")
         return BrokerUnavailable(f"{detail}{f' ({last})' if last else ''}")
 
     # ---------------------------------------------------------------------------------------------- whose they are
