@@ -103,8 +103,7 @@ class Publisher:
             ]
         except (ValueError, TypeError) as wrong:
             # A text that is none, such as half a pair of surrogates: the store knows what to put in its place.
-            logger.warning("results_unpublished", count=len(outcomes), detail=str(wrong))
-            return False
+            return _unpublished(outcomes, str(wrong))
         # Numbers are never used again: of one that was not confirmed nobody knows whose outcomes it stands for.
         self._number += len(batches)
         try:
@@ -112,8 +111,7 @@ class Publisher:
                 await self._broker.send(RESULTS, messages)
         except (TickwiseError, TimeoutError) as failure:
             self._avoided_until = self._clock.monotonic() + AWAY_SECONDS
-            logger.warning("results_unpublished", count=len(outcomes), detail=str(failure) or "no answer in time")
-            return False
+            return _unpublished(outcomes, str(failure) or "no answer in time")
         if life != self._life:
             return True
         if not self._kept:
@@ -164,6 +162,11 @@ class Publisher:
         kept = self._kept.popleft()
         self.count -= len(kept.outcomes)
         self._size -= kept.size
+
+
+def _unpublished(outcomes: Sequence[Outcome], detail: str) -> bool:
+    logger.warning("results_unpublished", count=len(outcomes), detail=detail)
+    return False
 
 
 def size_of(outcome: Outcome) -> int:
