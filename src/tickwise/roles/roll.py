@@ -16,6 +16,7 @@ import msgspec
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
+from tickwise.roles.service import Loop
 
 KIND: Final = "role"
 TELL_SECONDS: Final = 3.0
@@ -71,7 +72,7 @@ class RollCall:
 
     async def start(self) -> None:
         """Begin to speak. A board that is away is told later."""
-        self._task = asyncio.create_task(self._run(), name="roll call")
+        self._task = asyncio.create_task(Loop("roll", self._step, self._clock).run(), name="roll call")
 
     async def stop(self) -> None:
         """Say that they are gone."""
@@ -81,10 +82,9 @@ class RollCall:
             await asyncio.gather(task, return_exceptions=True)
         await self._board.take_down(KIND, [_name(each) for each in self._speak()])
 
-    async def _run(self) -> None:
-        while True:
-            await self.tell()
-            await self._clock.sleep(TELL_SECONDS)
+    async def _step(self) -> float:
+        await self.tell()
+        return TELL_SECONDS
 
     async def tell(self) -> None:
         """Speak once, and listen."""

@@ -91,6 +91,10 @@ async def _open_beside(broker: Broker, cluster: str, clock: SystemClock, stop: a
             logger.critical("broker_refused", detail=wrong.detail)
             stop.set()
             raise
+        except Exception:
+            # A fault of ours, or of a library: the process works without a broker, and goes on to try.
+            logger.exception("broker_unopened")
+            await clock.sleep(AGAIN_SECONDS)
         else:
             if told:
                 logger.info("broker_back")

@@ -14,7 +14,7 @@ from tickwise.ports.board import FACTS_BYTES_MOST, LOOK_MOST, NAME_LENGTH_MOST, 
 from tickwise.testing.contracts.base import Contract
 
 LONG_SECONDS = 600.0
-WITHIN_SECONDS = 20.0
+WITHIN_SECONDS = 60.0
 _CLOCK = SystemClock()
 
 

@@ -12,7 +12,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.ports.events import CHANNEL_LENGTH_MOST, EVENT_BYTES_MOST, Event, Events, Subscription
 from tickwise.testing.contracts.base import Contract
 
-WITHIN_SECONDS = 20.0
+WITHIN_SECONDS = 60.0
 MANY = 5_000
 """More than any buffer holds."""
 _CLOCK = SystemClock()

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tickwise.ports.signals import ABOUT_MOST, Signals, Topic
 from tickwise.testing.contracts.base import Contract
 
-WITHIN_SECONDS = 10.0
+WITHIN_SECONDS = 60.0
 QUIET_SECONDS = 0.5
 
 
