@@ -39,8 +39,8 @@ MEANINGS = {
     "alone, so that one bad job does not refuse its neighbours.",
     "broker_away": "The broker could not be reached at the start. Work goes on without it, and it is looked for.",
     "broker_back": "The broker, which was away at the start, is there.",
-    "broker_unopened": "The broker could not be opened for a reason that nobody foresaw; the process works without it and "
-    "tries again. Report it, with the trace.",
+    "broker_unopened": "The broker could not be opened for a reason that nobody foresaw; the process works without it "
+    "and tries again. Report it, with the trace.",
     "broker_refused": "The broker is there, and is not for us: it serves another cluster, or its topics do not fit. "
     "The process ends.",
     "broker_unavailable": "A loop of a role needed the broker, which could not be reached or did not confirm. It tries "
