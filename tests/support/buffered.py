@@ -32,6 +32,8 @@ class Severed:
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.away = False
+        self.failing: set[str] = set()
+        """Methods that it does not reach."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.store, name)
@@ -39,7 +41,7 @@ class Severed:
             return found
 
         async def call(*values: Any, **named: Any) -> Any:
-            if self.away:
+            if self.away or name in self.failing:
                 raise StoreUnavailable("the link is cut")
             return await found(*values, **named)
 

@@ -5,10 +5,9 @@
           │      (creates before it that it could meet are stored first)
           └─► what is refused ────────────► operations_record   FAILED, with its problem; never silence
 
-Invariants: a request that comes again changes nothing. A create is named by its job's id. A change is done unless its
-operation is on record, judged by a version of the job that was read before the record was looked for; so whoever has
-applied it and what came after it meanwhile, it is not applied over that. The record of a change is written before the
-next request of its job is applied.
+Invariants: a request that comes again changes nothing. A create is named by its job's id. A change and its operation
+are one transaction, and it is made of a version of the job that was read before that operation was looked for: so it is
+made once, and never over what came after it. A refusal is on record before anything that could make it another answer.
 
 A mark is a message without content. Each recorder sends one to every partition each second; when it comes back, all
 that was sent before it is applied, and the store is told so. By that readers tell what is pending from what is absent.
@@ -32,6 +31,7 @@ from tickwise.ports.store import EndedOperation, NewJob, OperationStatus, Store
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.bulk import BulkProblem, Kind
 from tickwise.roles.control.control import Control
+from tickwise.roles.control.jobs import AcceptedChange
 from tickwise.roles.control.submits import refusal_of
 from tickwise.roles.messages import Request, Unreadable, decode
 from tickwise.roles.recorder import Recorder
@@ -75,6 +75,8 @@ class _Turn:
     ended: list[EndedOperation] = field(default_factory=list)
     """Not on record yet."""
     ended_jobs: set[UUID] = field(default_factory=set)
+    refused: bool = False
+    """One of them was refused."""
     done: int = 0
     failed: int = 0
 
@@ -93,6 +95,7 @@ class _Turn:
             self.done += 1
             return
         self.failed += 1
+        self.refused = True
         if self.failed <= LOGGED_MOST:
             logger.warning(
                 "request_refused",
@@ -156,9 +159,10 @@ class RequestsRecorder(Recorder):
 
     async def _tell_marks(self, batch: Sequence[Delivery], *, busy: bool) -> None:
         for delivery in batch:
-            self._marks[delivery.partition] = max(self._marks.get(delivery.partition, 0.0), delivery.sent_at)
+            if not delivery.value:
+                self._marks[delivery.partition] = max(self._marks.get(delivery.partition, 0.0), delivery.sent_at)
         now = self._clock.monotonic()
-        if busy and now < self._marked_at + MARKED_SECONDS_LEAST:
+        if not self._marks or (busy and now < self._marked_at + MARKED_SECONDS_LEAST):
             return
         await self._store.requests_mark(self._marks)
         self._marks, self._marked_at = {}, now
@@ -171,7 +175,7 @@ class RequestsRecorder(Recorder):
             return
         if turn.keyed or request.job_id in turn.ids:
             await self._store_creates(turn)
-        if request.job_id in turn.ended_jobs:
+        if turn.refused or request.job_id in turn.ended_jobs:
             await self._record(turn)
         try:
             if request.kind == "change":
@@ -186,6 +190,8 @@ class RequestsRecorder(Recorder):
         creates, turn.creates, turn.ids, turn.keyed = turn.creates, [], set(), False
         if not creates:
             return
+        if turn.refused:
+            await self._record(turn)
         try:
             added = await self._control.store_accepted([job for _, job in creates])
         except Refused as refusal:
@@ -214,16 +220,16 @@ class RequestsRecorder(Recorder):
             body = _body.decode(request.body)
         except (msgspec.MsgspecError, ValueError) as wrong:
             raise Invalid(f"the body cannot be read by this version: {wrong}", pointer="") from wrong
-        who = _asker(request)
+        who, accepted = _asker(request), AcceptedChange(request.accepted, _ended(request, None))
         for _ in range(RACES_MOST):
             row = await self._control.job_get(who, request.job_id)
             if await self._is_over(turn, request):
                 return
             try:
-                await self._control.change(who, request.job_id, body, if_version=row.version, as_of=request.accepted)
+                await self._control.change(who, request.job_id, body, if_version=row.version, accepted=accepted)
             except VersionConflict:
                 continue
-            turn.end(request, None)
+            turn.done += 1
             return
         raise Busy("others keep changing the job; it is tried again")
 
@@ -234,7 +240,7 @@ class RequestsRecorder(Recorder):
         return await self._store.operation_get(request.namespace, request.operation_id) is not None
 
     async def _record(self, turn: _Turn) -> None:
-        ended, turn.ended, turn.ended_jobs = turn.ended, [], set()
+        ended, turn.ended, turn.ended_jobs, turn.refused = turn.ended, [], set(), False
         if ended:
             await self._store.operations_record(ended)
 

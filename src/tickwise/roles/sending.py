@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from tickwise.domain.errors import Busy, Unavailable
+from tickwise.domain.errors import BrokerUnavailable, Busy, Unavailable
 from tickwise.observability.buffers import Buffer
 from tickwise.observability.draining import Drain
 from tickwise.ports.broker import MESSAGE_BYTES_MOST, Broker, Channel, Message
@@ -30,6 +30,8 @@ SEND_BYTES_MOST: Final = 4 << 20
 SENDS_MOST: Final = 4
 """Sends under way at once: with one, each request would wait for the send before its own as well."""
 WAITING_MOST: Final = 20_000
+CLOSE_SECONDS: Final = 10.0
+"""At the end, how long what waits may take; whoever is not confirmed then hears so."""
 
 logger = structlog.get_logger("tickwise.sending")
 
@@ -92,12 +94,21 @@ class Sender:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Send what waits, then end."""
+        """Send what waits, for some seconds, then end."""
         self._closing = True
         self._wake.set()
         task, self._task = self._task, None
-        if task is not None:
-            await task
+        if task is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await task
+        except TimeoutError:
+            for send in self._sends:
+                send.cancel()
+            await asyncio.gather(*self._sends, return_exceptions=True)
+            self._tell(self._waiting, BrokerUnavailable("the server is going down, and the broker did not confirm"))
+            self._waiting = []
 
     async def _run(self) -> None:
         while self._waiting or self._sends or not self._closing:
@@ -142,11 +153,17 @@ class Sender:
         failure: Exception | None = None
         try:
             await self._broker.send(self._channel, [message for message, _, _ in batch])
+        except asyncio.CancelledError:
+            self._tell(batch, BrokerUnavailable("the server is going down, and the broker did not confirm"))
+            raise
         except Unavailable as away:
             failure = away
         except Exception as unforeseen:
             logger.exception("send_failed", channel=self._channel.name, messages=len(batch))
             failure = unforeseen
+        self._tell(batch, failure)
+
+    def _tell(self, batch: Sequence[Waiting], failure: Exception | None) -> None:
         for _, _, future in batch:
             if future.done():
                 continue

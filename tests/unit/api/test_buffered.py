@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
 import pytest_asyncio
 
 from tests.support.app import API
@@ -13,6 +14,7 @@ from tests.support.buffered import Buffered, buffered
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalBoard
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.broker import DEAD, MESSAGE_BYTES_MOST, REQUESTS, Message
 from tickwise.ports.store import JobQuery, JobRow
 from tickwise.roles.definition import decode_definition
@@ -41,6 +43,12 @@ async def create(here: Buffered, *, once: str | None = None, **body: Any) -> Any
 
 async def stored(here: Buffered) -> list[JobRow]:
     return list(await here.link.store.jobs_list(JobQuery(namespace="default", limit=500)))
+
+
+def share(here: Buffered, other: Buffered) -> None:
+    """Make the other server one of the same store, which remembers nothing of what the first has taken in."""
+    control: Any = other.world.control
+    control._store, control._cluster = here.link, None
 
 
 async def test_a_job_is_pending_until_a_recorder_applies_it(here: Buffered) -> None:
@@ -109,6 +117,7 @@ async def test_the_same_key_gives_the_same_job_whichever_process_takes_it(here: 
     first = await create(here, once="k1", every="1h")
     assert first == await create(here, once="k1", every="1h")
     async with buffered() as other:
+        share(here, other)
         again = await create(other, once="k1", every="1h")
         assert (first["job_id"], first["operation_id"]) == (again["job_id"], again["operation_id"])
         for delivery in await other.batch():
@@ -125,6 +134,7 @@ async def test_another_body_under_a_key_is_refused_or_ends_as_a_failed_operation
     assert "idempotency_key_reused" == refused["code"]
     await here.apply()
     async with buffered() as other:
+        share(here, other)
         again = await create(other, once="k1", **body)
         for delivery in await other.batch():
             await here.recorder.apply([delivery])
@@ -150,6 +160,42 @@ async def test_a_create_that_cannot_be_stored_says_so_where_the_job_would_be(her
     assert "'unique' belongs to another job" in gone["detail"]
     third = await send(here, "POST", "/jobs", 409, json={"name": "a", "task": SHELL, "every": "1h", "key": "unique"})
     assert "key_taken" == third["code"]
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+async def test_a_repeat_of_a_create_with_a_key_of_its_own_is_no_clash(here: Buffered, chosen: bool) -> None:
+    """Once it is stored, its unique key is taken: by itself. Whoever takes the repeat in tells that from a clash."""
+    said: Any = {"job_id": str(uuid4())} if chosen else {"once": "k"}
+    first = await create(here, every="1h", key="unique", **said)
+    await here.apply()
+    async with buffered() as other:
+        share(here, other)
+        again = await create(other, every="1h", key="unique", **said)
+        assert (first["job_id"], first["operation_id"]) == (again["job_id"], again["operation_id"])
+        for delivery in await other.batch():
+            await here.recorder.apply([delivery])
+    assert ["unique"] == [row.key for row in await stored(here)]
+    await send(here, "GET", f"/operations/{first['operation_id']}", 200)
+
+
+async def test_a_change_that_comes_again_is_not_made_over_what_came_after_it(here: Buffered) -> None:
+    """The recorder lost the store after the change, before the end of its batch. Meanwhile somebody changed the job
+    directly; the batch comes again."""
+    made, other = await create(here, every="1h"), await create(here, every="1h")
+    await here.apply()
+    changed = await send(here, "PUT", f"/jobs/{made['job_id']}", 202, json={"name": "buffered"})
+    await send(here, "DELETE", f"/jobs/{other['job_id']}", 202)
+    batch = sorted(await here.batch(), key=lambda delivery: delivery.key == UUID(other["job_id"]).bytes)
+    here.link.failing = {"operations_record"}
+    with pytest.raises(StoreUnavailable):
+        await here.recorder.apply(batch)
+    here.link.failing = set()
+    where = f"/jobs/{made['job_id']}"
+    await send(here, "PUT", where, 200, json={"name": "direct"}, headers={"If-Match": '"2"'})
+    await here.recorder.apply(batch)
+    job = await send(here, "GET", where, 200)
+    assert ("direct", 3) == (job["name"], job["version"])
+    assert "done" == (await send(here, "GET", f"/operations/{changed['operation_id']}", 200))["status"]
 
 
 async def test_a_change_that_cannot_be_applied_is_a_failed_operation(here: Buffered) -> None:
@@ -228,14 +274,14 @@ async def test_another_process_tells_pending_from_absent_by_the_time_inside_an_i
     operation = await send(here, "DELETE", f"/jobs/{made['job_id']}", 202)
     held = await here.batch()
     async with buffered() as other:
-        other.world.control._store = here.link  # two servers of one store
+        share(here, other)
         assert "pending" == (await send(other, "GET", f"/jobs/{made['job_id']}", 202))["status"]
         assert "pending" == (await send(other, "GET", f"/operations/{operation['operation_id']}", 202))["status"]
         await send(other, "GET", f"/jobs/{uuid4()}", 404)
-        await here.clock.advance(60)
+        await here.clock.advance(600)
         await here.consumer.done(held)  # lost: what was accepted is not applied, and never will be
         await here.mark()
-        await other.clock.advance(60)
+        await other.clock.advance(600)
         await send(other, "GET", f"/jobs/{made['job_id']}", 404)
         await send(other, "GET", f"/operations/{operation['operation_id']}", 404)
         await send(other, "PUT", f"/jobs/{made['job_id']}", 404, json={"name": "b"})

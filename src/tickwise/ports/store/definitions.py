@@ -151,6 +151,32 @@ class JobRow:
     """Where its schedule stands; None: it names no further fire. Of a one-time job only the due time says anything."""
 
 
+class OperationStatus(StrEnum):
+    """Where an operation stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    """It was accepted and could not be applied; its problems say why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedOperation:
+    """Something that was accepted to be done later, and is over."""
+
+    operation_id: UUID
+    namespace: str
+    kind: str
+    request: str
+    created_by: str
+    created_at: float
+    """When it was accepted."""
+    status: OperationStatus
+    """DONE or FAILED."""
+    problems: str = "[]"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
     """A job's new definition and, if its schedule changed, its new plan."""
@@ -174,6 +200,8 @@ class JobChange:
     `VersionConflict`. None: the plan is the same either way."""
     repace: bool = False
     """Its rate is another one than before, or none."""
+    operation: EndedOperation | None = None
+    """What goes on record with it, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

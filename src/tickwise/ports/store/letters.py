@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.ports.store.definitions import NewRun, Receipt, Replay
+from tickwise.ports.store.definitions import EndedOperation, NewRun, OperationStatus, Receipt, Replay
 from tickwise.ports.store.records import RunRow
 
 
@@ -101,16 +101,6 @@ class Settled(StrEnum):
     """REDRIVEN, and its job is CANCELLED or gone."""
 
 
-class OperationStatus(StrEnum):
-    """Where an operation stands."""
-
-    RUNNING = "running"
-    DONE = "done"
-    CANCELLED = "cancelled"
-    FAILED = "failed"
-    """It was accepted and could not be applied; its problems say why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOperation:
     """Something to be done to everything that a filter matches."""
@@ -162,22 +152,6 @@ class OperationStep:
     refused: int
     problems: str
     """In place of those that are kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedOperation:
-    """Something that was accepted to be done later, and is over."""
-
-    operation_id: UUID
-    namespace: str
-    kind: str
-    request: str
-    created_by: str
-    created_at: float
-    """When it was accepted."""
-    status: OperationStatus
-    """DONE or FAILED."""
-    problems: str = "[]"
 
 
 class Letters(Protocol):

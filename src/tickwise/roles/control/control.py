@@ -110,13 +110,14 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
 
     async def drain(self) -> None:
         """Write what waits."""
-        await self.ingest_stop()
-        await self._gatherer.stop()
+        try:
+            await self.ingest_stop()
+        finally:
+            await self._gatherer.stop()
 
     async def stop(self) -> None:
         """Write what waits, take nothing more."""
-        await self.ingest_stop()
-        await self._gatherer.stop()
+        await self.drain()
 
     async def principal_of(self, digest: bytes) -> Principal | None:
         """Whose key has this digest. Raises `StoreUnavailable`."""

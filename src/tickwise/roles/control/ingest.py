@@ -12,6 +12,7 @@ request again, under the same `job_id` or Idempotency-Key, has the same ids, whi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -49,6 +50,9 @@ from tickwise.roles.sending import Sender, fits
 
 CLOCKS_SECONDS: Final = 5.0
 """So far the clocks of broker, store and API may lie apart when it is told whether a request was applied."""
+SENDING_SECONDS_MOST: Final = 60.0
+"""So long a request may be on its way to the broker after its id was made, as shipped: what waits in line, and a send
+that is confirmed late. An id is "pending" so much longer, though nobody ever sent it."""
 PENDING_SECONDS_MOST: Final = 7 * 86_400.0
 """A broker keeps requests about so long; what is older by its id is not pending."""
 
@@ -71,6 +75,7 @@ class Ingest(Jobs):
         self._broker = parts.broker
         self._sender = None if parts.broker is None else Sender(parts.broker, REQUESTS, parts.clock, room=gatherer.room)
         self._reach = Reach(parts.clock)
+        self._cluster: str | None = None
         self._pendings = Pendings(parts.clock, parts.board)
         self._tasks_seen = Remembered[tuple[str, str], StoredTask](parts.clock)
         self._calendars_seen = Remembered[tuple[str, str], str](parts.clock)
@@ -86,6 +91,9 @@ class Ingest(Jobs):
         if self._sender is not None:
             await self._sender.start()
             await self._pendings.start()
+            with contextlib.suppress(StoreUnavailable):  # else with the first that needs it
+                self._cluster = await self._reach.ask(self._store.cluster_id)
+                await self._reach.ask(self._time.now)
 
     async def ingest_stop(self) -> None:
         """Send what waits, take nothing more."""
@@ -103,14 +111,16 @@ class Ingest(Jobs):
         """
         name = None
         if once is not None:
-            name = _name_of(who, once)
+            name = await self._name_of(who, once)
             if self._is_repeat(name, once):
                 known = self._pendings.own(who.namespace, body.job_id or _job_id_of(name, 0), "create")
                 if known is not None:
                     return known
+        if name is not None:
+            body = _named(body, name, 0)
         if body.key:
-            await self._check_key(who, body.key)
-        made = await self._created(who, body if name is None else _named(body, name, 0))
+            await self._check_key(who, body.key, body.job_id or None)
+        made = await self._created(who, body)
         if not fits(made[1]):
             return None
         await self._send([made])
@@ -123,7 +133,7 @@ class Ingest(Jobs):
     ) -> Sequence[Pending | Refused] | None:
         """The same for each job of a batch. None: one of them is too large. Raises as `accept`, if nothing was taken in
         or nobody knows."""
-        name = None if once is None else _name_of(who, once)
+        name = None if once is None else await self._name_of(who, once)
         if name is not None and once is not None:
             self._is_repeat(name, once)
         scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
@@ -160,7 +170,7 @@ class Ingest(Jobs):
         operation = job.job_id
         if job.digest is not None:
             # The same id may come again with another body: that is another operation, with an end of its own.
-            operation = _id_of(hashlib.sha256(job.job_id.bytes + job.digest).digest())
+            operation = _id_of(hashlib.sha256(_pack((job.namespace, job.job_id, job.digest))).digest())
             known = self._pendings.own(who.namespace, job.job_id, "create")
             if known is not None and known.digest != job.digest and not await self._is_refused(known):
                 raise id_taken(job.job_id)
@@ -175,13 +185,14 @@ class Ingest(Jobs):
             raise refusal
         return await self._reach.ask(lambda: self._repeated(who, body, scene, refusal))
 
-    async def _check_key(self, who: Principal, key: str) -> None:
-        """Refuse a key that another job has, if the store can be asked; else whoever applies it does."""
+    async def _check_key(self, who: Principal, key: str, job_id: UUID | None) -> None:
+        """Refuse a key that another job has, if the store can be asked; else whoever applies it does. The very job has
+        it if this is a repeat."""
         try:
             row = await self._reach.ask(lambda: self._store.job_by_key(who.namespace, key))
         except StoreUnavailable:
             return
-        if row is not None:
+        if row is not None and row.job_id != job_id:
             raise key_taken(key)
 
     async def _is_refused(self, request: Pending) -> bool:
@@ -191,6 +202,13 @@ class Ingest(Jobs):
         except StoreUnavailable:
             return False
         return row is not None and row.status is OperationStatus.FAILED
+
+    async def _name_of(self, who: Principal, once: Once) -> bytes:
+        """Of what is asked for under an Idempotency-Key: the same wherever and whenever it is asked for again. Nobody
+        who does not know the name of the store can guess it, and take its ids first."""
+        if self._cluster is None:
+            self._cluster = await self._reach.ask(self._store.cluster_id)
+        return hashlib.sha256(_pack((self._cluster, who.namespace, who.name, once.route, once.key))).digest()
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
         """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
@@ -235,7 +253,7 @@ class Ingest(Jobs):
     async def _is_judged(self, who: Principal, job_id: UUID, body: JobBody) -> bool:
         """Whether the change was tried on the job as it is. Raises what that came to."""
         try:
-            await self._reach.ask(lambda: self.change(who, job_id, body, dry_run=True))
+            await self._reach.ask(lambda: self.change(who, job_id, body, dry_run=True), probes=False)
         except StoreUnavailable:
             return False
         except NotFound:
@@ -263,7 +281,7 @@ class Ingest(Jobs):
         if made > now + CLOCKS_SECONDS:
             return False
         marked = await self._reach.ask(lambda: self._store.requests_marked(broker.partitions(REQUESTS)))
-        return marked is not None and made < marked - CLOCKS_SECONDS
+        return marked is not None and made < marked - CLOCKS_SECONDS - SENDING_SECONDS_MOST
 
     # ------------------------------------------------------------------------------------------ what is known
 
@@ -276,7 +294,7 @@ class Ingest(Jobs):
             if now is not None and offered is not None:
                 return Scene(now, {}, offered)
         try:
-            scene = await self._reach.ask(lambda: self._scene(who, bodies))
+            scene = await self._reach.ask(lambda: self._scene(who, bodies), probes=not named)
         except StoreUnavailable:
             return self._scene_seen(who.namespace, bodies)
         if named:
@@ -348,11 +366,6 @@ def _cannot_tell(what: str) -> StoreUnavailable:
 
 
 # ------------------------------------------------------------------------------------------ names
-
-
-def _name_of(who: Principal, once: Once) -> bytes:
-    """Of what is asked for under an Idempotency-Key: the same wherever and whenever it is asked for again."""
-    return hashlib.sha256(_pack((who.namespace, who.name, once.route, once.key))).digest()
 
 
 def _job_id_of(name: bytes, place: int) -> UUID:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -17,6 +17,7 @@ from tickwise.domain.model import Principal, Trigger, run_id, time_id
 from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
+    EndedOperation,
     JobAction,
     JobChange,
     JobMove,
@@ -78,6 +79,15 @@ class Change:
     """… and those of either that both name. So each time of `before` and `after` is in exactly one of the three."""
     warnings: Sequence[str] = ()
     """What the change brings along and may not be meant."""
+
+
+class AcceptedChange(NamedTuple):
+    """A change that was accepted to be made later."""
+
+    at: float
+    """When, by the store's clock as far as it was known."""
+    operation: EndedOperation
+    """What goes on record with it."""
 
 
 class Jobs(Links):
@@ -144,10 +154,10 @@ class Jobs(Links):
         *,
         if_version: int | None = None,
         dry_run: bool = False,
-        as_of: float | None = None,
+        accepted: AcceptedChange | None = None,
     ) -> Change:
         """Change the fields that were sent. A new schedule replaces the old one, its time zone included, and counts
-        from now, or from `as_of` if it was accepted then: a time that has passed since is not refused.
+        from now, or from when it was `accepted`: a time that has passed since is not refused.
 
         Raises `NotFound`, `Conflict`, `Invalid`, and `VersionConflict` if `if_version` is not the newest.
         """
@@ -159,7 +169,7 @@ class Jobs(Links):
                 )
             try:
                 async with self._sequencing if listed(body.then) or listed(body.on_failure) else nullcontext():
-                    return await self._change(who, row, body, dry_run=dry_run, as_of=as_of)
+                    return await self._change(who, row, body, dry_run=dry_run, accepted=accepted)
             except VersionConflict:
                 # Without a version of the caller's, fields of two changes that meet are both applied.
                 if if_version is not None:
@@ -191,7 +201,7 @@ class Jobs(Links):
         raise Busy("others keep taking and leaving this key; send the same again")
 
     async def _change(
-        self, who: Principal, row: JobRow, body: JobBody, *, dry_run: bool, as_of: float | None
+        self, who: Principal, row: JobRow, body: JobBody, *, dry_run: bool, accepted: AcceptedChange | None
     ) -> Change:
         if row.status is JobStatus.CANCELLED:
             raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
@@ -199,8 +209,8 @@ class Jobs(Links):
             raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
         check_texts(body)
         scene = await self._scene(who, (body,))
-        if as_of is not None:
-            scene = scene._replace(now=min(as_of, scene.now))
+        if accepted is not None:
+            scene = scene._replace(now=min(accepted.at, scene.now))
         old = decode_definition(row.definition)
         resolved = resolve_task(body, scene, self._check_task)
         task = resolved.task if resolved else _task(row, old)
@@ -235,6 +245,7 @@ class Jobs(Links):
             calendars=tuple(use.name for use in plan.calendars),
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
             repace=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
+            operation=None if accepted is None else accepted.operation,
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:

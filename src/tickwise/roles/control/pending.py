@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
+import structlog
+
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
 from tickwise.roles.control.reach import STALE_SECONDS, Recent
@@ -25,6 +27,10 @@ TELL_MOST: Final = 500
 UNTOLD_MOST: Final = 10_000
 """So many wait for a board that is slow; more are not told there."""
 BOARD_KIND: Final = "request"
+LOOK_SECONDS_MOST: Final = 0.25
+"""A read waits no longer for a board: what it would say is a courtesy."""
+
+logger = structlog.get_logger("tickwise.pending")
 
 RequestKind = Literal["create", "change", "cancel"]
 
@@ -124,10 +130,18 @@ class Pendings:
                 await self._wake.wait()
             requests = self._untold[:TELL_MOST]
             del self._untold[:TELL_MOST]
-            await board.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
+            try:
+                await board.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
+            except Exception:
+                logger.exception("requests_untold", count=len(requests))
 
     async def _told(self, namespace: str, name: str) -> Pending | None:
-        found = None if self._board is None else await self._board.look(BOARD_KIND, [name])
+        if self._board is None:
+            return None
+        found = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS_MOST):
+                found = await self._board.look(BOARD_KIND, [name])
         if not found:
             return None
         facts = found[name]

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.clock import Clock
 
-ASK_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 5.0
 """A store that is well answers in a thousandth of it."""
 AWAY_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 900.0
@@ -37,8 +37,9 @@ class Reach:
         self._clock = clock
         self._away_until = float("-inf")
 
-    async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
-        """What the call answers. Raises `StoreUnavailable`, also if it takes too long."""
+    async def ask(self, call: Callable[[], Awaitable[T]], *, probes: bool = True) -> T:
+        """What the call answers. Raises `StoreUnavailable`, also if it takes too long. If that says something of the
+        store, and not of the call, it `probes`."""
         if self._clock.monotonic() < self._away_until:
             raise StoreUnavailable("the store did not answer a moment ago")
         try:
@@ -48,7 +49,8 @@ class Reach:
             self._away_until = self._clock.monotonic() + AWAY_SECONDS
             raise
         except TimeoutError as late:
-            self._away_until = self._clock.monotonic() + AWAY_SECONDS
+            if probes:
+                self._away_until = self._clock.monotonic() + AWAY_SECONDS
             raise StoreUnavailable(f"the store did not answer within {ASK_SECONDS:.0f} s") from late
 
 

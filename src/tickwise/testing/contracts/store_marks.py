@@ -6,6 +6,9 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import pytest
+
+from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.ports.store import EndedOperation, OperationRow, OperationStatus, Retention
 from tickwise.testing.contracts.base import DAY_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory
@@ -110,6 +113,25 @@ class RecordedOperationsContract(StoreContract):
             "problems": '[{"code": "key_taken"}]',
         }
         return EndedOperation(**{**given, **fields})
+
+    async def test_a_change_and_its_operation_are_one(self, store: KeyedStore, make: Factory) -> None:
+        """On record with the change, also when that is repeated after a doubt; not on record if it is refused."""
+        job, other = make.recurring(make.now + 3_600.0), make.recurring(make.now + 3_600.0, key="taken")
+        await self.add(store, job, other)
+        row = await self.job_row(store, job.job_id)
+        done, refused = self.ended(make, status=OperationStatus.DONE, problems="[]"), self.ended(make)
+        change = make.change(row, name="changed", operation=done)
+        await store.job_change(change)
+        assert OperationStatus.DONE == (await self.operation(store, done)).status
+        await store.job_change(change)
+        late = make.change(row, name="late", operation=refused)
+        clash = make.change(await self.job_row(store, job.job_id), key="taken", operation=refused)
+        for wrong, why in ((late, VersionConflict), (clash, Conflict)):
+            with pytest.raises(why):
+                await store.job_change(wrong)
+        assert await store.operation_get(refused.namespace, refused.operation_id) is None
+        row = await self.job_row(store, job.job_id)
+        assert (row.name, row.key, row.version) == ("changed", None, 2)
 
     async def operation(self, store: KeyedStore, ended: EndedOperation) -> OperationRow:
         """It, as it is on record."""

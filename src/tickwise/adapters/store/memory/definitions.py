@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import NEVER, Pending, Reason
@@ -140,7 +141,7 @@ class Definitions(Duty):
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
         if job.version != change.expected_version:
             if job.version == change.expected_version + 1 and says(job, change):
-                return self._state.job_row(job)
+                return self._recorded(job, change)
             raise VersionConflict(f"the job is at version {job.version}, the change is for {change.expected_version}")
         if change.expected_paused not in (None, self._state.is_paused(job)):
             raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
@@ -162,6 +163,11 @@ class Definitions(Duty):
                     self._state.place(run)
         if change.replan is not None:
             self._replan(job, change.replan)
+        return self._recorded(job, change)
+
+    def _recorded(self, job: JobRecord, change: JobChange) -> JobRow:
+        if change.operation is not None:
+            record_ended(self._state, change.operation)
         return self._state.job_row(job)
 
     def _repace(self, job: JobRecord) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import OperationRecord
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
     EndedOperation,
@@ -51,27 +51,8 @@ class Operations(Duty):
         return row
 
     async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
-        now = self._state.now()
         for operation in operations:
-            done = operation.status is OperationStatus.DONE
-            row = OperationRow(
-                operation_id=operation.operation_id,
-                namespace=operation.namespace,
-                kind=operation.kind,
-                request=operation.request,
-                created_by=operation.created_by,
-                created_at=operation.created_at,
-                updated_at=now,
-                ended_at=now,
-                status=operation.status,
-                matched=1,
-                cursor=None,
-                step=0,
-                done=int(done),
-                refused=int(not done),
-                problems=operation.problems,
-            )
-            self._state.operations.setdefault(row.operation_id, OperationRecord(row, free_at=now))
+            record_ended(self._state, operation)
 
     def _find_operation(self, namespace: str, operation_id: UUID) -> OperationRecord | None:
         found = self._state.operations.get(operation_id)
@@ -135,3 +116,26 @@ class Operations(Duty):
         )
         found.last, found.free_at = step, now
         return True
+
+
+def record_ended(state: State, operation: EndedOperation) -> None:
+    """Put on record what is over already."""
+    now, done = state.now(), operation.status is OperationStatus.DONE
+    row = OperationRow(
+        operation_id=operation.operation_id,
+        namespace=operation.namespace,
+        kind=operation.kind,
+        request=operation.request,
+        created_by=operation.created_by,
+        created_at=operation.created_at,
+        updated_at=now,
+        ended_at=now,
+        status=operation.status,
+        matched=1,
+        cursor=None,
+        step=0,
+        done=int(done),
+        refused=int(not done),
+        problems=operation.problems,
+    )
+    state.operations.setdefault(row.operation_id, OperationRecord(row, free_at=now))

@@ -15,7 +15,7 @@ from tickwise.adapters.store.postgres.jobs import find_job, pending
 from tickwise.adapters.store.postgres.link import UniqueBroken
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES, plan_lasts
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.submits import make_runs, make_skips
+from tickwise.adapters.store.postgres.submits import make_runs, make_skips, record_ended
 from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
@@ -45,6 +45,8 @@ class Changes(Part):
                     raise VersionConflict(
                         f"the job is at version {job['version']}, the change is for {change.expected_version}"
                     )
+                if change.operation is not None:
+                    await record_ended(connection, (change.operation,))
                 return await _shown(connection, change.namespace, change.job_id)
         except UniqueBroken:
             raise Conflict(f"another job has the key {change.key!r}", pointer="/key", code="key_taken") from None

@@ -16,7 +16,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
+from tickwise.adapters.store.postgres.submits import make_runs, record_ended, take_receipt
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
     EndedOperation,
@@ -37,17 +37,6 @@ from tickwise.ports.store import (
 CANCELLED: Final = 2
 """The standing of a job."""
 
-_ENDED_COLUMNS: Final = (
-    "operation_id",
-    "namespace",
-    "kind",
-    "request",
-    "created_by",
-    "created_at",
-    "status",
-    "problems",
-)
-"""As `operations_record` has its parameters."""
 _KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
 _LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "ruling"}
 
@@ -106,9 +95,8 @@ class Letters(Part):
         """See the port."""
         if not operations:
             return
-        columns = [[getattr(operation, name) for operation in operations] for name in _ENDED_COLUMNS]
         async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("operations_record"), *columns)
+            await record_ended(connection, operations)
 
     async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
         """See the port."""

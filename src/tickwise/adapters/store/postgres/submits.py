@@ -14,13 +14,24 @@ from tickwise.adapters.store.postgres.link import UniqueBroken
 from tickwise.adapters.store.postgres.placing import is_lasting
 from tickwise.adapters.store.postgres.starting import OVERLAPS
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.ports.store import Added, NewJob, NewRun, NewSkip, Receipt, Replay
+from tickwise.ports.store import Added, EndedOperation, NewJob, NewRun, NewSkip, Receipt, Replay
 
 NEVER: Final = float("inf")
 
 _MOSTLY_ALIKE: Final = (1, 3, 4, 6, 7, 8, 11)
 """Namespace, types, lane, creator, kinds: columns of `jobs_add` that most batches have one value for, and no NULL."""
 
+_ENDED_COLUMNS: Final = (
+    "operation_id",
+    "namespace",
+    "kind",
+    "request",
+    "created_by",
+    "created_at",
+    "status",
+    "problems",
+)
+"""As `operations_record` has its parameters."""
 _STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
 
 
@@ -178,6 +189,12 @@ async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], creat
         else:
             answers.append(Added.ID_TAKEN)
     return answers
+
+
+async def record_ended(connection: asyncpg.Connection, operations: Sequence[EndedOperation]) -> None:
+    """Put on record what is over already, within the caller's transaction."""
+    columns = [[getattr(operation, name) for operation in operations] for name in _ENDED_COLUMNS]
+    await connection.execute(statement("operations_record"), *columns)
 
 
 async def make_runs(
