@@ -66,11 +66,12 @@ class Drive:
     # ------------------------------------------------------------------ the parts of the API
 
     async def look_around(self) -> None:
-        """Health, metrics, the description, who works."""
+        """Health, metrics, who works."""
         for path in ("/livez", "/readyz", "/metrics"):
             await self.gateway.answer("GET", path)
         executors = await self.until("/executors", lambda found: len(found) >= 2, "both executors are there")
         assert all(each["queues"] == ["default"] for each in executors)
+        await self.ask("GET", "/roles")
 
     async def store_tasks(self) -> None:
         """A stored task, and a job that names it."""
