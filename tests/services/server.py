@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import random
 import shutil
@@ -19,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 import psutil
 
@@ -37,13 +38,27 @@ may be given the server's own port, and meet itself there."""
 LOG_SHOWN: Final = 3_000
 
 
+_reserved: list[IO[bytes]] = []
+"""A lock on a file for each port that was given out: as long as this process lives, nobody else gets it here."""
+
+
 def free_port() -> int:
-    """One that nobody listens on just now."""
+    """One that nobody listens on just now, and that no other process of these tests is given as long as this one lives:
+    between the look and the start of a server, or while it is down, it would seem free to them."""
+    folder = Path(tempfile.gettempdir()) / f"tickwise-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
     while True:
         port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        lock = (folder / str(port)).open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            lock.close()
+            continue
+        _reserved.append(lock)
+        return port
 
 
 class Server(ABC):

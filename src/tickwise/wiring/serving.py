@@ -73,7 +73,7 @@ def address_of(sock: socket.socket) -> str:
 
 @contextlib.asynccontextmanager
 async def serving(app: Any, sockets: list[socket.socket]) -> AsyncIterator[None]:
-    """The app answers on these sockets while the block lasts."""
+    """The app answers on these sockets while the block lasts. Raises `Misconfigured` if somebody else does."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -89,14 +89,23 @@ async def serving(app: Any, sockets: list[socket.socket]) -> AsyncIterator[None]
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     server = _Server(config)
+    places = " and ".join(address_of(sock) for sock in sockets)
     serving = asyncio.create_task(server.serve(sockets=sockets))
     try:
         while not server.started and not serving.done():
             await asyncio.wait([serving], timeout=0.005)
-        yield
+        if not serving.done():
+            yield
     finally:
         server.end()
-        await serving
+        try:
+            await serving
+        except OSError as failure:
+            # Two may be bound to one port as long as neither listens there, and the other one was quicker.
+            raise Misconfigured(
+                f"nothing can be served at {places}: {failure.strerror}. Is another tickwise running? Choose a free "
+                "port with --port or --health-port, or stop what uses it."
+            ) from failure
 
 
 def banner(address: str, settings: Settings, made: str | None) -> None:
