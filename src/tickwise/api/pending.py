@@ -22,6 +22,8 @@ from tickwise.roles.control.ingest import Once
 from tickwise.roles.control.pending import Pending
 
 RETRY_AFTER: Final = (b"retry-after", b"1")
+_JOBS: Final = f"{API}/jobs/".encode()
+_OPERATIONS: Final = f"{API}/operations/".encode()
 
 
 class PendingView(msgspec.Struct, kw_only=True):
@@ -42,13 +44,15 @@ class PendingBatchView(msgspec.Struct, kw_only=True):
     results: list[ResultView]
 
 
-def accepted(request: Pending, place: str) -> Answer:
-    """The answer to what was accepted; `place` is where to look for what becomes of it, below the API."""
-    headers = [(b"location", f"{API}{place}".encode())]
+def accepted(request: Pending) -> Answer:
+    """The answer to what was accepted, with the place where to look for what becomes of it."""
+    job_id = str(request.job_id).encode()
+    # Of most creates they are one: writing an id costs as much as all the rest of this.
+    operation = job_id if request.operation_id is request.job_id else str(request.operation_id).encode()
+    headers = [(b"location", _JOBS + job_id if request.kind == "create" else _OPERATIONS + operation)]
     if request.warnings:
         return answer(202, _view(request), headers=headers)
-    ids = (str(request.job_id).encode(), str(request.operation_id).encode())
-    return Answer(202, b'{"job_id":"%b","operation_id":"%b","status":"pending"}' % ids, headers)
+    return Answer(202, b'{"job_id":"%b","operation_id":"%b","status":"pending"}' % (job_id, operation), headers)
 
 
 def accepted_many(verdicts: Sequence[Pending | Refused]) -> Answer:

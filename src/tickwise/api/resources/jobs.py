@@ -136,7 +136,7 @@ def _location_of(body: bytes) -> Headers:
 async def job_create_buffered(call: Call) -> Answer | None:
     """The same, answered once the broker has it."""
     request = await call.control.accept(call.principal, job_body(call.body), once(call))
-    return None if request is None else accepted(request, f"/jobs/{request.job_id}")
+    return None if request is None else accepted(request)
 
 
 async def jobs_batch_buffered(call: Call) -> Answer | None:
@@ -284,7 +284,7 @@ async def job_change_buffered(call: Call) -> Answer | None:
         return None
     job_id = call.uuid("job_id", "job")
     request = await call.control.accept_change(call.principal, job_id, job_body(call.body), call.body)
-    return None if request is None else accepted(request, f"/operations/{request.operation_id}")
+    return None if request is None else accepted(request)
 
 
 async def job_upsert(call: Call) -> Answer:
@@ -316,7 +316,7 @@ async def job_cancel_buffered(call: Call) -> Answer | None:
     if b"if-match" in call.headers:
         return None
     request = await call.control.accept_cancel(call.principal, call.uuid("job_id", "job"))
-    return None if request is None else accepted(request, f"/operations/{request.operation_id}")
+    return None if request is None else accepted(request)
 
 
 async def job_pause(call: Call) -> Answer:
