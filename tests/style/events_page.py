@@ -84,6 +84,8 @@ MEANINGS = {
     "job_unplannable": "A job without a timer should perhaps have one, and that could not be found out. Please "
     "report it.",
     "kafka_says": "What Kafka's client library says by the way. At level debug alone.",
+    "kafka_failed": "An error that nobody foresaw, in the part `who` that serves Kafka. It begins anew; please "
+    "report it.",
     "kafka_trouble": "What Kafka's client library complains of, once each. It goes on by itself.",
     "kafka_well_again": "What was complained of has passed.",
     "lease_over": "This executor could not renew its lease in time and stops what it runs, before others may take it "

@@ -109,6 +109,8 @@ class ConsumerState(NamedTuple):
     """The same of one consumer."""
 
     reachable: bool
+    """The broker answers, and messages may come: there are partitions for this one, which more members than
+    partitions do not all have."""
     waiting: int
     """Messages that were fetched and not taken, …"""
     waiting_most: int

@@ -67,6 +67,14 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ("kafka://ann@broker?sasl=PLAIN", "without a user and a password"),
         ("kafka://ann:secret@broker?sasl=GSSAPI", "SCRAM-SHA-512"),
         ("kafka://[broken", "kafka://host:port"),
+        ("kafka://ann:se?secret@broker:9092?sasl=PLAIN", "%3F for ?"),
+        ("kafka://ann:se/secret@broker:9092?sasl=PLAIN", "%2F for /"),
+        ("kafka://ann:se#secret@broker:9092?sasl=PLAIN", "%23 for #"),
+        ("kafka://ann:se@a?prefix=secret&tls=secret@broker", "%40 for @"),
+        ("kafka://ann:se?secret", "server 1 cannot be read"),
+        ("kafka://broker?se-secret", "what stands behind the '?' is no option"),
+        ("kafka://ann:secret", "server 1 cannot be read"),
+        ("kafka://broker,ann:secret", "server 2 cannot be read"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(url: str, said: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tickwise.ports.broker import MESSAGE_BYTES_MOST, PRIORITIES, STORY_BYTES_MO
 
 PORT_USUAL: Final = 9092
 PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+OPTION: Final = re.compile(r"[a-z_]{1,40}")
 HOST: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:/@\[\],]+)(?::(?P<port>\d{1,5}))?")
 PROTOCOLS: Final = ("consumer", "classic", "share")
 MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -155,12 +156,19 @@ def read_address(url: str) -> KafkaAddress:
         _refuse("it cannot be read; it is written kafka://host:port[,host:port]?prefix=tickwise")
     if split.scheme != "kafka":
         _refuse(f"it begins with {split.scheme[:20]!r}, and must begin with kafka://")
+    if "@" in f"{split.path}{split.query}{split.fragment}":
+        # Most likely a password that was cut in two, so nothing of it is said.
+        _refuse(
+            "a '@' stands behind the first '/', '?' or '#'. In a user and a password write %2F for /, %3F for ?, "
+            "%23 for # and %40 for @; in an option write %40"
+        )
     if split.path not in ("", "/") or split.fragment:
         _refuse("nothing may stand between the hosts and the '?'; the names of topics begin with prefix=…")
-    options = _options(split.query)
     login, _, hosts = split.netloc.rpartition("@")
     user, _, password = login.partition(":")
-    address = KafkaAddress(servers=_servers(hosts), user=unquote(user), password=unquote(password), **options)
+    servers = _servers(hosts)  # before the options, which may be the rest of a password
+    options = _options(split.query)
+    address = KafkaAddress(servers=servers, user=unquote(user), password=unquote(password), **options)
     _check(address, split, options)
     return address
 
@@ -169,7 +177,8 @@ def _options(query: str) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
         if name not in OPTIONS:
-            _refuse(f"{name!r} is no option; there are {', '.join(OPTIONS)}")
+            shown = repr(name) if OPTION.fullmatch(name) else "what stands behind the '?'"
+            _refuse(f"{shown} is no option; there are {', '.join(OPTIONS)}")
         if name in read:
             _refuse(f"{name} is given twice")
         read[name] = OPTIONS[name](name, text)
@@ -178,11 +187,11 @@ def _options(query: str) -> dict[str, Any]:
 
 def _servers(hosts: str) -> tuple[str, ...]:
     servers = []
-    for text in hosts.split(","):
+    for number, text in enumerate(hosts.split(","), start=1):
         found = HOST.fullmatch(text.strip())
         port = int(found["port"] or PORT_USUAL) if found else 0
         if found is None or not 0 < port < 65_536:
-            _refuse(f"{text!r} is no server; write host:port, several with commas between them")
+            _refuse(f"server {number} cannot be read; write host:port, several with commas between them")
         servers.append(f"{found['host']}:{port}")
     return tuple(servers)
 

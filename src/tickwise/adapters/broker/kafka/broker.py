@@ -165,21 +165,26 @@ class KafkaBroker:
                 async with asyncio.timeout(pause):
                     await self._look.wait()
             self._look.clear()
-            try:
-                found = await asyncio.to_thread(self._topics.look)
-                if _identities(found) != _identities(self._found) or not self._topics.marked or self._refused:
-                    logger.warning("channels_deleted", prefix=self._address.prefix)
-                    found = await asyncio.to_thread(self._topics.ensure)
-                    await asyncio.to_thread(self._topics.mark, self._cluster)
-            except BrokerUnavailable as failure:
-                self._away(failure.detail)
-            except Misconfigured as refusal:
-                self._refused = refusal.detail
-                self._away(refusal.detail)
-                self._complaints.complain("channels", refusal.detail)
-            else:
-                self._refused = ""
-                self._kept(found)
+            await self._keep_once()
+
+    async def _keep_once(self) -> None:
+        try:
+            found = await asyncio.to_thread(self._topics.look)
+            if _identities(found) != _identities(self._found) or not self._topics.marked or self._refused:
+                logger.warning("channels_deleted", prefix=self._address.prefix)
+                found = await asyncio.to_thread(self._topics.ensure)
+                await asyncio.to_thread(self._topics.mark, self._cluster)
+            self._refused = ""
+            self._kept(found)
+        except BrokerUnavailable as failure:
+            self._away(failure.detail)
+        except Misconfigured as refusal:
+            self._refused = refusal.detail
+            self._away(refusal.detail)
+            self._complaints.complain("channels", refusal.detail)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, somebody must go on looking
+            self._complaints.failed("keeper")
+            self._away(f"it could not be looked at: {type(failure).__name__}")
 
     def _kept(self, found: Mapping[Channel, Found]) -> None:
         """They are there; members of those that were made again begin anew."""

@@ -42,6 +42,11 @@ class Fetcher(Protocol):
         """What it fetched."""
         ...
 
+    @property
+    def ready(self) -> bool:
+        """It lives, and may be given messages."""
+        ...
+
     def begin_anew(self, channels: Collection[Channel]) -> None:
         """Of these the topics were deleted and made again."""
         ...
@@ -108,7 +113,8 @@ class KafkaConsumer:
     def state(self) -> ConsumerState:
         """See the port."""
         shelves = self._fetcher.shelves
-        return ConsumerState(self._reachable() and self._fetching, shelves.waiting, WAITING_MOST, shelves.lag())
+        reachable = self._reachable() and self._fetching and self._fetcher.ready
+        return ConsumerState(reachable, shelves.waiting, WAITING_MOST, shelves.lag())
 
     def _wake(self) -> None:
         if self._loop is not None and not self._arrived.is_set():

@@ -73,6 +73,10 @@ class Complaints:
         else:
             logger.debug("kafka_says", kind=kind, detail=text)
 
+    def failed(self, who: str) -> None:
+        """An error that nobody foresaw is being handled: with its traceback, every time."""
+        logger.exception("kafka_failed", who=who)  # noqa: LOG004 - who calls this handles one
+
     def errors(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
         """A function for the library's `error_cb`: complains, and passes the error on."""
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
 from tickwise.adapters.broker.kafka.library import Complaints, admin_library, client_library
+from tickwise.adapters.broker.kafka.remade import Remade
 from tickwise.adapters.broker.kafka.shelves import Place, Shelves
 from tickwise.adapters.broker.kafka.topics import topic_name
 from tickwise.ports.broker import Channel, Delivery
@@ -62,13 +63,21 @@ class Member:
         self._library = client_library()
         self._stopped = threading.Event()
         self._anew = threading.Event()
-        self._remade: dict[Channel, set[int]] = {}
-        """Of channels that were made again: the partitions that were begun since."""
+        self._remade = Remade()
+        self._epochs: dict[Place, int] = {}
+        """The newest leader's of which there was a message: what it wrote stands behind what earlier ones wrote."""
+        self._shorter: set[Place] = set()
+        """They lost their end, and are to be read again."""
         self._thread: threading.Thread | None = None
         self._committing = False
         self._commit_at = 0.0
         self._look_at = 0.0
         self._ask_at = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """It has a partition, and lives."""
+        return not self.shelves.is_empty and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
         """Begin."""
@@ -82,10 +91,8 @@ class Member:
             self._thread.join()
 
     def begin_anew(self, channels: Collection[Channel]) -> None:
-        """Leave and join again: these were deleted and made again, so offsets of theirs say nothing. A commit that was
-        on its way may even have told one that the new topic has yet to reach; so each partition of them is read from
-        where it begins, once."""
-        self._remade |= {channel: set() for channel in channels}
+        """Leave and join again: these were deleted and made again, so offsets of theirs say nothing."""
+        self._remade.heard(channels, self._clock.monotonic())
         self._anew.set()
 
     # ---------------------------------------------------------------------------------------------- the thread
@@ -94,19 +101,30 @@ class Member:
         while not self._stopped.is_set():
             self._anew.clear()
             try:
-                consumer = self._made()
-                consumer.subscribe(
-                    list(self._channels), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-                )
-            except (self._library.KafkaException, ValueError) as failure:
+                self._live()
+            except self._library.KafkaException as failure:
                 self._complaints.complain("consumer", f"could not begin: {failure}")
                 self._stopped.wait(AGAIN_SECONDS)
-                continue
+            except Exception:  # noqa: BLE001 - whatever it is, somebody must go on fetching
+                self._complaints.failed("consumer")
+                self._stopped.wait(AGAIN_SECONDS)
+            finally:
+                self.shelves.revoke(self.shelves.places())
+
+    def _live(self) -> None:
+        """One life as a member of the group, until it is told to stop or to begin anew."""
+        consumer = self._made()
+        try:
+            consumer.subscribe(
+                list(self._channels), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
             while not (self._stopped.is_set() or self._anew.is_set()):
                 self._step(consumer)
+        finally:
+            if self._anew.is_set():
+                # What is done was done of topics that are no more: a commit would speak of the new ones.
+                self.shelves.revoke(self.shelves.places())
             self._finish(consumer)
-            del consumer
-            self.shelves.revoke(self.shelves.places())
 
     def _made(self) -> Any:
         classic = self._address.group_protocol == "classic"
@@ -171,6 +189,8 @@ class Member:
     def _step(self, consumer: Any) -> None:
         """Wait for messages, put them where the loop takes them, tell the broker what is done."""
         try:
+            for place in list(self._shorter):
+                self._begin_again(consumer, place)
             first = consumer.poll(POLL_PAUSED_SECONDS if self.shelves.any_paused() else POLL_SECONDS)
             if first is not None:
                 room = self.shelves.room() - 1
@@ -190,20 +210,34 @@ class Member:
             self._stopped.wait(COMMIT_SECONDS)
 
     def _put(self, messages: Iterable[Any]) -> None:
-        deliveries = []
+        deliveries: list[Delivery] = []
+        count = 0
         for message in messages:
             error = message.error()
-            if error is None:
-                deliveries.append(self._delivery(message))
-            else:
+            if error is not None:
                 self._complaints.complain(error.name(), error.str())
-        if deliveries:
-            self.heard()
-            if self.shelves.put(deliveries):
-                self.arrived()
+                continue
+            delivery = self._delivery(message)
+            place = Place(delivery.channel, delivery.partition)
+            epoch = message.leader_epoch() or 0
+            if epoch > self._epochs.get(place, -1):
+                self._epochs[place] = epoch
+                count += self.shelves.put(deliveries)
+                deliveries = []
+                if delivery.offset < self.shelves.next(place):
+                    self._shorter.add(place)
+            if place not in self._shorter:
+                deliveries.append(delivery)
+        count += self.shelves.put(deliveries)
+        self.heard()
+        if count:
+            self.arrived()
 
     def _delivery(self, message: Any) -> Delivery:
-        headers = message.headers()
+        try:
+            headers = message.headers()
+        except ValueError:
+            headers = None  # a name that is no text: not ours, and what the message says is judged by its reader
         return Delivery(
             self._channels[message.topic()],
             message.value() or b"",
@@ -228,9 +262,30 @@ class Member:
                 _, end = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
             else:
                 _, end = consumer.get_watermark_offsets(partition, cached=True)
-            if end >= 0:
+                if 0 <= end < self.shelves.next(place):
+                    # Seldom so: a leader that is new may have said it before it knew. What it says now counts.
+                    _, end = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
+            if 0 <= end < self.shelves.next(place):
+                self._shorter.add(place)
+            elif end >= 0:
                 ends[place] = end
         self.shelves.ends(ends)
+
+    def _begin_again(self, consumer: Any, place: Place) -> None:
+        """This log lost its end, as when a broker died with what only it had, and was written on from there. What is
+        known of its offsets is void, and where it was cut is not known: read it from where it begins."""
+        [partition] = self._partitions([place])
+        partition.offset, _ = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
+        self._complaints.complain(
+            "shorter",
+            f"{partition.topic} [{place.partition}] lost messages that it had: it is read again from its start",
+        )
+        # At once: whoever has it next must not begin where it was before.
+        consumer.commit(offsets=[partition], asynchronous=True)
+        consumer.seek(partition)
+        consumer.resume([partition])
+        self.shelves.assign([place])
+        self._shorter.discard(place)
 
     # ---------------------------------------------------------------------------------------------- who has what
 
@@ -238,10 +293,10 @@ class Member:
         self.heard()
         places = self._places(partitions)
         self.shelves.assign(places)
+        self._forget(places)
+        begin = self._remade.assigned(places, self._clock.monotonic())
         for place, partition in zip(places, partitions, strict=True):
-            begun = self._remade.get(place.channel)
-            if begun is not None and place.partition not in begun:
-                begun.add(place.partition)
+            if place in begin:
                 partition.offset = self._library.OFFSET_BEGINNING
         consumer.incremental_assign(partitions)
 
@@ -257,6 +312,11 @@ class Member:
 
     def _lost(self, _consumer: Any, partitions: Sequence[Any]) -> None:
         self.shelves.revoke(self._places(partitions))
+
+    def _forget(self, places: Iterable[Place]) -> None:
+        for place in places:
+            self._epochs.pop(place, None)
+            self._shorter.discard(place)
 
     def _places(self, partitions: Iterable[Any]) -> list[Place]:
         return [Place(self._channels[each.topic], each.partition) for each in partitions]

@@ -11,6 +11,7 @@ thrown again by the sweep, a request or a result would be lost.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -119,6 +120,12 @@ class ShareMember:
         self._library = client_library()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._subscribed = False
+
+    @property
+    def ready(self) -> bool:
+        """It lives; whoever asks is given messages."""
+        return self._subscribed and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
         """Begin."""
@@ -149,15 +156,21 @@ class ShareMember:
                     logger=self._complaints,
                 )
                 consumer.subscribe(list(self._channels))
+                self._subscribed = True
                 while not self._stopped.is_set():
                     self._step(consumer)
             except (self._library.KafkaException, RuntimeError) as failure:
                 self._complaints.complain("share", str(failure))
                 self._stopped.wait(AGAIN_SECONDS)
+            except Exception:  # noqa: BLE001 - whatever it is, somebody must go on fetching
+                self._complaints.failed("share")
+                self._stopped.wait(AGAIN_SECONDS)
             finally:
+                self._subscribed = False
                 self.shelves.settle()
                 if consumer is not None:
-                    consumer.close()
+                    with contextlib.suppress(self._library.KafkaException, RuntimeError):
+                        consumer.close()
 
     def _step(self, consumer: Any) -> None:
         """One poll, and whatever becomes of it."""

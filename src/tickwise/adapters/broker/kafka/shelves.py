@@ -156,6 +156,17 @@ class Shelves:
                 if place in self._shelves:
                     self._shelves[place].end = end
 
+    @property
+    def is_empty(self) -> bool:
+        """No partition is ours."""
+        return not self._shelves
+
+    def next(self, place: Place) -> int:
+        """The lowest offset of this partition that is not known yet; 0 if nothing was fetched of it."""
+        with self._lock:
+            shelf = self._shelves.get(place)
+            return _end(shelf) if shelf is not None else 0
+
     def places(self) -> list[Place]:
         """Which are ours."""
         with self._lock:

@@ -126,6 +126,10 @@ class Topics:
         config = {
             "cleanup.policy": "delete",
             "retention.ms": str(retention_ms),
+            # As shipped by some clusters: a number of bytes, beyond which requests are dropped that nobody has applied.
+            "retention.bytes": "-1",
+            # Times of messages are compared with each other, so one clock says them: the broker's.
+            "message.timestamp.type": "LogAppendTime",
             "max.message.bytes": str(self._address.message_bytes_most),
         }
         if self._address.replication >= 3:
@@ -187,11 +191,16 @@ class Topics:
     def _check_config(self, topic: Topic, config: Mapping[str, str]) -> None:
         kept, wanted = int(config["retention.ms"]), int(topic.config["retention.ms"])
         largest = int(config["max.message.bytes"])
+        bytes_kept, stamped = config.get("retention.bytes", "-1"), config.get("message.timestamp.type", "")
         problem = ""
         if "compact" in config["cleanup.policy"]:
             problem = f"cleanup.policy={config['cleanup.policy']}, which drops messages: set it to delete"
         elif kept != -1 and (wanted == -1 or kept < wanted):
             problem = f"retention.ms={kept}: set it to {wanted} or more, or ask for less in broker_url"
+        elif bytes_kept != "-1":
+            problem = f"retention.bytes={bytes_kept}, which drops messages before their time: set it to -1"
+        elif stamped != "LogAppendTime":
+            problem = f"message.timestamp.type={stamped}: set it to LogAppendTime, so that one clock says all times"
         elif largest < self._address.message_bytes_most:
             problem = f"max.message.bytes={largest}: set it to {self._address.message_bytes_most} or more"
         if problem:
