@@ -1,4 +1,4 @@
-"""The broker over Kafka keeps the promises of the port, on a real one, by both protocols of groups."""
+"""The broker over Kafka keeps the promises of the port, on a real one. Its older groups: `make chaos`."""
 
 from __future__ import annotations
 
@@ -50,9 +50,3 @@ class TestTakes(Backend, TakesContract):
 
 class TestLives(Backend, LivesContract):
     pass
-
-
-class TestClassicGroups(Backend, GroupsContract):
-    """The same for brokers older than 4.0: what is particular to the protocol."""
-
-    protocol = "classic"

@@ -5,24 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import quote, urlencode
 
 import pytest
 import pytest_asyncio
 from confluent_kafka import admin
 
 from tests.services.kafka import Access, Kafka
-from tickwise.adapters.broker.kafka import KafkaBroker
-from tickwise.adapters.clock import SystemClock
+from tests.support.kafka import HINTS, PASSWORD, Make, goes_on, send_for_ever, take_for_ever, under_load
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
-from tickwise.ports.broker import REQUESTS, Consumer, Message, lane_of
+from tickwise.ports.broker import REQUESTS, Message
 from tickwise.testing.contracts.broker import CLUSTER, WITHIN_SECONDS, member, open_patiently, take_all, until, values
-
-PASSWORD = "p@ss:w/rd?&="
-HINTS = lane_of(5, 1)
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -30,36 +24,6 @@ async def kafka() -> AsyncIterator[Kafka]:
     """One that these tests may harm."""
     async with Kafka(access=Access(tls=True, users={"ann": PASSWORD})) as running:
         yield running
-
-
-class Make:
-    """Clients of one prefix; closed in the end."""
-
-    def __init__(self, kafka: Kafka) -> None:
-        self.kafka = kafka
-        self.prefix = f"t{uuid.uuid4().hex[:12]}"
-        self.made: list[KafkaBroker] = []
-
-    def client(self, **options: object) -> KafkaBroker:
-        """One that is not opened."""
-        return self._made("", self.kafka.address, options)
-
-    def secure(self, password: str = PASSWORD, **options: object) -> KafkaBroker:
-        """The same by the listener that asks."""
-        login = f"ann:{quote(password, safe='')}@"
-        return self._made(login, self.kafka.secure_address, {"tls": "true", **options})
-
-    async def opened(self, **options: object) -> KafkaBroker:
-        """One that is."""
-        broker = self.client(**options)
-        await open_patiently(broker)
-        return broker
-
-    def _made(self, login: str, address: str, options: dict[str, object]) -> KafkaBroker:
-        given = {"prefix": self.prefix, "lanes": 1, "partitions": 2, **options}
-        broker = KafkaBroker(f"kafka://{login}{address}?{urlencode(given)}", SystemClock())
-        self.made.append(broker)
-        return broker
 
 
 @pytest_asyncio.fixture
@@ -71,84 +35,18 @@ async def make(kafka: Kafka) -> AsyncIterator[Make]:
         await broker.close()
 
 
-async def send_for_ever(broker: KafkaBroker, sent: list[bytes]) -> None:
-    """Numbered requests, one after another, each until it is confirmed."""
-    number = 0
-    while True:
-        value = b"%d" % number
-        with contextlib.suppress(BrokerUnavailable):
-            await broker.send(REQUESTS, [Message(value, value)])
-            sent.append(value)
-            number += 1
-        broker.throw(HINTS, [Message(value)])
-        await SystemClock().sleep(0.002)
-
-
-async def take_for_ever(consumer: Consumer, taken: list[bytes]) -> None:
-    """All that comes, done at once."""
-    while True:
-        deliveries = await consumer.take(100, 0.1)
-        taken += [each.value for each in deliveries]
-        await consumer.done(deliveries)
-
-
-@contextlib.asynccontextmanager
-async def under_load(broker: KafkaBroker) -> AsyncIterator[tuple[list[bytes], list[bytes]]]:
-    """What was sent and confirmed, and what was taken, while both go on; in the end nothing confirmed is missing."""
-    sent: list[bytes] = []
-    taken: list[bytes] = []
-    async with member(broker, [REQUESTS]) as consumer:
-        tasks = [asyncio.create_task(send_for_ever(broker, sent))]
-        tasks.append(asyncio.create_task(take_for_ever(consumer, taken)))
-        try:
-            await until(lambda: len(taken) > 10)
-            yield sent, taken
-            tasks[0].cancel()
-            await until(lambda: set(sent) <= set(taken))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def goes_on(*lists: list[bytes]) -> Callable[[], bool]:
-    """Whether each of these has grown by ten since now."""
-    before = [len(each) for each in lists]
-    return lambda: all(len(each) >= count + 10 for each, count in zip(lists, before, strict=True))
-
-
 # ---------------------------------------------------------------------------------------------- it is away
 
 
-@pytest.mark.parametrize("protocol", ["consumer", "classic"])
-async def test_a_broker_that_was_killed_has_all_that_it_confirmed(make: Make, protocol: str) -> None:
+async def test_a_broker_that_was_killed_has_all_that_it_confirmed(make: Make) -> None:
     """And who waited for a confirmation gets it once it is back: nobody has to ask again."""
-    broker = await make.opened(confirm_seconds=int(WITHIN_SECONDS), group_protocol=protocol)
+    broker = await make.opened(confirm_seconds=int(WITHIN_SECONDS))
     async with under_load(broker) as (sent, taken):
         make.kafka.kill()
         await until(lambda: not broker.state().reachable)
         await make.kafka.start()
         await until(goes_on(sent, taken))
         await until(lambda: broker.state().reachable)
-
-
-async def test_a_broker_that_stands_still_is_waited_for_no_longer_than_allowed(make: Make) -> None:
-    """A send gives up, a consumer stops, the loop goes on; and all is well once the broker moves again."""
-    broker = await make.opened(confirm_seconds=1)
-    async with under_load(broker) as (sent, taken):
-        make.kafka.freeze()
-        try:
-            with pytest.raises(BrokerUnavailable):
-                await broker.send(REQUESTS, [Message(b"frozen", b"frozen")])
-            await until(lambda: not broker.state().reachable)
-            assert broker.state().detail
-            other = broker.consumer([HINTS], "other")
-            await other.start()
-            async with asyncio.timeout(WITHIN_SECONDS / 2):
-                await other.stop()
-        finally:
-            make.kafka.thaw()
-        await until(goes_on(sent, taken))
 
 
 async def test_topics_that_were_deleted_are_made_again(make: Make) -> None:
@@ -236,38 +134,22 @@ def library_threads() -> set[str]:
     return found
 
 
-async def test_a_share_group_gives_hints_to_whoever_asks(make: Make) -> None:
-    """More members than partitions have work; requests stay with an ordinary group, whose order holds."""
-    broker = await make.opened(group_protocol="share", partitions=1)
-    had = [0, 0]
-    async with member(broker, [HINTS], "hints") as one, member(broker, [HINTS], "hints") as two:
-        async with asyncio.timeout(WITHIN_SECONDS):
-            while not all(had):  # a share group begins with what is thrown after it was made
-                broker.throw(HINTS, [Message(b"hint")] * 20)
-                for at, consumer in enumerate((one, two)):
-                    taken = await consumer.take(5, 0.1)
-                    await consumer.done(taken)
-                    had[at] += len(taken)
-    await broker.send(REQUESTS, [Message(b"one", b"key"), Message(b"two", b"key")])
-    async with member(broker, [REQUESTS]) as consumer:
-        assert [b"one", b"two"] == [each.value for each in await take_all(consumer, 2)]
-
-
 # ---------------------------------------------------------------------------------------------- it asks who we are
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
-async def test_a_user_comes_in_by_password_over_tls(make: Make, mechanism: str) -> None:
+@pytest.mark.parametrize(("mechanism", "protocol"), [("SCRAM-SHA-512", "consumer"), ("PLAIN", "classic")])
+async def test_a_user_comes_in_by_password_over_tls(make: Make, mechanism: str, protocol: str) -> None:
     """Whatever signs the password has."""
-    broker = make.secure(sasl=mechanism, ca=make.kafka.authority)
+    broker = make.secure(sasl=mechanism, group_protocol=protocol, ca=make.kafka.authority)
     await open_patiently(broker)
     await broker.send(REQUESTS, [Message(b"one", b"key")])
     async with member(broker, [REQUESTS]) as consumer:
         assert {b"one"} == values(await take_all(consumer, 1))
 
 
-async def test_a_wrong_password_is_said_and_not_shown(make: Make) -> None:
+async def test_a_wrong_password_is_said_and_not_shown(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator must act; trying again would lock the user out."""
+    monkeypatch.setattr("tickwise.adapters.broker.kafka.topics.ANSWER_SECONDS", 1.0)  # a refused client asks so long
     broker = make.secure("n0t-that-0ne", sasl="SCRAM-SHA-512", ca=make.kafka.authority)
     with pytest.raises(Misconfigured) as refusal:
         await open_patiently(broker)
@@ -275,8 +157,11 @@ async def test_a_wrong_password_is_said_and_not_shown(make: Make) -> None:
     assert "n0t-that-0ne" not in refusal.value.detail + repr(broker._address)
 
 
-async def test_a_broker_whose_certificate_is_not_trusted_is_refused(make: Make) -> None:
+async def test_a_broker_whose_certificate_is_not_trusted_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is told to whoever may be somebody else."""
+    monkeypatch.setattr("tickwise.adapters.broker.kafka.topics.ANSWER_SECONDS", 1.0)  # as above
     with pytest.raises(Misconfigured, match="certificate verify failed"):
         await open_patiently(make.secure(sasl="PLAIN"))
 
@@ -291,13 +176,15 @@ async def test_a_broker_whose_certificate_is_not_trusted_is_refused(make: Make) 
         (2, {"retention.ms": "60000"}, "retention.ms=60000"),
         (2, {"cleanup.policy": "compact"}, "cleanup.policy=compact"),
         (2, {"max.message.bytes": "1000"}, "max.message.bytes=1000"),
+        (2, {"retention.bytes": "1000000"}, "retention.bytes=1000000"),
+        (2, {"message.timestamp.type": "CreateTime"}, "set it to LogAppendTime"),
     ],
 )
 async def test_topics_that_do_not_fit_are_refused(
     make: Make, partitions: int, config: dict[str, str], said: str
 ) -> None:
     """With what to change: nothing that somebody else made is changed by us."""
-    fitting = {"retention.ms": "-1", "max.message.bytes": "10000000"}
+    fitting = {"retention.ms": "-1", "max.message.bytes": "10000000", "message.timestamp.type": "LogAppendTime"}
     topic = admin.NewTopic(f"{make.prefix}.requests", partitions, 1, config={**fitting, **config})  # type: ignore[attr-defined]  # it says so nowhere
     cluster = admin.AdminClient({"bootstrap.servers": make.kafka.address})
     [made] = cluster.create_topics([topic]).values()

@@ -43,8 +43,9 @@ async def test_a_client_comes_in_by_its_certificate(kafka: Kafka) -> None:
         await broker.send(REQUESTS, [Message(b"one", b"key")])
 
 
-async def test_a_client_without_one_stays_outside(kafka: Kafka) -> None:
+async def test_a_client_without_one_stays_outside(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not told that all is well."""
+    monkeypatch.setattr("tickwise.adapters.broker.kafka.topics.ANSWER_SECONDS", 1.0)  # a refused client asks so long
     async with client(kafka) as broker:
         with pytest.raises((BrokerUnavailable, Misconfigured)):
             await broker.open(CLUSTER)
