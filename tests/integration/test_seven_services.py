@@ -16,6 +16,7 @@ from tests.chaos.rows.jobs import function
 from tests.chaos.scene import CLOCK, Pace, Scene, scene
 from tests.integration.processes.gateway import Gateway
 from tests.integration.processes.seven import Seven, seven
+from tests.support.waiting import eventually
 from tickwise.domain.history import judge
 
 SECONDS: Final = 300.0
@@ -109,8 +110,7 @@ class Drive:
         await self.ask("PUT", here, 202, {"description": "changed through the broker"})
         changed = "changed through the broker"
         await self.until(here, lambda found: found.get("description") == changed, "the change is applied")
-        etag = (await self.gateway.answer("GET", here)).headers["etag"]
-        await self.gateway.answer("PUT", here, {"description": "directly"}, headers={"If-Match": etag})
+        await self.change_what_was_read(here)
         await self.ask("PUT", "/jobs/by-key/nightly", 200, {"owner": "somebody"})
         assert "PAUSED" == (await self.ask("POST", f"{here}/pause"))["status"]
         assert "SCHEDULED" == (await self.ask("POST", f"{here}/resume"))["status"]
@@ -123,6 +123,16 @@ class Drive:
         await self.ask("POST", f"{here}/backfills/{backfill['backfill_id']}/cancel")
         await self.ask("DELETE", here, 202)
         await self.until(here, lambda found: found["status"] == "CANCELLED", "the cancel is applied")
+
+    async def change_what_was_read(self, here: str) -> None:
+        """A change by the version that was read; it is read again if another one has come."""
+
+        async def changed() -> bool:
+            read = {"If-Match": (await self.gateway.answer("GET", here)).headers["etag"]}
+            body = {"description": "directly"}
+            return (await self.gateway.answer("PUT", here, body, status=(200, 412), headers=read)).status_code == 200
+
+        await eventually(changed, within_seconds=60, what="the version that was read is the last")
 
     async def run_many(self) -> None:
         """A batch, and operations over all of it."""

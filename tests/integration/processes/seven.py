@@ -33,6 +33,8 @@ KINDS: Final = {
 }
 EACH: Final = 2
 AWAY_SECONDS: Final = 1.0
+END_SECONDS: Final = 60.0
+"""After SIGTERM, for all of them at once."""
 
 
 @dataclass(eq=False)
@@ -95,10 +97,16 @@ class Seven:
         """SIGTERM to all; complain of whoever does not end well."""
         for player in self.words:
             player.role.signal(signal.SIGTERM)
+        until = CLOCK.monotonic() + END_SECONDS
+        while living := [player for player in self.words if player.role.process.poll() is None]:
+            if CLOCK.monotonic() > until:
+                raise AssertionError(
+                    f"not ended: {[(each.kind, each.role.log.name, each.role.pid) for each in living]}"
+                )
+            await CLOCK.sleep(0.05)
         for player in self.words:
-            status = await player.role.ended(60)
-            if status != 0:
-                self.scene.complain(f"{player.role.log.name} ended with {status} after SIGTERM")
+            if player.role.process.returncode != 0:
+                self.scene.complain(f"{player.role.log.name} ended with {player.role.process.returncode} after SIGTERM")
 
 
 @asynccontextmanager
