@@ -610,8 +610,8 @@ def _shown(setting: Setting, value: Any) -> str:
         return "(unset)"
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.
-        address = re.match(r"(\w+://)(?:.*@)?([^?]*)", value) if setting.facts.schemes else None
-        return f"{address[1]}{MASKED}@{address[2]}" if address else MASKED
+        address = re.match(r"(\w+://)(.*@)?([^?]*)", value) if setting.facts.schemes else None
+        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}" if address else MASKED
     if isinstance(value, tuple):
         return ",".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -44,7 +44,7 @@ from tickwise.roles.requests import RequestsRecorder
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.searching import Replica, Searches
 from tickwise.roles.service import Service
-from tickwise.wiring.link import open_broker
+from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.neighbours import Neighbours, open_neighbours
 from tickwise.wiring.patience import Patience
 
@@ -140,14 +140,13 @@ async def open_house(
     the work otherwise. Raises `Misconfigured` if something is not ours, or was not there in time."""
     async with contextlib.AsyncExitStack() as stack:
         clock, metrics = SystemClock(), Metrics()
+        broker = named_broker(settings, metrics)
         opened = _open(settings, url, clock)
         stack.push_async_callback(opened.close)
         await patience.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
-        broker = await stack.enter_async_context(
-            open_broker(settings, store=store, metrics=metrics, patience=patience, needed=needs_broker)
-        )
+        await stack.enter_async_context(open_broker(broker, store=store, patience=patience, needed=needs_broker))
         blobs = open_blobs(settings.blobs_url or _local_blobs(settings))
         near = await stack.enter_async_context(
             open_neighbours(settings, url, store=store, clock=clock, patience=patience)

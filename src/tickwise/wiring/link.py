@@ -46,18 +46,23 @@ def make_broker(url: str, clock: SystemClock) -> Broker:
     return KafkaBroker(url, clock)
 
 
+def named_broker(settings: Settings, metrics: Metrics) -> Broker | None:
+    """The one that the settings name, if they do; nothing is connected yet. Raises `Misconfigured`: what is wrong with
+    its address is wrong before anything is waited for."""
+    return None if settings.broker_url is None else watched(make_broker(settings.broker_url, SystemClock()), metrics)
+
+
 @contextlib.asynccontextmanager
 async def open_broker(
-    settings: Settings, *, store: Store, metrics: Metrics, patience: Patience, needed: bool
+    broker: Broker | None, *, store: Store, patience: Patience, needed: bool
 ) -> AsyncIterator[Broker | None]:
-    """The broker that the settings name, opened before (`needed`) or beside what is done with it; None: they name none.
+    """The broker, opened before (`needed`) or beside what is done with it.
 
     Raises `Misconfigured`, at the end also for what was found out beside."""
-    if settings.broker_url is None:
+    if broker is None:
         yield None
         return
     clock = SystemClock()
-    broker = watched(make_broker(settings.broker_url, clock), metrics)
     opening: asyncio.Task[None] | None = None
     try:
         cluster = await patience.until("store", store.cluster_id)

@@ -126,7 +126,7 @@ def _stopper(stop: asyncio.Event) -> Callable[[], None]:
         nonlocal heard
         heard += 1
         if heard == 1:
-            logger.info("stopping", detail="running tasks are waited for; press Ctrl-C twice more to end at once")
+            logger.info("stopping", detail="what is under way ends first; press Ctrl-C twice more to end at once")
         stop.set()
         if heard >= 3:
             os._exit(130)
