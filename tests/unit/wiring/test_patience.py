@@ -168,6 +168,14 @@ async def test_an_end_before_the_broker_came_is_in_order(with_broker: Callable[[
     assert broker.closed
 
 
+async def test_what_is_wrong_with_the_brokers_address_is_said_before_anything_is_waited_for() -> None:
+    """A store that is away does not hide it."""
+    settings = Settings(blobs_url="memory://", broker_url="kafka://nobody:9092?prefx=s")
+    with pytest.raises(Misconfigured, match="prefx"):
+        async with open_house(settings, "postgresql://nobody@127.0.0.1:1/nothing", Patience(asyncio.Event())):
+            pass
+
+
 def test_a_recorder_without_a_broker_is_refused() -> None:
     """Before it does anything else, with what to set."""
     with pytest.raises(Misconfigured, match="set TICKWISE_BROKER_URL"):
