@@ -11,10 +11,11 @@ from pathlib import Path
 from tests.services.packages import program
 from tests.services.server import Server
 
-# Everything it writes lies in its folder, so that two of them, or a user that is not root, do not meet.
+# Everything it writes lies in its folder, so that two of them, or a user that is not root, do not meet. One process: a
+# worker would outlive a master that is killed, and hold its port.
 MAIN = """
 daemon off;
-worker_processes 1;
+master_process off;
 pid {folder}/nginx.pid;
 error_log stderr warn;
 {user}
