@@ -369,6 +369,11 @@ async def test_reads_of_another_namespace_say_nothing(here: Buffered) -> None:
     theirs = {"Authorization": f"Bearer {secret}"}
     await send(here, "GET", f"/jobs/{chosen}", 202)
     await send(here, "GET", f"/jobs/{chosen}", 404, headers=theirs)
+    await send(
+        here, "POST", "/jobs", 202, json={"name": "b", "task": SHELL, "every": "1h", "job_id": chosen}, headers=theirs
+    )
+    ours = await send(here, "GET", f"/jobs/{chosen}", 202)
+    assert ours["operation_id"] != (await send(here, "GET", f"/jobs/{chosen}", 202, headers=theirs))["operation_id"]
 
 
 async def test_with_a_board_every_process_knows_what_any_has_accepted() -> None:
@@ -377,7 +382,7 @@ async def test_with_a_board_every_process_knows_what_any_has_accepted() -> None:
     await board.start()
     async with buffered(board=board) as here, buffered(board=board) as other:
         made = await create(here, once="k", every="1h")
-        await eventually(lambda: board.look("request", [f"create:{made['job_id']}"]), what="the note is there")
+        await eventually(lambda: board.look("request", [f"create:{made['job_id']}:default"]), what="the note is there")
         assert made == await send(other, "GET", f"/jobs/{made['job_id']}", 202)
         told = await send(other, "GET", f"/operations/{made['operation_id']}", 202)
         assert "pending" == told["status"]

@@ -34,6 +34,9 @@ logger = structlog.get_logger("tickwise.pending")
 
 RequestKind = Literal["create", "change", "cancel"]
 
+Place = tuple[str, UUID]
+"""Namespace and id."""
+
 
 class Pending(NamedTuple):
     """A request that was accepted."""
@@ -54,8 +57,9 @@ class Pendings:
 
     def __init__(self, clock: Clock, board: Board | None) -> None:
         self._board = board
-        self._by_job = {kind: Recent[UUID, Pending](clock, most=REMEMBERED_MOST) for kind in ("create", "change")}
-        self._by_operation = Recent[UUID, Pending](clock, most=REMEMBERED_MOST)
+        # Of each namespace for itself: a client chooses ids, and may choose those of others.
+        self._by_job = {kind: Recent[Place, Pending](clock, most=REMEMBERED_MOST) for kind in ("create", "change")}
+        self._by_operation = Recent[Place, Pending](clock, most=REMEMBERED_MOST)
         """Those whose name is not the job's id."""
         self._by_key = Recent[bytes, bytes](clock, most=REMEMBERED_MOST)
         self._untold: list[Pending] = []
@@ -81,9 +85,9 @@ class Pendings:
         """The broker has these."""
         for request in requests:
             if request.job_id is not None:
-                self._by_job[_slot(request.kind)].keep(request.job_id, request)
+                self._by_job[_slot(request.kind)].keep((request.namespace, request.job_id), request)
             if request.operation_id is not request.job_id:
-                self._by_operation.keep(request.operation_id, request)
+                self._by_operation.keep((request.namespace, request.operation_id), request)
         if self._task is not None:
             self._untold += requests[: max(0, UNTOLD_MOST - len(self._untold))]
             self._wake.set()
@@ -99,26 +103,27 @@ class Pendings:
     def applied(self, request: Pending) -> None:
         """It is in the store."""
         if request.job_id is not None:
-            known = self._by_job[_slot(request.kind)]
-            if known.find(request.job_id) == request:
-                known.drop(request.job_id)
+            known, place = self._by_job[_slot(request.kind)], (request.namespace, request.job_id)
+            if known.find(place) == request:
+                known.drop(place)
 
     # ------------------------------------------------------------------------------------------ looked up
 
     def own(self, namespace: str, job_id: UUID, kind: RequestKind) -> Pending | None:
         """The last one of this kind (a change or a cancel: of either) that this process accepted for the job."""
-        return _within(namespace, self._by_job[_slot(kind)].find(job_id))
+        return self._by_job[_slot(kind)].find((namespace, job_id))
 
     async def of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> Pending | None:
         """The same of any process that told of it."""
-        return self.own(namespace, job_id, kind) or await self._told(namespace, _name(_slot(kind), job_id))
+        return self.own(namespace, job_id, kind) or await self._told(namespace, _slot(kind), job_id)
 
     async def of_operation(self, namespace: str, operation: UUID) -> Pending | None:
         """The request under this name."""
-        found = self._by_operation.find(operation) or self._by_job["create"].find(operation)
-        if found is not None and found.operation_id != operation:
-            found = None
-        return _within(namespace, found) or await self._told(namespace, _name("operation", operation))
+        place = (namespace, operation)
+        found = self._by_operation.find(place) or self._by_job["create"].find(place)
+        if found is not None and found.operation_id == operation:
+            return found
+        return await self._told(namespace, "operation", operation)
 
     # ------------------------------------------------------------------------------------------ the board
 
@@ -135,10 +140,10 @@ class Pendings:
             except Exception:
                 logger.exception("requests_untold", count=len(requests))
 
-    async def _told(self, namespace: str, name: str) -> Pending | None:
+    async def _told(self, namespace: str, what: str, identifier: UUID) -> Pending | None:
         if self._board is None:
             return None
-        found = None
+        name, found = _name(what, namespace, identifier), None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS_MOST):
                 found = await self._board.look(BOARD_KIND, [name])
@@ -162,8 +167,8 @@ def _slot(kind: RequestKind) -> Literal["create", "change"]:
     return "create" if kind == "create" else "change"
 
 
-def _name(what: str, identifier: UUID) -> str:
-    return f"{what}:{identifier}"
+def _name(what: str, namespace: str, identifier: UUID) -> str:
+    return f"{what}:{identifier}:{namespace}"
 
 
 def _notes(request: Pending) -> Iterator[Note]:
@@ -173,9 +178,9 @@ def _notes(request: Pending) -> Iterator[Note]:
         "kind": request.kind,
         "namespace": request.namespace,
     }
-    yield Note(BOARD_KIND, _name("operation", request.operation_id), facts)
+    yield Note(BOARD_KIND, _name("operation", request.namespace, request.operation_id), facts)
     if request.job_id is not None:
-        yield Note(BOARD_KIND, _name(_slot(request.kind), request.job_id), facts)
+        yield Note(BOARD_KIND, _name(_slot(request.kind), request.namespace, request.job_id), facts)
 
 
 def _within(namespace: str, request: Pending | None) -> Pending | None:
