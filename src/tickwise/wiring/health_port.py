@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
+from tickwise.api.health import NotReady
 from tickwise.api.role_health import create_health_app
 from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
@@ -16,12 +17,6 @@ from tickwise.wiring.patience import Patience
 from tickwise.wiring.serving import address_of, listen, serving
 
 Check = Callable[[], Awaitable[None]]
-
-
-class Starting(Unavailable):
-    """It cannot work yet."""
-
-    code = "starting"
 
 
 class HealthPort:
@@ -40,7 +35,7 @@ class HealthPort:
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
         if self._check is None:
-            raise Starting(self._patience.awaited)
+            raise NotReady(self._patience.awaited)
         await self._check()
 
     async def render(self) -> bytes:
