@@ -63,6 +63,8 @@ class Stream:
     """Executors are told of what was handed in by a broker."""
     sent: int = 0
     flowing: bool = True
+    feeding: int = 0
+    """Clients that have not yet ended."""
     _turn: float = 0.0
     _batches: list[list[UUID]] = field(default_factory=list)
 
@@ -82,6 +84,8 @@ class Stream:
     async def finish(self) -> float:
         """Hand in nothing more and wait until all has ended durably: when that was. Raises Failed if any went wrong."""
         self.flowing = False
+        while self.feeding:  # a batch that is under way is sent, too
+            await self.rig.clock.sleep(0.005)
         last = [run for batch in self._batches[-BEHIND:] for run in batch]
         durable = await self.rig.until_ended(self.sent, 180, last=last)
         await self.rig.outcome(self.sent)
@@ -95,6 +99,7 @@ class Stream:
 
     async def feed(self, opened: PostgresStore) -> None:
         """Hand in until told to stop, one batch after the other."""
+        self.feeding += 1
         looking = await self.rig.connect()
         while self.flowing:
             await self._paced()
@@ -106,6 +111,7 @@ class Stream:
             if len(self._batches) % LOOK_EVERY == 0 and len(self._batches) > BEHIND:
                 await self._until_over(looking, self._batches[-BEHIND])
         await looking.close()
+        self.feeding -= 1
 
     def tell(self, batch: Sequence[NewJob]) -> None:
         """As control tells executors of what it has stored."""

@@ -84,7 +84,7 @@ async def buffered(rig: Rig, kafka: Kafka) -> Round:
         await stack.enter_async_context(rig.role("recorder", "--serve", "requests", **settings))
         await asyncio.gather(*(until_open(port) for port in ports))
         warm = await post(ports, "/api/v1/jobs", connections=16, seconds=2)
-        load = await post(ports, "/api/v1/jobs", connections=96, seconds=20 if rig.full else 8)
+        load = await post(ports, "/api/v1/jobs", connections=256, seconds=20 if rig.full else 8)
         begun = rig.clock.monotonic()
         while await stored(rig) < warm.requests + load.requests:
             if rig.clock.monotonic() - begun > APPLIED_SECONDS_MOST:
