@@ -14,6 +14,7 @@ from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Began, Check, ClaimRequest
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.factories import Factory, executor
@@ -52,6 +53,10 @@ QUICK = """
 ALTER TABLE tickwise.runs DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY;
 DROP POLICY slowly ON tickwise.runs;
 DROP FUNCTION tickwise.look_slowly();
+"""
+CANCEL = """
+INSERT INTO tickwise.cancel_requests (asked, token, holder, run_id, kind, error)
+SELECT now(), token, holder, run_id, 'cancel', 'cancelled by ada' FROM tickwise.runs WHERE run_id = $1
 """
 CLAIM = "UPDATE tickwise.runs SET holder = $2, token = token + 1 WHERE run_id = $1"
 
@@ -139,6 +144,30 @@ async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_f
     row = await store.run_get("default", claimed.run_id)
     assert row is not None
     assert (row.state, row.executor) == (RunState.DISPATCHED, born)
+
+
+async def test_a_cancel_that_came_while_its_run_was_looked_at_is_carried_out(
+    store: PostgresStore, operator: asyncpg.Connection
+) -> None:
+    """It was told that the run is asked to stop: so the run neither goes on elsewhere nor waits for a person."""
+    make = Factory(await store.now(), seed="asked")
+    await store.jobs_add([make.job()])
+    lost = await store.executor_join(executor(lease_seconds=600.0))
+    request = ClaimRequest(executor=lost, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    [claimed] = await store.attempts_claim(request)
+    await store.attempts_start(lost, [Began(claimed.run_id, claimed.token, claimed.now, OnUnknown.HOLD)])
+    await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
+    await operator.execute(SLOW)
+    await operator.execute("SELECT pg_advisory_lock(1)")
+    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]))
+    await eventually(lambda: sessions_waiting(operator), within_seconds=60)
+    await operator.execute(CANCEL, claimed.run_id)
+    await operator.execute("SELECT pg_advisory_unlock(1)")
+    await healing
+    await operator.execute(QUICK)
+    row = await store.run_get("default", claimed.run_id)
+    assert row is not None
+    assert RunState.CANCELLED is row.state
 
 
 async def test_a_run_that_somebody_has_in_hand_is_freed_by_the_next_call(

@@ -106,5 +106,9 @@ async def _free_page(connection: asyncpg.Connection, runs: Sequence[UUID], terms
             if terms.in_order:
                 # It is said to be free at once: whoever has one of them in hand is waited for.
                 await connection.execute(statement("runs_lock"), runs)
+            else:
+                # First, in a statement of its own: the next one then sees all that was asked of them until they were
+                # ours, also by a cancel that was committed in this very moment.
+                runs = [row["run_id"] for row in await connection.fetch(statement("runs_lock_free"), runs)]
             rows: list[asyncpg.Record] = await connection.fetch(statement("runs_free"), runs, *terms)
             return rows
