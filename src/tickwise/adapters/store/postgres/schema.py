@@ -16,7 +16,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.statements import statement
 
-WANTED: Final = "0002"
+WANTED: Final = "0003"
 """The newest migration; a constant, because finding it out would load alembic at every start."""
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
