@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants bench bench-data bench-check bench-profile services-up services-down image deploy-check \
+.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check \
 	lock clean
 
 VENV    := .venv
@@ -85,6 +85,9 @@ chaos: setup  ## harm real processes on a real database, judge, write bench/resu
 
 mutants: setup  ## take each guard out, one at a time, and show which test misses it (ONLY="part of a name"); minutes
 	ONLY="$(ONLY)" $(BIN)/python -m tests.mutants
+
+security: setup  ## try every known attack and print what stopped it (ONLY="part of a test's name")
+	@ONLY="$(ONLY)" $(BIN)/python -m tests.security
 
 bench: setup  ## measure beside raw SQL, write bench/results/ (CASES="T1 T2 …", FULL=1, PEERS=1, ROUNDS=n; bench/README.md)
 	@sh bench/tools.sh

@@ -1,0 +1,1 @@
+"""Probes: each test tries one attack on the product as it runs, and says what stopped the attack."""

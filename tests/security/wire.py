@@ -1,0 +1,96 @@
+"""The API on a real port, served as `tickwise api` serves it, and clients that send it bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tests.support.app import ADMIN_KEY, World, world
+from tickwise.wiring.serving import listen, serving
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, as it came."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Wire:
+    """One connection of a client that says what it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, data: bytes) -> None:
+        """Hand bytes to the kernel, now or as soon as it takes them."""
+        self._writer.write(data)
+
+    async def answer(self, *, head: bool = False) -> Answer:
+        """The next answer. Raises `EOFError` if the connection ends before one."""
+        text = await self._reader.readuntil(b"\r\n\r\n")
+        first, *lines = text.decode("latin-1").rstrip("\r\n").split("\r\n")
+        status = int(first.split()[1])
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        length = 0 if head or status < 200 else int(headers.get("content-length", 0))
+        return Answer(status, headers, await self._reader.readexactly(length))
+
+    async def ended(self) -> bytes:
+        """Wait until the server closes the connection; what it said before."""
+        try:
+            return await self._reader.read()
+        except ConnectionResetError:
+            return b""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A served API."""
+
+    here: World
+    host: str
+    port: int
+
+    async def open(self) -> Wire:
+        """A connection to it."""
+        return Wire(*await asyncio.open_connection(self.host, self.port))
+
+
+@asynccontextmanager
+async def port(**options: Any) -> AsyncIterator[Port]:
+    """An API over a memory store on a free port of loopback."""
+    async with world(**options) as here:
+        with closing(listen("127.0.0.1", 0)) as sock:
+            host, number = sock.getsockname()
+            async with serving(here.app, [sock]):
+                yield Port(here, host, number)
+
+
+def request(method: str, path: str, *headers: str, body: bytes = b"", key: str = ADMIN_KEY) -> bytes:
+    """A request with a key. `Content-Length` is stated unless `headers` frame the body themselves."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: tickwise", f"Authorization: Bearer {key}", *headers]
+    framed = any(line.lower().startswith(("content-length", "transfer-encoding")) for line in headers)
+    if body and not framed:
+        lines.append(f"Content-Length: {len(body)}")
+    if body:
+        lines.append("Content-Type: application/json")
+    return "\r\n".join([*lines, "", ""]).encode() + body
