@@ -14,7 +14,6 @@ from tickwise.ports.store import Check, RuleRow
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store_answers import (
-    KeysContract,
     ReceiptsContract,
     RequestedRunsContract,
     TasksContract,
@@ -28,6 +27,7 @@ from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsCon
 from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store_hints import FiredNamesContract, WaitingNamesContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
+from tickwise.testing.contracts.store_keys import KeysContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store_limits import LimitsContract

@@ -269,3 +269,30 @@ def test_a_job_on_demand_says_when_it_runs(local: Local) -> None:
     listed = local.tickwise("jobs", "list", "--type", "on_demand", "--name", "asked")
     assert "on demand" in listed.out
     assert 0 == local.tickwise("jobs", "run-now", "asked", "--wait").code
+
+
+# ------------------------------------------------------------------------------------------ keys
+
+
+def test_a_key_is_made_used_listed_and_revoked(local: Local) -> None:
+    """The secret alone is on stdout, for a shell to take."""
+    made = local.tickwise("keys", "create", "ci", "--scope", "jobs:read", "--expires", "90d")
+    assert 0 == made.code, made.err
+    secret = made.out.splitlines()[-1]
+    assert 0 == local.tickwise("jobs", "list", "--key", secret, "--url", local.url).code
+    assert 4 == local.tickwise("queues", "list", "--key", secret, "--url", local.url).code
+    listed = local.tickwise("keys", "list")
+    assert (True, True, False) == ("ci" in listed.out, "good until" in listed.out, secret in listed.out)
+    [key_id] = [key["key_id"] for key in local.tickwise("keys", "list", "--json").json if key["name"] == "ci"]
+    gone = local.tickwise("keys", "revoke", key_id)
+    assert (0, True) == (gone.code, "is revoked" in gone.out)
+    assert 4 == local.tickwise("jobs", "list", "--key", secret, "--url", local.url).code
+    assert "revoked" in local.tickwise("keys", "list").out
+
+
+def test_a_key_that_would_be_stronger_than_its_maker_is_refused(local: Local) -> None:
+    """With the option that says so."""
+    weak = local.tickwise("keys", "create", "weak", "--scope", "keys:admin", "--json").json["key"]
+    server = ("--url", local.url, "--key", weak)
+    refused = local.tickwise("keys", "create", "strong", "--scope", "jobs:write", *server)
+    assert (4, True) == (refused.code, "jobs:write" in refused.err)

@@ -54,9 +54,15 @@ def test_up_in_the_background_is_ready_when_it_returns(folder: Folder) -> None:
 
 
 def test_what_holds_a_key_is_only_for_its_user(folder: Folder) -> None:
-    """The file for the command line, and the log with the first admin key."""
-    for path in (folder.path / "client.json", folder.path / "log" / "up.log"):
+    """The files for the command line; the log, which may name what is private, holds no key."""
+    log = folder.path / "log" / "up.log"
+    for path in (folder.path / "client.json", folder.path / "local.key", log):
         assert 0 == stat.S_IMODE(path.stat().st_mode) & 0o077, path
+    key = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))["key"]
+    assert key.startswith("tw_")
+    said = log.read_text(encoding="utf-8")
+    assert key not in said
+    assert str(folder.path / "local.key") in said
 
 
 def test_a_second_up_says_that_it_is_up(folder: Folder) -> None:

@@ -54,6 +54,7 @@ MEANINGS = {
     "or backfill.",
     "job_paused": "The job is paused; resume it first.",
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
+    "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
     "lanes_exhausted": "The store knows as many combinations of queue, priority and labels as it takes. Use one of "
     "those.",
     "letter_not_held": "The outcome of the run is known, so there is nothing to decide.",

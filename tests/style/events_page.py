@@ -37,6 +37,10 @@ MEANINGS = {
     "fails alone is parked. Please report it.",
     "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried "
     "alone, so that one bad job does not refuse its neighbours.",
+    "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` is another one than before: the key that it was before is "
+    "revoked.",
+    "bootstrap_key_revoked": "The key in `TICKWISE_BOOTSTRAP_KEY` was revoked, or replaced by another one. Requests "
+    "with it are refused. Set a new one: `openssl rand -hex 32`.",
     "broker_away": "The broker could not be reached at the start. Work goes on without it, and it is looked for.",
     "broker_back": "The broker, which was away at the start, is there.",
     "broker_unopened": "The broker could not be opened for a reason that nobody foresaw; the process works without it "
@@ -70,6 +74,8 @@ MEANINGS = {
     "executor_buried": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
     "what it still runs, reports nothing of it, and joins again under a new number.",
     "executor_joined": "An executor is there and claims runs.",
+    "first_key_unmade": "There is no key yet, nothing can be shown, and `file` cannot be written. Nobody is let in: "
+    "set `TICKWISE_BOOTSTRAP_KEY`.",
     "fires_refused": "The store refused what `count` schedules came to, for the sake of one of them. They are "
     "recorded one by one, and that one is put off (`schedule_unrecordable`).",
     "invariant_unchecked": "An invariant could not be looked at. The others were. Please report it.",
@@ -88,6 +94,8 @@ MEANINGS = {
     "report it.",
     "kafka_trouble": "What Kafka's client library complains of, once each. It goes on by itself.",
     "kafka_well_again": "What was complained of has passed.",
+    "key_made": "Somebody made an API key: who, and with which key.",
+    "key_revoked": "Somebody revoked an API key: who, and with which key.",
     "lease_over": "This executor could not renew its lease in time and stops what it runs, before others may take it "
     "over. What it stopped is reported when the store is back.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "

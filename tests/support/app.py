@@ -27,7 +27,7 @@ from tickwise.ports.identity import NewKey
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
-from tickwise.roles.control.secrets import ensure_keys, secret_digest
+from tickwise.roles.control.secrets import admit_setting, secret_digest
 
 API = "/api/v1"
 RUNS_KEPT_SECONDS = 30 * 86_400.0
@@ -70,7 +70,6 @@ class World:
                 key_id=uuid4(),
                 digest=secret_digest(secret.encode()),
                 principal=Principal(name, namespace, frozenset(scopes)),
-                label=secret,
             )
         )
         return secret
@@ -111,7 +110,7 @@ async def world(
         roll=roll,
     )
     await control.start()
-    await ensure_keys(store, clock, ADMIN_KEY)
+    await admit_setting(store, clock, ADMIN_KEY)
 
     def render(stats: StoreStats | None) -> bytes:
         if stats is not None:

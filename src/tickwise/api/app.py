@@ -149,7 +149,7 @@ class Server:
             limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
             call.body = await read_body(receive, headers, limit)
             self._check_body(endpoint, call)
-            if endpoint.method == "POST" and b"idempotency-key" in headers:
+            if endpoint.method == "POST" and b"idempotency-key" in headers and not endpoint.secret:
                 return await self._once(endpoint, call)
         return await self._answer(endpoint, call)
 
@@ -396,7 +396,10 @@ def create_app(
         server,
         endpoints,
         authenticator=Authenticator(
-            control.principal_of, clock, stale_seconds=0.0 if control.sender is None else STALE_SECONDS
+            control.key_find,
+            clock,
+            stale_seconds=0.0 if control.sender is None else STALE_SECONDS,
+            news=control.key_news,
         ),
         clock=clock,
         metrics=metrics,

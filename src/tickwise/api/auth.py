@@ -1,7 +1,12 @@
 """Who asks: a bearer key, looked up by its SHA-256, remembered for a few seconds.
 
-Remembered, because a look-up in the store costs more than a submit; for seconds only, because a key that was
-taken away must stop working soon. The store is asked for a digest, so the secret never leaves this module.
+    key_revoke ──signal──► every process: what was said of keys before that is asked again at the next request
+               ╌╌╌ lost ╌► each process: asked again after `KNOWN_SECONDS`
+
+Remembered, because a look-up in the store costs more than a submit; for seconds only, because the signal of a
+revocation may be lost. The store is asked for a digest, so the secret never leaves this module.
+
+Invariant: a key is refused at most `KNOWN_SECONDS` after it was revoked or has expired, where the store can be reached.
 
 Where requests are taken in without the store (`ingest=buffered`), a key that the store knew lately counts while it is
 away, for `stale_seconds` after it last said so. So long works a key that was taken away just before. What is remembered
@@ -10,13 +15,17 @@ of wrong keys has a place of its own: whoever tries many makes nobody else's be 
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from tickwise.domain.errors import Forbidden, StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity import FoundKey
 
 KNOWN_SECONDS: Final = 4.0
 """A key that was revoked is refused after this long."""
@@ -26,7 +35,8 @@ REMEMBERED_MAX: Final = 10_000
 """Keys that are known; and as many that are not."""
 KEY_BYTES_MAX: Final = 1_024
 
-Find = Callable[[bytes], Awaitable[Principal | None]]
+Find = Callable[[bytes], Awaitable[FoundKey | None]]
+News = Callable[[Callable[[UUID], bool]], asyncio.Event]
 
 
 class _Known(NamedTuple):
@@ -35,16 +45,24 @@ class _Known(NamedTuple):
     until: float
     """It is looked up again after this."""
     principal: Principal | None
-    said_at: float
-    """When the store said so."""
+    asked_at: float
+    """When the store was asked; it may have changed since then."""
+    expires: float = math.inf
+    """When the key expires, on the monotonic clock."""
+    round: int = 0
+    """How often there were news of revocations before the store was asked."""
 
 
 class Authenticator:
     """Turns an Authorization header into a principal."""
 
-    def __init__(self, find: Find, clock: Clock, *, stale_seconds: float = 0.0) -> None:
-        """`find` looks a digest up in the store; what it said counts for `stale_seconds` while the store is away."""
+    def __init__(self, find: Find, clock: Clock, *, stale_seconds: float = 0.0, news: News | None = None) -> None:
+        """`find` looks a digest up in the store; what it said counts for `stale_seconds` while the store is away.
+        `news` gives the event of revocations."""
         self._find = find
+        self._key_ids: set[UUID] = set()
+        self._news = asyncio.Event() if news is None else news(self._key_ids.__contains__)
+        self._round = 0
         self._monotonic = clock.monotonic
         self._stale_seconds = stale_seconds
         self._remembered: dict[bytes, _Known] = {}
@@ -69,27 +87,46 @@ class Authenticator:
         return known.principal
 
     def _known(self, digest: bytes) -> _Known | None:
-        known = self._remembered.get(digest) or self._strange.get(digest)
+        if self._news.is_set():
+            self._news.clear()
+            self._round += 1
+        known = self._remembered.get(digest)
+        if known is None or known.round != self._round:
+            known = self._strange.get(digest)
         return known if known is not None and known.until > self._monotonic() else None
 
     async def _look_up(self, digest: bytes) -> _Known:
+        # Read before the store is asked: news that come meanwhile make what it says old.
+        asked_at, round_ = self._monotonic(), self._round
         try:
-            principal = await self._find(digest)
+            found = await self._find(digest)
         except StoreUnavailable as away:
             return self._stale(digest, away)
         now = self._monotonic()
-        if principal is None:
+        if found is None:
             self._remembered.pop(digest, None)
-            return _keep(self._strange, digest, _Known(now + UNKNOWN_SECONDS, None, now))
+            return _keep(self._strange, digest, _Known(now + UNKNOWN_SECONDS, None, asked_at))
         self._strange.pop(digest, None)
-        return _keep(self._remembered, digest, _Known(now + KNOWN_SECONDS, principal, now))
+        principal, left = found
+        if principal.key_id is not None:
+            self._remember_id(principal.key_id)
+        expires = math.inf if left is None else asked_at + left
+        known = _Known(min(now + KNOWN_SECONDS, expires), principal, asked_at, expires, round_)
+        return _keep(self._remembered, digest, known)
+
+    def _remember_id(self, key_id: UUID) -> None:
+        """Its revocation concerns this process."""
+        if len(self._key_ids) >= 2 * REMEMBERED_MAX:
+            self._key_ids.clear()
+            self._round += 1
+        self._key_ids.add(key_id)
 
     def _stale(self, digest: bytes, away: StoreUnavailable) -> _Known:
         """What the store said before it went away, if that still counts; else raises `away`."""
         known, now = self._remembered.get(digest), self._monotonic()
-        if known is None or now > known.said_at + self._stale_seconds:
+        if known is None or now > min(known.asked_at + self._stale_seconds, known.expires):
             raise away
-        known = self._remembered[digest] = known._replace(until=now + KNOWN_SECONDS)
+        known = self._remembered[digest] = known._replace(until=now + KNOWN_SECONDS, round=self._round)
         return known
 
 

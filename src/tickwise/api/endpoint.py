@@ -148,6 +148,8 @@ class Endpoint:
     answer_media: tuple[str, ...] = ("application/json",)
     previews: bool = False
     """A POST that only looks: nothing is changed by it."""
+    secret: bool = False
+    """Its answer holds a secret: it is not kept, so an Idempotency-Key has no effect."""
     everywhere: bool = False
     """It speaks of the process that is asked, so every one serves it."""
 

@@ -89,6 +89,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "calendars": Entry("calendars", "calendars", "Keep calendars: holidays, business hours, blackout days."),
         "windows": Entry("calendars", "windows", "Keep maintenance windows."),
     },
+    "Who may": {
+        "keys": Entry("keys", "keys", "Make, list and revoke API keys."),
+    },
     "Parts, one process each": {
         "api": Entry("roles", "api", "Serve the REST API, or a part of it."),
         "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),

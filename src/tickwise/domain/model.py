@@ -88,6 +88,10 @@ class Principal(NamedTuple):
     name: str
     namespace: str
     scopes: frozenset[str]
+    key_id: UUID | None = None
+    """The key that was sent; None where no request is behind it."""
+    expires_at: float | None = None
+    """When that key expires; None: it does not."""
 
     def may(self, scope: str) -> bool:
         """Whether `scope`, such as `jobs:write`, is granted; `*` grants all."""

@@ -1,35 +1,125 @@
-"""Who may do what. The smallest honest form: hashed keys that stand for a principal."""
+"""API keys: each stands for a principal, may expire, and can be taken back.
+
+    key_add / key_first / key_of_setting ──► good ──┬─ key_revoke, or another setting ──► revoked, for ever
+                                                    └─ its time ──────────────────────► expired
+
+Invariant: a secret that was revoked never becomes good again. The secrets themselves are nowhere: a key is found by the
+SHA-256 of its secret, which has at least 128 random bits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
+
+KEYS_MOST: Final = 1_000
+"""Good keys that one namespace may have; and of those that are revoked or expired, so many are kept."""
+
+
+def check_keys_room(count: int) -> None:
+    """Raise `Conflict`, code `keys_exhausted`, if a namespace with `count` good keys may have no more."""
+    if count >= KEYS_MOST:
+        raise Conflict(
+            f"the namespace has {KEYS_MOST} keys that are good: revoke those that are no longer used",
+            code="keys_exhausted",
+        )
+
+
+class KeyOrigin(StrEnum):
+    """How a key came to be."""
+
+    MADE = "made"
+    """Somebody asked for it."""
+    SETTING = "setting"
+    """It is what `bootstrap_key` says. There is one such key at a time."""
+    FIRST = "first"
+    """It was made because there was none."""
+    LOCAL = "local"
+    """`up` made it for the command line of its machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """A key to keep. The secret itself is never stored: `digest` is its SHA-256."""
+    """A key to keep."""
 
     key_id: UUID
     digest: bytes
+    """The SHA-256 of its secret."""
     principal: Principal
-    label: str
+    """Whom it stands for. `principal.expires_at` is when the key expires."""
+    origin: KeyOrigin = KeyOrigin.MADE
+    prefix: str | None = None
+    """The beginning of the secret, which may be shown; None: nothing of it may be."""
+    created_by: str | None = None
+    """The name of the principal who asked for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRow:
+    """A key as it is listed."""
+
+    key_id: UUID
+    name: str
+    namespace: str
+    scopes: frozenset[str]
+    origin: KeyOrigin
+    prefix: str | None
+    created_by: str | None
+    created_at: float
+    expires_at: float | None
+    last_used_at: float | None
+    """To the minute or so; None: it was not used since keys say so."""
+    revoked_at: float | None
+
+
+class FoundKey(NamedTuple):
+    """A good key."""
+
+    principal: Principal
+    """With the key's own id and end."""
+    seconds_left: float | None
+    """Until it expires, by the store's clock; None: it does not."""
 
 
 class Keys(Protocol):
-    """API keys, looked up by the hash of the secret."""
+    """API keys. All may be called again after an `InDoubt`."""
 
     async def key_add(self, key: NewKey) -> bool:
-        """Keep it; False, and nothing changes, if a key with this digest is there already."""
+        """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
+        `keys_exhausted`, for one that was asked for where its namespace has `KEYS_MOST` good ones of these."""
         ...
 
-    async def key_find(self, digest: bytes) -> Principal | None:
-        """Whose key this is, or None."""
+    async def key_first(self, key: NewKey) -> bool:
+        """Keep it if no key was ever kept, of any namespace. Of several processes that ask at once, one hears True."""
+        ...
+
+    async def key_of_setting(self, key: NewKey) -> Sequence[UUID] | None:
+        """Keep it unless it is there, and revoke all other keys of origin SETTING: which these were. None, and nothing
+        changes, if this one is revoked itself."""
+        ...
+
+    async def key_find(self, digest: bytes) -> FoundKey | None:
+        """The good key with this digest."""
+        ...
+
+    async def keys_list(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+        """Keys of a namespace, also revoked and expired ones, the newest id first; those below `before`."""
+        ...
+
+    async def key_revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+        """Revoke it; what was revoked stays as it is. None if the namespace has no such key."""
+        ...
+
+    async def keys_used(self, key_ids: Sequence[UUID]) -> None:
+        """Note that these were used lately."""
         ...
 
     async def keys_count(self) -> int:
-        """How many keys there are: none means that nobody was ever let in."""
+        """How many keys there are, good or not: none means that nobody was ever let in."""
         ...

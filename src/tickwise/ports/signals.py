@@ -30,6 +30,8 @@ class Topic(StrEnum):
     """A run may have ended whose job names others that go on from there."""
     OPERATIONS = "operations"
     """Something may be asked to be done to many things at once."""
+    KEYS = "keys"
+    """An API key may be good no longer."""
 
 
 class Signals(Protocol):

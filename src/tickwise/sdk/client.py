@@ -447,6 +447,16 @@ class Client:
         answer: Json = self.request("POST", "/tasks", body=body).body
         return answer
 
+    def key_make(self, body: Json) -> Json:
+        """Make a key; the answer is the only one that has its secret, under `key`."""
+        answer: Json = self.request("POST", "/keys", body=body).body
+        return answer
+
+    def key_revoke(self, key_id: str) -> Json:
+        """Revoke a key for ever."""
+        answer: Json = self.request("DELETE", f"/keys/{_safe(key_id)}").body
+        return answer
+
     def task_get(self, task_id: str) -> Json:
         """The newest version of a stored task."""
         answer: Json = self.request("GET", f"/tasks/{_safe(task_id)}").body

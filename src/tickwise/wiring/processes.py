@@ -27,8 +27,8 @@ from tickwise.observability import logs
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
-from tickwise.roles.control.secrets import ensure_keys
 from tickwise.roles.service import Service
+from tickwise.wiring.first_keys import banner, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
 from tickwise.wiring.house import (
     House,
@@ -44,7 +44,7 @@ from tickwise.wiring.house import (
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.patience import PERSON_SECONDS, Patience, StoppedEarly
 from tickwise.wiring.roll_call import roll_call
-from tickwise.wiring.serving import address_of, banner, client_file, listen, local_key, serving
+from tickwise.wiring.serving import address_of, listen, serving
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """What a busy role allocates dies young by reference counting; with Python's defaults a tenth of its time is lost to
@@ -144,15 +144,14 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
             open_house(settings, url, patience, needs_broker=_api_needs_broker(settings))
         )
         control = await stack.enter_async_context(start_control(house))
-        made = await ensure_keys(house.keys, house.clock, settings.bootstrap_key)
-        key = await local_key(house, made)
+        key, first = await let_in_up(house)
         # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
         roles = [make_scheduler(house), *make_recorders(house), make_executor(house)]
         for role in roles:
             await stack.enter_async_context(running(house, role))
         await stack.enter_async_context(serving(_app(house, control), [sock]))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
-        banner(address_of(sock), settings, made)
+        banner(address_of(sock), settings, first)
         health.at_work(house, check_of(house))
         await stack.enter_async_context(roll_call(house, roles, health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
@@ -167,9 +166,9 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
             open_house(settings, given_database(settings), patience, needs_broker=buffered)
         )
         control = await stack.enter_async_context(start_control(house))
-        made = await patience.until("store", partial(ensure_keys, house.keys, house.clock, settings.bootstrap_key))
+        first = await patience.until("store", partial(let_in_api, house))
         await stack.enter_async_context(serving(_app(house, control), [sock]))
-        banner(address_of(sock), settings, made)
+        banner(address_of(sock), settings, first)
         health.at_work(house, check_of(house, store=not buffered, broker=buffered))
         await stack.enter_async_context(roll_call(house, [], health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)

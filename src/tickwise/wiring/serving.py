@@ -1,24 +1,17 @@
-"""The port that the world sees, and the files by which the command line finds a local `up`."""
+"""The port that the world sees."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 
-from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.roles.control.secrets import add_admin_key, secret_digest
 from tickwise.roles.service import wait_for
-from tickwise.wiring.house import House
 
 SHUTDOWN_SECONDS: Final = 5
 """How long requests that are under way may take when the API stops."""
@@ -106,49 +99,3 @@ async def serving(app: Any, sockets: list[socket.socket]) -> AsyncIterator[None]
                 f"nothing can be served at {places}: {failure.strerror}. Is another tickwise running? Choose a free "
                 "port with --port or --health-port, or stop what uses it."
             ) from failure
-
-
-def banner(address: str, settings: Settings, made: str | None) -> None:
-    """What a person wants to know, once. On standard error, beside the log."""
-    lines = [f"Tickwise is up: {address}"]
-    if made is not None:
-        lines += ["", "  The first admin key. It is shown this once and stored only as a hash:", "", f"    {made}", ""]
-    if settings.bootstrap_key is not None:
-        lines.append("  TICKWISE_BOOTSTRAP_KEY is an admin key.")
-    sys.stderr.write("\n".join(lines) + "\n")
-    sys.stderr.flush()
-
-
-async def local_key(house: House, made: str | None) -> str:
-    """The key with which the command line of this user finds a local `up`: kept in a file that only they can read."""
-    if house.settings.bootstrap_key is not None:
-        return house.settings.bootstrap_key
-    file = house.settings.data_dir / "local.key"
-    with contextlib.suppress(OSError):
-        kept = file.read_text().strip()
-        if kept and await house.keys.key_find(secret_digest(kept.encode())) is not None:
-            return kept
-    key = made or await add_admin_key(house.keys, house.clock, "the command line of this machine")
-    _write_private(file, key + "\n")
-    return key
-
-
-@contextlib.contextmanager
-def client_file(data_dir: Path, url: str, key: str, database_url: str) -> Iterator[None]:
-    """Where the command line looks, `doctor` also for the database; gone after an orderly end."""
-    file = data_dir / "client.json"
-    facts = {"url": url, "key": key, "pid": os.getpid(), "database_url": database_url}
-    _write_private(file, json.dumps(facts) + "\n")
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)
-
-
-def _write_private(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
-    partial.replace(file)

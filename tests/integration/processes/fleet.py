@@ -92,6 +92,11 @@ class Fleet:
         """What every role is told that is started from now on."""
         self._environment.update(settings)
 
+    def untell(self, *names: str) -> None:
+        """What no role is told that is started from now on."""
+        for name in names:
+            self._environment.pop(name, None)
+
     def start(self, *arguments: str, program: Sequence[str] = (), **settings: str) -> Role:
         """One role, with settings of its own; by another program than the product's if one is given."""
         log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
 
 import httpx2
-import pytest
 import pytest_asyncio
 
 from tests.support.app import ADMIN_KEY, API, World, world
-from tickwise.adapters.clock import VirtualClock
-from tickwise.api.auth import KNOWN_SECONDS, Authenticator
 from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources import RESOURCES
-from tickwise.domain.errors import Misconfigured, Unauthenticated
-from tickwise.domain.model import Principal
-from tickwise.roles.control.secrets import ensure_keys, secret_digest
+from tickwise.domain.scopes import SCOPES
 
 OPEN = {"/livez", "/readyz"}
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
@@ -37,7 +29,7 @@ def _routes(here: World) -> list[tuple[str, str]]:
 
 
 async def _ask(here: World, method: str, path: str, key: str | None) -> httpx2.Response:
-    for name in ("job_id", "run_id", "task_id", "key", "operation_id", "queue"):
+    for name in ("job_id", "run_id", "task_id", "key", "operation_id", "queue", "key_id"):
         path = path.replace("{" + name + "}", SOME_ID)
     headers = {"Authorization": f"Bearer {key}"} if key else {"Authorization": ""}
     return await here.client.request(method, path, headers=headers, json={} if method in ("POST", "PUT") else None)
@@ -79,6 +71,12 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     assert all(endpoint.scope for endpoint in RESOURCES)
 
 
+def test_the_scopes_that_a_key_can_have_are_those_of_the_routes() -> None:
+    """None is left out, none leads nowhere."""
+    needed = {str(endpoint.scope) for endpoint in RESOURCES}.union(*(endpoint.or_scopes for endpoint in RESOURCES))
+    assert needed | {"metrics:read", "docs:read"} == set(SCOPES)
+
+
 async def test_a_key_sees_its_own_namespace_only(here: World) -> None:
     """Jobs of another namespace are not there: 404, and in no list."""
     other = await here.key("another-namespace-altogether", "*", namespace="other")
@@ -94,101 +92,6 @@ async def test_the_scheme_is_read_in_any_case(here: World) -> None:
     """RFC 9110: the name of the scheme has no case."""
     answer = await here.client.get(f"{API}/jobs", headers={"Authorization": f"bearer {ADMIN_KEY}"})
     assert 200 == answer.status_code
-
-
-@dataclass
-class Book:
-    """A store of keys that counts how often it is asked."""
-
-    known: dict[bytes, Principal]
-    asked: int = 0
-
-    async def find(self, digest: bytes) -> Principal | None:
-        self.asked += 1
-        return self.known.get(digest)
-
-
-SOMEONE = Principal("someone", "default", frozenset())
-
-
-async def test_a_key_is_looked_up_once_and_forgotten_within_five_seconds() -> None:
-    """A revoked key stops working when what was remembered of it is too old, and not before it is asked again."""
-    clock = VirtualClock()
-    book = Book({secret_digest(b"secret"): SOMEONE})
-    authenticator = Authenticator(book.find, clock)
-    assert [SOMEONE] * 3 == [await authenticator.principal(b"Bearer secret") for _ in range(3)]
-    assert 1 == book.asked
-    book.known.clear()
-    assert KNOWN_SECONDS < 5
-    await clock.advance(KNOWN_SECONDS)
-    with pytest.raises(Unauthenticated):
-        await authenticator.principal(b"Bearer secret")
-
-
-async def test_a_key_that_was_unknown_is_taken_soon_after_it_was_made() -> None:
-    """Unknown keys are remembered too, so that guessing costs the store nothing, but for a second only."""
-    clock = VirtualClock()
-    book = Book({})
-    authenticator = Authenticator(book.find, clock)
-    for _ in range(3):
-        with pytest.raises(Unauthenticated):
-            await authenticator.principal(b"Bearer secret")
-    assert 1 == book.asked
-    book.known[secret_digest(b"secret")] = SOMEONE
-    await clock.advance(1.0)
-    assert SOMEONE == await authenticator.principal(b"Bearer secret")
-
-
-@dataclass
-class KeyBook:
-    """What the port `Keys` needs, kept in a list."""
-
-    kept: list[Any]
-
-    async def key_add(self, key: Any) -> bool:
-        if any(key.digest == other.digest for other in self.kept):
-            return False
-        self.kept.append(key)
-        return True
-
-    async def key_find(self, digest: bytes) -> Principal | None:
-        return next((key.principal for key in self.kept if key.digest == digest), None)
-
-    async def keys_count(self) -> int:
-        return len(self.kept)
-
-
-async def test_the_first_start_makes_an_admin_key_and_later_ones_do_not() -> None:
-    """The secret is random, long, and given once; what is kept is its hash."""
-    book, clock = KeyBook([]), VirtualClock()
-    secret = await ensure_keys(book, clock, None)
-    assert secret is not None
-    assert secret.startswith("tw_")
-    assert len("tw_") + 43 == len(secret)
-    assert await ensure_keys(book, clock, None) is None
-    found = await book.key_find(secret_digest(secret.encode()))
-    assert found is not None
-    assert found.may("jobs:write")
-    assert secret not in repr(book.kept)
-    assert isinstance(book.kept[0].key_id, UUID)
-
-
-async def test_a_bootstrap_key_is_an_admin_key_at_every_start() -> None:
-    """In any form of 32 characters or more, also where there are keys already; nothing is printed for it."""
-    book, clock = KeyBook([]), VirtualClock()
-    await ensure_keys(book, clock, None)
-    for _ in range(2):
-        assert await ensure_keys(book, clock, "a b c " * 6) is None
-    assert 2 == len(book.kept)
-    found = await book.key_find(secret_digest(b"a b c " * 6))
-    assert found is not None
-    assert found.may("anything")
-
-
-async def test_a_short_bootstrap_key_is_refused_with_advice() -> None:
-    """31 characters are too few, and the message says how to make a good one."""
-    with pytest.raises(Misconfigured, match="at least 32.*openssl rand"):
-        await ensure_keys(KeyBook([]), VirtualClock(), "x" * 31)
 
 
 def test_no_two_routes_share_a_name() -> None:

@@ -6,6 +6,7 @@ from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.jobs import JOBS
+from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.occurrences import OCCURRENCES
 from tickwise.api.resources.operations import OPERATIONS
@@ -27,6 +28,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *ROLES,
     *EXPLAIN,
     *TASKS,
+    *KEYS,
 )
 
 __all__ = ["RESOURCES"]

@@ -121,7 +121,7 @@ def _start(data_dir: Path, options: dict[str, Any]) -> Local:
     log = _log(data_dir)
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Only for this user: the first admin key is printed into it.
+        # Only for this user: it names jobs and their errors.
         output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
     except OSError as error:
         raise Failure(

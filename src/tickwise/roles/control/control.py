@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
 
-from tickwise.domain.model import Principal
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.board import Board
 from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
-from tickwise.ports.identity import Keys
+from tickwise.ports.identity import FoundKey, Keys
 from tickwise.ports.runner import TaskKind
-from tickwise.ports.signals import Signals
+from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
 from tickwise.roles.announcing import Announcer
 from tickwise.roles.control.awaited import Awaited
@@ -22,6 +23,7 @@ from tickwise.roles.control.calendars import Calendars
 from tickwise.roles.control.core import DEAD_LETTER_SECONDS, Counters, Parts
 from tickwise.roles.control.explaining import Explains
 from tickwise.roles.control.fires import Fires
+from tickwise.roles.control.keys import ApiKeys, KeyUses
 from tickwise.roles.control.occurrences import Occurrences
 from tickwise.roles.control.previews import Previews
 from tickwise.roles.control.queues import Queues
@@ -31,7 +33,7 @@ from tickwise.roles.roll import RoleFacts, roll_of
 from tickwise.roles.searching import Searches
 
 
-class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Queues, Tasks):
+class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Queues, Tasks, ApiKeys):
     """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
 
     name = "control"
@@ -93,6 +95,7 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         self.clock = clock
         self._roll = roll
         self._check_task = TaskCheck(kinds)
+        self._uses = KeyUses(keys, clock)
 
     async def start(self) -> None:
         """Begin to take jobs."""
@@ -114,16 +117,21 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
             await self.ingest_stop()
         finally:
             await self._gatherer.stop()
+            await self._uses.stop()
 
     async def stop(self) -> None:
         """Write what waits, take nothing more."""
         await self.drain()
 
-    async def principal_of(self, digest: bytes) -> Principal | None:
-        """Whose key has this digest. Raises `StoreUnavailable`."""
+    async def key_find(self, digest: bytes) -> FoundKey | None:
+        """The good key with this digest. Raises `StoreUnavailable`."""
         if self.sender is None:
-            return await self._keys.key_find(digest)
-        return await self._reach.ask(lambda: self._keys.key_find(digest))
+            return self._uses.note(await self._keys.key_find(digest))
+        return self._uses.note(await self._reach.ask(lambda: self._keys.key_find(digest)))
+
+    def key_news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
+        """An event that is set when a key that `concerns` the listener may be good no longer."""
+        return self._signals.listen(Topic.KEYS, concerns)
 
     async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
         """The answer that was given under an Idempotency-Key."""

@@ -52,6 +52,7 @@ from tickwise.roles.control.tasks import CheckedTask
 from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
 
 COMPARED_FIRES: Final = 20
+_OF_PLANS: Final = (Topic.RUNS, Topic.TIMERS, Topic.CANCELS, Topic.FOLLOWS, Topic.OPERATIONS)
 AHEAD_MOST: Final = 1_000
 """So many occurrences that were made or skipped ahead of their time are known when a schedule is changed."""
 RANGES_MOST: Final = 20
@@ -362,7 +363,7 @@ class Jobs(Links):
 
     def _ring_all(self) -> None:
         """A changed plan concerns everybody: there may be runs to take, timers to look at, runs to stop."""
-        for topic in Topic:
+        for topic in _OF_PLANS:
             self._signals.send(topic)
 
 

@@ -1,4 +1,4 @@
-"""Keys: how they look, how they are kept, and the first ones.
+"""Keys: how their secrets look, how they are kept, and the first ones.
 
 A secret is shown once and never stored; what is kept is its SHA-256. That is enough for secrets of 256 random
 bits; nobody can try them all, so the slow hash that passwords need would only slow down every request.
@@ -7,20 +7,35 @@ bits; nobody can try them all, so the slow hash that passwords need would only s
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
+from tickwise.domain.scopes import EVERYTHING
 from tickwise.ports.clock import Clock
-from tickwise.ports.identity import Keys, NewKey
+from tickwise.ports.identity import KeyOrigin, Keys, NewKey
 
 PREFIX: Final = "tw_"
 """Lets people and secret scanners see what it is."""
 SECRET_BYTES: Final = 32
-BOOTSTRAP_CHARACTERS_MIN: Final = 32
+SHOWN_CHARACTERS: Final = len(PREFIX) + 8
+"""Of a secret's beginning in lists. 208 bits stay unknown."""
 ADMIN: Final = "admin"
+"""The principal of the installation's own keys."""
+
+BOOTSTRAP_CHARACTERS_MIN: Final = 32
+_CHARACTERS_LEAST: Final = 8
+"""Different ones: of 32 random hexadecimal digits fewer are the same in one of ten million draws."""
+_PAIRS_LEAST: Final = 16
+"""Different pairs of neighbours: of 32 random hexadecimal digits about 29 are. A repeated word has few."""
+
+logger = structlog.get_logger("tickwise.keys")
 
 
 def secret_digest(secret: bytes) -> bytes:
@@ -33,39 +48,56 @@ def new_secret(clock: Clock) -> str:
     return PREFIX + urlsafe_b64encode(clock.noise(SECRET_BYTES)).rstrip(b"=").decode()
 
 
-async def ensure_keys(keys: Keys, clock: Clock, bootstrap_key: str | None) -> str | None:
-    """Make sure that somebody can get in. The secret that was made for it, to be printed once, or None.
-
-    A `bootstrap_key` is itself an admin key; without one, the first start makes a key. Raises `Misconfigured` for
-    a bootstrap key that is too short to be a secret.
-    """
-    if bootstrap_key is not None:
-        if len(bootstrap_key) < BOOTSTRAP_CHARACTERS_MIN:
-            raise Misconfigured(
-                f"TICKWISE_BOOTSTRAP_KEY has {len(bootstrap_key)} characters, at least {BOOTSTRAP_CHARACTERS_MIN} are "
-                "needed; make one with: openssl rand -hex 32"
-            )
-        await keys.key_add(_admin_key(clock, bootstrap_key, "TICKWISE_BOOTSTRAP_KEY"))
-        return None
-    if await keys.keys_count():
-        return None
-    secret = new_secret(clock)
-    await keys.key_add(_admin_key(clock, secret, "made at the first start"))
-    return secret
-
-
-async def add_admin_key(keys: Keys, clock: Clock, label: str) -> str:
-    """Make one more admin key; its secret, which is not kept."""
-    secret = new_secret(clock)
-    await keys.key_add(_admin_key(clock, secret, label))
-    return secret
-
-
-def _admin_key(clock: Clock, secret: str, label: str) -> NewKey:
+def key_of(clock: Clock, secret: str, principal: Principal, origin: KeyOrigin, *, by: str | None = None) -> NewKey:
+    """A key to keep. Of a secret that we did not make, nothing may be shown."""
     identifier: UUID = time_id(int(clock.now() * 1000), clock.noise(10))
     return NewKey(
         key_id=identifier,
         digest=secret_digest(secret.encode()),
-        principal=Principal(ADMIN, DEFAULT_NAMESPACE, frozenset({"*"})),
-        label=label,
+        principal=principal,
+        origin=origin,
+        prefix=None if origin is KeyOrigin.SETTING else secret[:SHOWN_CHARACTERS],
+        created_by=by,
     )
+
+
+def admin_key(clock: Clock, secret: str, origin: KeyOrigin) -> NewKey:
+    """A key of the installation's administrator."""
+    return key_of(clock, secret, Principal(ADMIN, DEFAULT_NAMESPACE, frozenset({EVERYTHING})), origin)
+
+
+async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID]:
+    """Let the `bootstrap_key` of the settings in, and revoke those that it replaces: which these were. Raises
+    `Misconfigured` for a secret that can be guessed.
+
+    A secret that was revoked or replaced stays out: a process that still has an old setting brings nothing back.
+    """
+    check_strength(secret)
+    replaced = await keys.key_of_setting(admin_key(clock, secret, KeyOrigin.SETTING))
+    if replaced is None:
+        logger.error("bootstrap_key_revoked")
+        return ()
+    for key_id in replaced:
+        logger.warning("bootstrap_key_replaced", key_id=str(key_id))
+    return replaced
+
+
+def check_strength(secret: str) -> None:
+    """Raise `Misconfigured` if a secret that a person chose is none: short, or made of what is easily guessed."""
+    weakness = _weakness(secret)
+    if weakness is not None:
+        raise Misconfigured(f"TICKWISE_BOOTSTRAP_KEY {weakness}; make one with: openssl rand -hex 32")
+
+
+def _weakness(secret: str) -> str | None:
+    if len(secret) < BOOTSTRAP_CHARACTERS_MIN:
+        return f"has {len(secret)} characters, at least {BOOTSTRAP_CHARACTERS_MIN} are needed"
+    if len(set(secret)) < _CHARACTERS_LEAST:
+        return f"consists of {len(set(secret))} different characters, so it can be guessed"
+    neighbours = list(pairwise(secret))
+    if len(set(neighbours)) < _PAIRS_LEAST:
+        return "repeats itself, so it can be guessed"
+    steps = sum(abs(ord(after) - ord(before)) <= 1 for before, after in neighbours)
+    if 2 * steps > len(neighbours):
+        return "counts characters up or down, so it can be guessed"
+    return None

@@ -1,17 +1,15 @@
-"""What is kept beside jobs and runs: answers under an Idempotency-Key, stored tasks, API keys, requested runs."""
+"""What is kept beside jobs and runs: answers under an Idempotency-Key, stored tasks, requested runs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from hashlib import sha256
 
 import pytest
 
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import Principal, Trigger
-from tickwise.ports.identity import NewKey
+from tickwise.domain.model import Trigger
 from tickwise.ports.store import Added, JobAction, Receipt, Replay, StoredTask
 from tickwise.testing.contracts.base import DAY_SECONDS, KeyedStore, StoreContract, added, microseconds
 from tickwise.testing.factories import Factory, outcome
@@ -263,58 +261,3 @@ class TasksContract(StoreContract):
         mine = await store.task_get("default", "clean-up")
         assert mine is not None
         assert mine.digest == "a" * 64
-
-
-class KeysContract(StoreContract):
-    """The port `Keys`, which stores keep."""
-
-    def key(self, make: Factory, secret: bytes = b"secret", principal: Principal | None = None) -> NewKey:
-        """A key as identity makes it."""
-        whom = principal or Principal("ada", "default", frozenset({"jobs:read", "jobs:write"}))
-        return NewKey(key_id=make.identifier(), digest=sha256(secret).digest(), principal=whom, label="laptop")
-
-    async def test_a_key_is_found_by_its_digest(self, store: KeyedStore, make: Factory) -> None:
-        """It stands for its principal, with namespace and scopes."""
-        key = self.key(make)
-        assert await store.key_add(key) is True
-        assert await store.key_find(key.digest) == key.principal
-
-    async def test_an_unknown_key_is_nobodys(self, store: KeyedStore, make: Factory) -> None:
-        """Not even nearly."""
-        key = self.key(make)
-        await store.key_add(key)
-        assert await store.key_find(sha256(b"guess").digest()) is None
-        assert await store.key_find(key.digest[:-1]) is None
-        assert await store.key_find(b"") is None
-
-    async def test_a_digest_is_kept_once(self, store: KeyedStore, make: Factory) -> None:
-        """A second one with it changes nothing, whoever's it is."""
-        key = self.key(make)
-        await store.key_add(key)
-        rival = self.key(make, principal=Principal("eve", "elsewhere", frozenset({"*"})))
-        assert await store.key_add(rival) is False
-        assert await store.key_find(key.digest) == key.principal
-        assert await store.keys_count() == 1
-
-    async def test_of_many_who_add_one_key_one_does(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
-        """Several processes start with the same bootstrap key."""
-        keys = [self.key(make) for _ in range(6)]
-        answers = await asyncio.gather(
-            *(client.key_add(key) for client, key in zip([store, other] * 3, keys, strict=True))
-        )
-        assert Counter(answers) == {True: 1, False: 5}
-
-    async def test_keys_are_counted(self, store: KeyedStore, make: Factory) -> None:
-        """None means that nobody was ever let in."""
-        assert await store.keys_count() == 0
-        for secret in (b"one", b"two", b"three"):
-            await store.key_add(self.key(make, secret))
-        assert await store.keys_count() == 3
-
-    async def test_a_principal_without_scopes_has_none(self, store: KeyedStore, make: Factory) -> None:
-        """No scope is not every scope."""
-        nobody = Principal("nobody", "default", frozenset())
-        await store.key_add(self.key(make, principal=nobody))
-        found = await store.key_find(self.key(make).digest)
-        assert found == nobody
-        assert not found.may("jobs:read")

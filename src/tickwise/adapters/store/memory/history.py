@@ -8,12 +8,10 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS, executor_row
-from tickwise.adapters.store.memory.records import JobRecord, KeyRecord
+from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.domain.model import Principal
-from tickwise.ports.identity import NewKey
 from tickwise.ports.store import (
     TALLIES_MOST,
     TALLIES_SECONDS,
@@ -157,23 +155,6 @@ class History(Duty):
             if job.key is not None:
                 del self._state.job_keys[job.namespace, job.key]
         return [job.job_id for job in dropped]
-
-
-class ApiKeys(Duty):
-    """The port `Keys` over a `State`."""
-
-    async def key_add(self, key: NewKey) -> bool:
-        if key.digest in self._state.api_keys:
-            return False
-        self._state.api_keys[key.digest] = KeyRecord(key.key_id, key.principal, key.label)
-        return True
-
-    async def key_find(self, digest: bytes) -> Principal | None:
-        found = self._state.api_keys.get(digest)
-        return None if found is None else found.principal
-
-    async def keys_count(self) -> int:
-        return len(self._state.api_keys)
 
 
 def is_over(job: JobRecord) -> bool:

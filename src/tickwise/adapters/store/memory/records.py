@@ -10,8 +10,9 @@ from uuid import UUID
 
 from tickwise.domain.decision import NEVER, Overlap, Pending, Reason
 from tickwise.domain.lifecycle import HELD, RunState
-from tickwise.domain.model import Lane, Principal, Trigger
+from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
+from tickwise.ports.identity import NewKey
 from tickwise.ports.store import (
     AttemptRow,
     CancelKind,
@@ -271,9 +272,21 @@ class ReceiptRecord(NamedTuple):
     expires_at: float
 
 
-class KeyRecord(NamedTuple):
-    """An API key's meaning."""
+@dataclass(slots=True, kw_only=True)
+class KeyRecord:
+    """An API key."""
 
-    key_id: UUID
-    principal: Principal
-    label: str
+    key: NewKey
+    created_at: float
+    last_used_at: float | None = None
+    revoked_at: float | None = None
+
+    def good(self, now: float) -> bool:
+        """Whether it lets anybody in."""
+        expires = self.key.principal.expires_at
+        return self.revoked_at is None and (expires is None or expires > now)
+
+    @property
+    def over_at(self) -> float:
+        """Of one that is not good: since when."""
+        return self.revoked_at or self.key.principal.expires_at or 0.0

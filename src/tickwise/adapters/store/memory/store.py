@@ -7,7 +7,8 @@ from tickwise.adapters.store.memory.dispatch import Dispatch
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.flow import Flow
 from tickwise.adapters.store.memory.health import Health
-from tickwise.adapters.store.memory.history import ApiKeys, History
+from tickwise.adapters.store.memory.history import History
+from tickwise.adapters.store.memory.keys import ApiKeys
 from tickwise.adapters.store.memory.letters import Letters
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.rules import Rules

@@ -12,8 +12,8 @@ from tickwise.adapters.store.postgres.changes import Changes
 from tickwise.adapters.store.postgres.executors import Executors
 from tickwise.adapters.store.postgres.flow import Flow
 from tickwise.adapters.store.postgres.health import Health
-from tickwise.adapters.store.postgres.identity import Keeping
 from tickwise.adapters.store.postgres.jobs import Jobs
+from tickwise.adapters.store.postgres.keys import ApiKeys
 from tickwise.adapters.store.postgres.letters import Letters
 from tickwise.adapters.store.postgres.link import BEAT
 from tickwise.adapters.store.postgres.records import Records
@@ -22,6 +22,7 @@ from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, curre
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import Submits
+from tickwise.adapters.store.postgres.tasks import Tasks
 from tickwise.adapters.store.postgres.timers import Timers
 from tickwise.adapters.store.postgres.upkeep import Upkeep
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
@@ -32,7 +33,21 @@ log = logging.getLogger(__name__)
 
 
 class PostgresStore(
-    Jobs, Submits, Changes, Timers, Asked, Attempts, Executors, Records, Rules, Letters, Flow, Health, Upkeep, Keeping
+    Jobs,
+    Submits,
+    Changes,
+    Timers,
+    Asked,
+    Attempts,
+    Executors,
+    Records,
+    Rules,
+    Letters,
+    Flow,
+    Health,
+    Upkeep,
+    Tasks,
+    ApiKeys,
 ):
     """`ports.store.Store` and `ports.identity.Keys` on PostgreSQL.
 

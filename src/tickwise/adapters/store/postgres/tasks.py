@@ -1,4 +1,4 @@
-"""Stored tasks and API keys: small tables, plainly kept."""
+"""Stored tasks, every version: a small table, plainly kept."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.model import Principal
-from tickwise.ports.identity import NewKey
 from tickwise.ports.store import StoredTask
 
 
-class Keeping(Part):
-    """`task_*` and `tasks_list` of the store's port, and the port `Keys`."""
+class Tasks(Part):
+    """`task_*` and `tasks_list` of the store's port."""
 
     async def task_put(self, task: StoredTask) -> StoredTask:
         """See the port."""
@@ -41,30 +39,3 @@ class Keeping(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("tasks_list"), namespace, after, limit)
         return [StoredTask(**dict(row)) for row in rows]
-
-    async def key_add(self, key: NewKey) -> bool:
-        """See the port."""
-        principal = key.principal
-        async with self._links.pooled(writes=True) as connection:
-            added = await connection.fetchval(
-                statement("key_add"),
-                key.key_id,
-                key.digest,
-                principal.name,
-                principal.namespace,
-                sorted(principal.scopes),
-                key.label,
-            )
-        return added is not None
-
-    async def key_find(self, digest: bytes) -> Principal | None:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("key_find"), digest)
-        return None if row is None else Principal(row["name"], row["namespace"], frozenset(row["scopes"]))
-
-    async def keys_count(self) -> int:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            count: int = await connection.fetchval(statement("keys_count"))
-        return count

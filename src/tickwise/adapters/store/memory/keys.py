@@ -1,0 +1,100 @@
+"""API keys, by the digests of their secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from tickwise.adapters.store.memory.records import KeyRecord
+from tickwise.adapters.store.memory.state import Duty
+from tickwise.ports.identity import KEYS_MOST, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
+
+
+class ApiKeys(Duty):
+    """The port `Keys` over a `State`."""
+
+    async def key_add(self, key: NewKey) -> bool:
+        if key.origin is KeyOrigin.MADE:
+            self._make_room(key.principal.namespace)
+        return self._add(key)
+
+    async def key_first(self, key: NewKey) -> bool:
+        return not self._state.api_keys and self._add(key)
+
+    async def key_of_setting(self, key: NewKey) -> Sequence[UUID] | None:
+        there = self._state.api_keys.get(key.digest)
+        if there is not None and there.revoked_at is not None:
+            return None
+        self._add(key)
+        replaced = [
+            record
+            for digest, record in self._state.api_keys.items()
+            if record.key.origin is KeyOrigin.SETTING and record.revoked_at is None and digest != key.digest
+        ]
+        for record in replaced:
+            record.revoked_at = self._state.now()
+        return [record.key.key_id for record in replaced]
+
+    async def key_find(self, digest: bytes) -> FoundKey | None:
+        found, now = self._state.api_keys.get(digest), self._state.now()
+        if found is None or not found.good(now):
+            return None
+        principal = found.key.principal
+        left = None if principal.expires_at is None else principal.expires_at - now
+        return FoundKey(principal._replace(key_id=found.key.key_id), left)
+
+    async def keys_list(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+        mine = [record for record in self._of(namespace) if before is None or record.key.key_id < before]
+        mine.sort(key=lambda record: record.key.key_id, reverse=True)
+        return [_row(record) for record in mine[:limit]]
+
+    async def key_revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+        found = next((record for record in self._of(namespace) if record.key.key_id == key_id), None)
+        if found is None:
+            return None
+        if found.revoked_at is None:
+            found.revoked_at = self._state.now()
+        return _row(found)
+
+    async def keys_used(self, key_ids: Sequence[UUID]) -> None:
+        for record in self._state.api_keys.values():
+            if record.key.key_id in key_ids:
+                record.last_used_at = self._state.now()
+
+    async def keys_count(self) -> int:
+        return len(self._state.api_keys)
+
+    def _of(self, namespace: str) -> list[KeyRecord]:
+        return [record for record in self._state.api_keys.values() if record.key.principal.namespace == namespace]
+
+    def _add(self, key: NewKey) -> bool:
+        if key.digest in self._state.api_keys:
+            return False
+        self._state.api_keys[key.digest] = KeyRecord(key=key, created_at=self._state.now())
+        return True
+
+    def _make_room(self, namespace: str) -> None:
+        """Forget keys that are over, the oldest first, but `KEYS_MOST`. Raises `Conflict` if too many are good."""
+        now = self._state.now()
+        made = [record for record in self._of(namespace) if record.key.origin is KeyOrigin.MADE]
+        over = sorted((record for record in made if not record.good(now)), key=lambda record: record.over_at)
+        for record in over[: max(0, len(over) - KEYS_MOST)]:
+            del self._state.api_keys[record.key.digest]
+        check_keys_room(len(made) - len(over))
+
+
+def _row(record: KeyRecord) -> KeyRow:
+    key, principal = record.key, record.key.principal
+    return KeyRow(
+        key_id=key.key_id,
+        name=principal.name,
+        namespace=principal.namespace,
+        scopes=principal.scopes,
+        origin=key.origin,
+        prefix=key.prefix,
+        created_by=key.created_by,
+        created_at=record.created_at,
+        expires_at=principal.expires_at,
+        last_used_at=record.last_used_at,
+        revoked_at=record.revoked_at,
+    )

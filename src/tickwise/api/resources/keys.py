@@ -1,0 +1,114 @@
+"""`/keys`: make, list and revoke API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links
+from tickwise.api.reading import decode, field_names
+from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.wire import API, time_of, time_or_none
+from tickwise.ports.identity import KeyOrigin, KeyRow
+from tickwise.roles.control.keys import KeyBody
+
+_key: Final = msgspec.json.Decoder(KeyBody)
+
+
+class KeysQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which page."""
+
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class KeyView(msgspec.Struct, kw_only=True):
+    """A key, without its secret."""
+
+    key_id: UUID
+    name: str
+    """The principal that it stands for: keys of one name and namespace are one to everything but this list."""
+    namespace: str
+    scopes: list[str]
+    origin: KeyOrigin
+    """`made` on request, by the `setting` bootstrap_key, as the `first` one of the installation, or for the `local`
+    command line of an `up`."""
+    prefix: str | None
+    """How the secret begins."""
+    created_by: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    """To the minute or so."""
+    revoked_at: datetime | None
+
+
+class MadeKeyView(KeyView, kw_only=True):
+    """A new key, with its secret, which is told this once."""
+
+    key: str
+
+
+def key_view(row: KeyRow) -> KeyView:
+    """A key as it is answered."""
+    return KeyView(
+        key_id=row.key_id,
+        name=row.name,
+        namespace=row.namespace,
+        scopes=sorted(row.scopes),
+        origin=row.origin,
+        prefix=row.prefix,
+        created_by=row.created_by,
+        created_at=time_of(row.created_at),
+        expires_at=time_or_none(row.expires_at),
+        last_used_at=time_or_none(row.last_used_at),
+        revoked_at=time_or_none(row.revoked_at),
+    )
+
+
+async def key_make(call: Call) -> Answer:
+    """Make a key."""
+    made = await call.control.key_make(call.principal, decode(_key, call.body, field_names(KeyBody)))
+    view = MadeKeyView(**msgspec.structs.asdict(key_view(made.row)), key=made.secret)
+    return answer(201, view, headers=[(b"cache-control", b"no-store")])
+
+
+async def keys_list(call: Call) -> Answer:
+    """A page of keys, the newest first."""
+    query: KeysQuery = call.query
+    rows = await call.control.keys_list(call.principal, cursor_id(query.cursor), query.limit + 1)
+    page = rows[: query.limit]
+    last = str(page[-1].key_id) if len(rows) > query.limit else None
+    return answer(200, [key_view(row) for row in page], headers=page_links(call, last))
+
+
+async def key_revoke(call: Call) -> Answer:
+    """Revoke a key."""
+    return answer(200, key_view(await call.control.key_revoke(call.principal, call.uuid("key_id", "key"))))
+
+
+KEYS: Final = (
+    Endpoint(
+        method="POST", path=f"{API}/keys", scope="keys:admin", name="createKey", tag="keys",
+        summary="Make a key, at most as strong as the one that asks. Its secret is told this once.",
+        description="A key has the namespace of the one that asks, and no scope and no time that it does not have. The "
+        "answer is not kept, so an Idempotency-Key has no effect: a repeat makes one more key.",
+        handler=key_make, body=KeyBody, answers=(MadeKeyView,), status=201, refuses=(409,), secret=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/keys", scope="keys:admin", name="listKeys", tag="keys",
+        summary="The keys of the namespace, the newest first, also those that are revoked or have expired.",
+        handler=keys_list, answers=(list[KeyView],), query=KeysQuery,
+    ),
+    Endpoint(
+        method="DELETE", path=f"{API}/keys/{{key_id}}", scope="keys:admin", name="revokeKey", tag="keys",
+        summary="Revoke a key for ever; the key as it is then is answered.",
+        description="Each process of the API refuses it at once where signals come through, and within 4 seconds where "
+        "they do not. Revoking it again changes nothing.",
+        handler=key_revoke, answers=(KeyView,), refuses=(404,),
+    ),
+)  # fmt: skip

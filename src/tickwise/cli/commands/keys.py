@@ -1,0 +1,90 @@
+"""`tickwise keys …`: who may talk to the server, and until when."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import click
+
+from tickwise.cli import moments, output, work
+from tickwise.cli.commands.fires import instant
+from tickwise.cli.session import Session, view_options
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke API keys."""
+
+
+@keys.command("list")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@view_options
+@click.pass_obj
+def list_keys(session: Session, limit: int) -> None:
+    """List keys, newest first, also those that are revoked or have expired."""
+    pages = session.client.pages("/keys", {"limit": min(limit, 500)})
+    found = list(islice((key for page in pages for key in page), limit))
+    if session.as_json:
+        session.show_json(found)
+        return
+    seen_at = moments.now()
+    rows = [
+        (
+            key["key_id"],
+            key["name"],
+            " ".join(key["scopes"]),
+            f"{key['prefix']}…" if key["prefix"] else key["origin"],
+            session.time(key["last_used_at"], seen_at=seen_at) if key["last_used_at"] else "never",
+            _standing(session, key, seen_at),
+        )
+        for key in found
+    ]
+    output.table(session, ("KEY", "NAME", "SCOPES", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
+
+
+def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
+    if key["revoked_at"]:
+        return f"revoked {session.time(key['revoked_at'], seen_at=seen_at)}"
+    if not key["expires_at"]:
+        return "good"
+    expired = (moments.instant(key["expires_at"]) or 0.0) <= seen_at
+    return f"{'expired' if expired else 'good until'} {session.time(key['expires_at'], seen_at=seen_at)}"
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--scope", "scopes", multiple=True, required=True, help="What it may do, such as jobs:write; * is everything."
+)
+@click.option("--expires", metavar="TIME", help="Good until then: 90d, 'tomorrow 10:00'.  [with the key that asks]")
+@view_options
+@click.pass_obj
+def create(session: Session, name: str, scopes: tuple[str, ...], expires: str | None) -> None:
+    """Make a key, at most as strong as your own, and show its secret once."""
+    body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
+    if expires is not None:
+        body["expires_at"] = instant(session, "--expires", expires)
+    work.blame(session, "/name", "NAME", name)
+    work.blame(session, "/expires_at", "--expires", expires or "")
+    for number, scope in enumerate(scopes):
+        work.blame(session, f"/scopes/{number}", "--scope", scope)
+    made = session.client.key_make(body)
+    if session.as_json:
+        session.show_json(made)
+        return
+    session.say(f"Key {made['key_id']} is made. Its secret is shown this once:")
+    click.echo(made["key"])
+
+
+@keys.command()
+@click.argument("key_id", metavar="KEY")
+@view_options
+@click.pass_obj
+def revoke(session: Session, key_id: str) -> None:
+    """Revoke a key for ever; KEY is its id."""
+    gone = session.client.key_revoke(key_id)
+    if session.as_json:
+        session.show_json(gone)
+        return
+    session.say(f"Key {gone['key_id']} ({gone['name']}) is revoked.")

@@ -1,0 +1,134 @@
+"""The first keys of an installation, and the files that hold them: 0600, in a folder of their own user.
+
+    TICKWISE_BOOTSTRAP_KEY is set ──► it is let in; the one that it replaces is not
+    `up` without it               ──► local.key, for the command line of this machine
+    `api` without it, no key yet  ──► on a terminal: shown once; else: first.key in the data folder
+
+Invariant: no secret is written to a log. What is shown is shown on a terminal; everywhere else a file is named.
+A secret is on disk before it is good, so that a crash between leaves no key that nobody has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from tickwise.config import Settings
+from tickwise.ports.identity import KeyOrigin
+from tickwise.ports.signals import Topic
+from tickwise.roles.control.secrets import admin_key, admit_setting, new_secret, secret_digest
+from tickwise.wiring.house import House
+
+LOCAL_KEY: Final = "local.key"
+FIRST_KEY: Final = "first.key"
+
+logger = structlog.get_logger("tickwise.wiring")
+
+
+class FirstKey(NamedTuple):
+    """The key that was made because there was none."""
+
+    secret: str
+    file: Path | None
+    """Where it is; None: nowhere, it must be shown."""
+
+
+async def let_in_up(house: House) -> tuple[str, FirstKey | None]:
+    """The key of this machine's command line, and the same as the installation's first if it is that."""
+    settings, clock = house.settings, house.clock
+    if settings.bootstrap_key is not None:
+        await _let_in_setting(house, settings.bootstrap_key)
+        return settings.bootstrap_key, None
+    file = settings.data_dir / LOCAL_KEY
+    with contextlib.suppress(OSError):
+        kept = file.read_text().strip()
+        if kept and await house.keys.key_find(secret_digest(kept.encode())) is not None:
+            return kept, None
+    secret = new_secret(clock)
+    write_private(file, secret + "\n")
+    if await house.keys.key_first(admin_key(clock, secret, KeyOrigin.FIRST)):
+        return secret, FirstKey(secret, file)
+    await house.keys.key_add(admin_key(clock, secret, KeyOrigin.LOCAL))
+    return secret, None
+
+
+async def let_in_api(house: House) -> FirstKey | None:
+    """Make sure that somebody can get in; the first key if this process has made it."""
+    settings, clock = house.settings, house.clock
+    if settings.bootstrap_key is not None:
+        await _let_in_setting(house, settings.bootstrap_key)
+        return None
+    if await house.keys.keys_count():
+        return None
+    secret = new_secret(clock)
+    key = admin_key(clock, secret, KeyOrigin.FIRST)
+    if sys.stderr.isatty():
+        return FirstKey(secret, None) if await house.keys.key_first(key) else None
+    file = settings.data_dir / FIRST_KEY
+    pending = file.with_name(f"{FIRST_KEY}.{key.key_id}")
+    try:
+        write_private(pending, secret + "\n")
+    except OSError as failure:
+        logger.error("first_key_unmade", file=str(file), reason=failure.strerror)
+        return None
+    try:
+        is_first = await house.keys.key_first(key)
+    except BaseException:
+        # It may be good all the same; a key that nobody has would be the only one for ever.
+        pending.replace(file)
+        raise
+    if not is_first:
+        pending.unlink()
+        return None
+    pending.replace(file)
+    return FirstKey(secret, file)
+
+
+async def _let_in_setting(house: House, secret: str) -> None:
+    replaced = await admit_setting(house.keys, house.clock, secret)
+    if replaced:
+        house.signals.send(Topic.KEYS, replaced)
+
+
+def banner(address: str, settings: Settings, first: FirstKey | None) -> None:
+    """Say what a person wants to know, once, on standard error beside the log; a secret to a terminal alone."""
+    lines = [f"Tickwise is up: {address}"]
+    if first is not None:
+        if sys.stderr.isatty():
+            lines += ["", "  The first admin key. It is shown this once and stored only as a hash:", ""]
+            lines += [f"    {first.secret}", ""]
+        else:
+            lines.append(f"  The first admin key is in {first.file}, which only this user can read.")
+    if settings.bootstrap_key is not None:
+        lines.append("  TICKWISE_BOOTSTRAP_KEY is an admin key.")
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def client_file(data_dir: Path, url: str, key: str, database_url: str) -> Iterator[None]:
+    """Where the command line looks, `doctor` also for the database; gone after an orderly end."""
+    file = data_dir / "client.json"
+    facts = {"url": url, "key": key, "pid": os.getpid(), "database_url": database_url}
+    write_private(file, json.dumps(facts) + "\n")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file that only this user can read; whole, or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    partial.replace(file)
