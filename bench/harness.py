@@ -30,7 +30,7 @@ from tickwise.ports.store import Retention
 __all__ = ["KEY", "SQL", "Case", "Check", "Failed", "Rig", "Round", "commit", "rig"]
 
 HERE = Path(__file__).parent
-KEY = "tw_bench_" + "k" * 40
+KEY = "tw_bench_8Qm2xV7rT4bN1cK9pZ6wY3hL5sD0fG_aJeUiOoRt"
 SQL = {file.stem: file.read_text() for file in (HERE / "sql").glob("*.sql")}
 
 

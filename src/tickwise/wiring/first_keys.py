@@ -23,7 +23,7 @@ import structlog
 from tickwise.config import Settings
 from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.signals import Topic
-from tickwise.roles.control.secrets import admin_key, admit_setting, new_secret, secret_digest
+from tickwise.roles.control.secrets import admin_key, admit_setting, check_strength, new_secret, secret_digest
 from tickwise.wiring.house import House
 
 LOCAL_KEY: Final = "local.key"
@@ -38,6 +38,12 @@ class FirstKey(NamedTuple):
     secret: str
     file: Path | None
     """Where it is; None: nowhere, it must be shown."""
+
+
+def check_bootstrap_key(settings: Settings) -> None:
+    """Before anything is waited for. Raises `Misconfigured` for a key that can be guessed."""
+    if settings.bootstrap_key is not None:
+        check_strength(settings.bootstrap_key)
 
 
 async def let_in_up(house: House) -> tuple[str, FirstKey | None]:

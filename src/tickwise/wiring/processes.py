@@ -28,7 +28,7 @@ from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
 from tickwise.roles.service import Service
-from tickwise.wiring.first_keys import banner, client_file, let_in_api, let_in_up
+from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
 from tickwise.wiring.house import (
     House,
@@ -135,6 +135,7 @@ def _stopper(stop: asyncio.Event) -> Callable[[], None]:
 
 
 async def _up(settings: Settings, stop: asyncio.Event) -> None:
+    check_bootstrap_key(settings)
     patience = Patience(stop, most_seconds=PERSON_SECONDS)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
@@ -158,6 +159,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _api(settings: Settings, stop: asyncio.Event) -> None:
+    check_bootstrap_key(settings)
     patience, buffered = Patience(stop), _api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
