@@ -125,7 +125,7 @@ class Drive:
         await self.until(here, lambda found: found["status"] == "CANCELLED", "the cancel is applied")
 
     async def change_what_was_read(self, here: str) -> None:
-        """A change by the version that was read; it is read again if another one has come."""
+        """A change of what was read, by its ETag; it is read again if another one has come."""
 
         async def changed() -> bool:
             read = {"If-Match": (await self.gateway.answer("GET", here)).headers["etag"]}

@@ -25,7 +25,11 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
 - Bodies and answers are JSON. An unknown field or parameter is refused by name, never ignored. Times are RFC 3339; in
   answers in UTC.
 - Every POST takes an `Idempotency-Key`: the same request again gets the same answer and does nothing twice; another
-  request under the same key is refused. A key counts for one route. A `PUT` of a job takes `If-Match`.
+  request under the same key is refused. A key counts for one route.
+- What has an address of its own has a strong `ETag`, which changes with everything that a GET shows. A GET takes
+  `If-None-Match` (304), and a write of jobs, calendars, windows and tasks `If-Match` and `If-None-Match`
+  (412), as RFC 9110 has them; `*` and lists of tags are understood. `PUT /jobs/{job_id}?if_version=…` minds what people
+  changed, and not what runs did. Each GET has its HEAD.
 - `part` is what a server must have been started for (`tickwise api --serve`); others answer with 421, and with the part
   in `service`. As shipped every server serves both.
 - Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.

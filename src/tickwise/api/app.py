@@ -29,7 +29,8 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from tickwise.api.auth import Authenticator, require
-from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed
+from tickwise.api.conditions import conditions_of
+from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed, tagged
 from tickwise.api.health import HealthRoutes
 from tickwise.api.openapi import describe, operation
 from tickwise.api.pacing import Pacer
@@ -145,6 +146,10 @@ class Server:
         if text or endpoint.query is not None:
             call.query_text = text
             call.query = decode_query(text, endpoint.query or NoQuery)
+        if endpoint.conditional:
+            call.conditions = conditions_of(scope["headers"])
+            if endpoint.method == "GET":
+                return tagged(call, await self._answer(endpoint, call))
         if endpoint.method in WITH_BODY:
             limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
             call.body = await read_body(receive, headers, limit)
@@ -442,6 +447,15 @@ def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) ->
             response_class=Response,
             openapi_extra=operation(endpoint),
         )
+        if endpoint.method == "GET":
+            # Each GET has its HEAD (RFC 9110, section 9.3.2), and no description of its own.
+            framework.add_api_route(
+                endpoint.path,
+                _route(server, endpoint),
+                methods=["HEAD"],
+                response_class=Response,
+                include_in_schema=False,
+            )
     return framework
 
 
@@ -455,14 +469,17 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
             return Response(status_code=499)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the caller gets an answer in our shape
             answer = problem_answer(failure, exchange.request_id)
-        return _response(answer)
+        return _response(answer, head=request.method == "HEAD")
 
     return route
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: Answer, *, head: bool) -> Response:
     response = Response(answer.body, answer.status)
-    response.raw_headers += [(b"content-type", answer.media), *answer.headers]
+    media = [] if answer.status == 304 else [(b"content-type", answer.media)]
+    response.raw_headers += [*media, *answer.headers]
+    if head:
+        response.body = b""  # its length stays in the headers
     return response
 
 
@@ -484,4 +501,4 @@ async def _framework_refused(request: Request, failure: Exception) -> Response:
         known: TickwiseError = MethodNotAllowed(_allowed(request))
     else:
         known = NoSuchRoute(f"nothing is served under {request.scope['path'][:200]!r}")
-    return _response(problem_answer(known, exchange.request_id))
+    return _response(problem_answer(known, exchange.request_id), head=request.method == "HEAD")

@@ -20,6 +20,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
@@ -90,6 +91,8 @@ class Call:
     claim: Claim | None = None
     headers_of: Callable[[bytes], Headers] | None = None
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
+    conditions: Conditions | None = None
+    """Its preconditions, if the endpoint minds them and there are any."""
 
     def uuid(self, name: str, what: str) -> UUID:
         """An id from the path. One that is malformed names nothing."""
@@ -146,6 +149,9 @@ class Endpoint:
     foretold: bool = False
     """Its handler hands the receipt of an Idempotency-Key to the store, with the effect."""
     answer_media: tuple[str, ...] = ("application/json",)
+    conditional: bool = False
+    """It minds `If-Match` and `If-None-Match`: a GET is answered with the ETag of what it shows, and a write is judged
+    by the ETag of what it would change."""
     previews: bool = False
     """A POST that only looks: nothing is changed by it."""
     secret: bool = False
@@ -164,6 +170,20 @@ class Endpoint:
 def answer(status: int, value: Any, *, headers: Headers | None = None) -> Answer:
     """A JSON answer."""
     return Answer(status, encode(value), headers or [])
+
+
+def tagged(call: Call, found: Answer) -> Answer:
+    """The answer to a GET with its ETag, judged by the preconditions: 304 if the client has it already. Raises
+    `VersionConflict`."""
+    if found.status != 200:
+        return found
+    current = tag_of(found.body)
+    headers = [*found.headers, (b"etag", current)]
+    if call.conditions is not None:
+        call.conditions.check_match(current)
+        if call.conditions.is_known(current):
+            return Answer(304, b"", headers, found.media)
+    return found._replace(headers=headers)
 
 
 def replayed(call: Call, replay: Replay) -> Answer:

@@ -20,6 +20,8 @@ from tickwise.api.problems import MEDIA_TYPE, TITLES, Problem
 from tickwise.api.wire import encode
 
 _REF: Final = "#/components/schemas/{name}"
+_TAGS: Final = r'^(\*|(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*)$'
+"""`*`, or a list of entity tags."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"key": []}]
 _DESCRIPTION: Final = (
@@ -82,11 +84,15 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    names = [*endpoint.headers, *(["Idempotency-Key"] if endpoint.method == "POST" else [])]
+    names = [
+        *endpoint.headers,
+        *(["If-Match", "If-None-Match"] if endpoint.conditional else []),
+        *(["Idempotency-Key"] if endpoint.method == "POST" else []),
+    ]
     schemas: dict[str, dict[str, Any]] = {
         "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        "If-Match": {"type": "string", "pattern": r'^(\*|(W/)?"\d{1,18}")$'},
-        "If-None-Match": {"type": "string", "pattern": r"^\*$"},
+        "If-Match": {"type": "string", "pattern": _TAGS},
+        "If-None-Match": {"type": "string", "pattern": _TAGS},
         "Accept": {"type": "string"},
     }
     return [
@@ -110,7 +116,14 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         content = {"application/json": {"schema": schema}}
         found["202"] = {"description": "Accepted, and not applied yet; ask again.", "content": content}
-    refusals = set(endpoint.refuses) | ({*_EVERYWHERE} if endpoint.scope else set()) | {422}
+    if endpoint.conditional and endpoint.method == "GET":
+        found["304"] = {"description": "The client has it already, by `If-None-Match`."}
+    refusals = (
+        set(endpoint.refuses)
+        | ({400, 412} if endpoint.conditional else set())
+        | ({*_EVERYWHERE} if endpoint.scope else set())
+        | {422}
+    )
     if endpoint.method in ("POST", "PUT"):
         refusals |= {400, 413, 415}
     if endpoint.method == "POST":

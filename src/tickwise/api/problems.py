@@ -86,6 +86,16 @@ class BadParameter(Invalid):
         self.parameter = parameter
 
 
+class BadHeader(Malformed):
+    """A header whose text is not of its grammar."""
+
+    code = "header_malformed"
+
+    def __init__(self, detail: str, *, parameter: str) -> None:
+        super().__init__(detail)
+        self.parameter = parameter
+
+
 class RateLimited(Busy):
     """This key sends more requests in a second than one may; nothing of this one was done."""
 
@@ -106,13 +116,14 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     # The narrower class first: the first that fits is taken.
     (KeyReused, 422, "The Idempotency-Key was used before"),
     (Invalid, 422, "A field is wrong"),
+    (BadHeader, 400, "A header cannot be read"),
     (Malformed, 400, "The body cannot be read"),
     (Unauthenticated, 401, "A key is needed"),
     (Forbidden, 403, "The key does not allow this"),
     (NotFound, 404, "There is no such thing"),
     (MethodNotAllowed, 405, "The method is not allowed here"),
     (NotServedHere, 421, "Another service serves this"),
-    (VersionConflict, 412, "Somebody else changed it first"),
+    (VersionConflict, 412, "The precondition does not hold"),
     (Conflict, 409, "Its present state does not allow this"),
     (TooLarge, 413, "The body is too large"),
     (WrongMediaType, 415, "The media type is not supported"),
@@ -120,7 +131,10 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (Busy, 429, "Too much at once"),
     (Unavailable, 503, "Not available for now"),
 )
-TITLES: Final = {status: title for _, status, title in reversed(_STATUS)} | {422: "A field is wrong"}
+TITLES: Final = {status: title for _, status, title in reversed(_STATUS)} | {
+    400: "The request cannot be read",
+    422: "A field is wrong",
+}
 
 
 _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
@@ -179,7 +193,7 @@ def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[P
         detail=detail,
         pointer=failure.pointer if isinstance(failure, Refused) else None,
         position=failure.position if isinstance(failure, CronInvalid | MalformedAt) else None,
-        parameter=failure.parameter if isinstance(failure, BadParameter) else None,
+        parameter=failure.parameter if isinstance(failure, BadParameter | BadHeader) else None,
         service=failure.service if isinstance(failure, NotServedHere) else None,
         request_id=request_id,
         results=failure.results if isinstance(failure, BatchRefused) else None,

@@ -236,10 +236,21 @@ class Client:
         answer: Json = self.request("GET", f"/jobs/by-key/{_safe(key)}").body
         return answer
 
-    def job_change(self, job_id: str, changes: Json, *, etag: str | None = None, dry_run: bool = False) -> Json:
-        """Change the fields that are given. With an `etag`, refused (412) if somebody was faster."""
+    def job_change(
+        self,
+        job_id: str,
+        changes: Json,
+        *,
+        etag: str | None = None,
+        version: int | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        """Change the fields that are given. With an `etag`, refused (412) if anything of the job is otherwise by now;
+        with a `version`, only if somebody changed it: its runs may go on meanwhile."""
         headers = {"If-Match": etag} if etag else None
-        query = {"dry_run": "true"} if dry_run else None
+        query = {"dry_run": "true"} if dry_run else {}
+        if version is not None:
+            query["if_version"] = str(version)
         answer: Json = self.request("PUT", f"/jobs/{_safe(job_id)}", body=changes, headers=headers, query=query).body
         return answer
 

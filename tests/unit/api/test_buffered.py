@@ -191,7 +191,7 @@ async def test_a_change_that_comes_again_is_not_made_over_what_came_after_it(her
         await here.recorder.apply(batch)
     here.link.failing = set()
     where = f"/jobs/{made['job_id']}"
-    await send(here, "PUT", where, 200, json={"name": "direct"}, headers={"If-Match": '"2"'})
+    await send(here, "PUT", f"{where}?if_version=2", 200, json={"name": "direct"})
     await here.recorder.apply(batch)
     job = await send(here, "GET", where, 200)
     assert ("direct", 3) == (job["name"], job["version"])
@@ -226,17 +226,18 @@ async def test_a_job_says_that_a_change_of_it_is_on_its_way(here: Buffered) -> N
 
 
 async def test_what_goes_by_a_version_or_all_or_none_is_answered_by_the_store(here: Buffered) -> None:
-    """If-Match, dry runs, atomic batches and upserts by key are not buffered."""
+    """Preconditions, dry runs, atomic batches and upserts by key are not buffered."""
     made = await create(here, every="1h")
     await here.apply()
     where = f"/jobs/{made['job_id']}"
-    await send(here, "PUT", where, 200, json={"name": "b"}, headers={"If-Match": '"1"'})
+    await send(here, "PUT", f"{where}?if_version=1", 200, json={"name": "b"})
+    await send(here, "PUT", f"{where}?if_version=1", 412, json={"name": "c"})
     await send(here, "PUT", where, 412, json={"name": "c"}, headers={"If-Match": '"1"'})
     await send(here, "PUT", f"{where}?dry_run=true", 200, json={"every": "2h"})
     await send(here, "PUT", "/jobs/by-key/k", 201, json={"name": "k", "task": SHELL, "every": "1h"})
     jobs = [{"name": f"n{number}", "task": SHELL, "every": "1h"} for number in range(3)]
     assert 3 == (await send(here, "POST", "/jobs:batch?atomic=true", 200, json=jobs))["created"]
-    await send(here, "DELETE", where, 200, headers={"If-Match": '"2"'})
+    await send(here, "DELETE", where, 200, headers={"If-Match": "*"})
     assert [] == await here.batch()
 
 

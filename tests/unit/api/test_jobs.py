@@ -303,7 +303,7 @@ async def test_a_change_that_meets_a_pause_or_resume_is_planned_in(move: str, du
         body = until if move == "pause" else {}
         answer = await here.client.post(f"{API}/jobs/{job_id}/{move}", json=body)
         assert (200, due) == (answer.status_code, answer.json()["next_run_at"])
-        assert [1, 2] == [each.expected_version for each in store.moves]
+        assert [2, 3] == [each.expected_version for each in store.moves]
         await here.client.post(f"{API}/jobs/{job_id}/pause", json=until)
         store.changes_left = 100
         answer = await here.client.post(f"{API}/jobs/{job_id}/{move}", json=body)
@@ -706,11 +706,12 @@ async def test_a_request_whose_key_is_still_in_flight_is_refused() -> None:
 async def test_a_cancel_is_guarded_by_if_match(here: World) -> None:
     """The one change that cannot be taken back minds the version too."""
     job_id = await create(here, every="1h")
-    await here.client.put(f"{API}/jobs/{job_id}", json={"name": "b"})
-    stale = await here.client.delete(f"{API}/jobs/{job_id}", headers={"If-Match": '"1"'})
+    old = (await here.client.get(f"{API}/jobs/{job_id}")).headers["etag"]
+    new = (await here.client.put(f"{API}/jobs/{job_id}", json={"name": "b"})).headers["etag"]
+    stale = await here.client.delete(f"{API}/jobs/{job_id}", headers={"If-Match": old})
     assert 412 == stale.status_code
     assert "SCHEDULED" == (await get(here, f"/jobs/{job_id}"))["status"]
-    fresh = await here.client.delete(f"{API}/jobs/{job_id}", headers={"If-Match": '"2"'})
+    fresh = await here.client.delete(f"{API}/jobs/{job_id}", headers={"If-Match": new})
     assert (200, "CANCELLED") == (fresh.status_code, fresh.json()["status"])
 
 

@@ -248,7 +248,7 @@ async def test_unknown_paths_and_methods_have_the_same_shape(here: World) -> Non
     assert "route_unknown" == problem(await here.client.get("/api/v1/nothing"), 404)["code"]
     answer = await here.client.patch(f"{API}/jobs")
     problem(answer, 405)
-    assert "GET, POST" == answer.headers["allow"]
+    assert "GET, HEAD, POST" == answer.headers["allow"]
     problem(await here.client.get(f"{API}/jobs/"), 404)
 
 

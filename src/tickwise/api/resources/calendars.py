@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.api.conditions import etag, guarded, tag_of
 from tickwise.api.endpoint import (
     Answer,
     Call,
@@ -19,17 +19,18 @@ from tickwise.api.endpoint import (
     given_instant,
     page_links,
 )
-from tickwise.api.problems import BadParameter, Headers
+from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
-from tickwise.api.wire import API, time_of
+from tickwise.api.wire import API, encode, time_of
 from tickwise.domain.calendar import Otherwise
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.calendars import CalendarBody, HolidaysBody, ResolvedBody, StoredCalendar, decode_calendar, written
-from tickwise.roles.control.calendars import Condition, Covers, Range, WindowBody
+from tickwise.roles.control.calendars import Covers, FoundRule, Range, WindowBody, Written
 from tickwise.roles.rulebook import StoredWindow, decode_window
 
 Time = Annotated[datetime, Meta(tz=True)]
-_VERSION: Final = re.compile(rb'(?:W/)?"(\d{1,18})"')
+View = Callable[[RuleRow], Any]
+"""What a GET of a calendar or a window answers."""
 
 
 class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -155,23 +156,25 @@ class CoversView(msgspec.Struct, kw_only=True):
 
 async def calendar_put(call: Call) -> Answer:
     """Create or replace a calendar."""
-    body = decode(_calendar, call.body, field_names(CalendarBody))
     name = call.path_values["name"]
-    done = await call.control.calendar_put(call.principal, name, body, _condition(call))
-    return answer(201 if done.created else 200, _calendar_view(done.row), headers=_etag(done.row))
+
+    async def put(found: FoundRule | None) -> Answer:
+        body = decode(_calendar, call.body, field_names(CalendarBody))
+        done = await call.control.calendar_put(call.principal, name, body, found)
+        return _put(done, _calendar_view)
+
+    return await guarded(call.conditions, lambda: _look(call, RuleKind.CALENDAR, _calendar_view), put)
 
 
 async def calendar_get(call: Call) -> Answer:
     """One calendar."""
     row = await call.control.rule_get(call.principal, RuleKind.CALENDAR, call.path_values["name"])
-    return answer(200, _calendar_view(row), headers=_etag(row))
+    return answer(200, _calendar_view(row))
 
 
 async def calendar_delete(call: Call) -> Answer:
     """Delete a calendar."""
-    name = call.path_values["name"]
-    row = await call.control.rule_delete(call.principal, RuleKind.CALENDAR, name, _condition(call, creates=False))
-    return answer(200, _calendar_view(row))
+    return await _delete(call, RuleKind.CALENDAR, _calendar_view)
 
 
 async def calendars_list(call: Call) -> Answer:
@@ -201,22 +204,24 @@ async def calendar_preview(call: Call) -> Answer:
 
 async def window_put(call: Call) -> Answer:
     """Create or replace a maintenance window."""
-    body = decode(_window, call.body, field_names(WindowBody))
-    done = await call.control.window_put(call.principal, call.path_values["name"], body, _condition(call))
-    return answer(201 if done.created else 200, _window_view(done.row), headers=_etag(done.row))
+    name = call.path_values["name"]
+
+    async def put(found: FoundRule | None) -> Answer:
+        body = decode(_window, call.body, field_names(WindowBody))
+        return _put(await call.control.window_put(call.principal, name, body, found), _window_view)
+
+    return await guarded(call.conditions, lambda: _look(call, RuleKind.WINDOW, _window_view), put)
 
 
 async def window_get(call: Call) -> Answer:
     """One maintenance window."""
     row = await call.control.rule_get(call.principal, RuleKind.WINDOW, call.path_values["name"])
-    return answer(200, _window_view(row), headers=_etag(row))
+    return answer(200, _window_view(row))
 
 
 async def window_delete(call: Call) -> Answer:
     """Delete a maintenance window."""
-    name = call.path_values["name"]
-    row = await call.control.rule_delete(call.principal, RuleKind.WINDOW, name, _condition(call, creates=False))
-    return answer(200, _window_view(row))
+    return await _delete(call, RuleKind.WINDOW, _window_view)
 
 
 async def windows_list(call: Call) -> Answer:
@@ -242,29 +247,29 @@ async def window_covers(call: Call) -> Answer:
 # ------------------------------------------------------------------------------------------ in and out
 
 
-def _condition(call: Call, *, creates: bool = True) -> Condition:
-    """What `If-Match` and `If-None-Match` ask for."""
-    match, none_match = call.headers.get(b"if-match"), call.headers.get(b"if-none-match")
-    if none_match is not None:
-        if none_match.strip() != b"*":
-            raise BadParameter("write If-None-Match as *, which means: only create", parameter="If-None-Match")
-        if match is not None:
-            raise BadParameter("If-Match and If-None-Match contradict each other; send one", parameter="If-None-Match")
-        if not creates:
-            raise BadParameter("If-None-Match has no meaning for a delete; leave it out", parameter="If-None-Match")
-        return Condition(exists=False)
-    if match is None:
-        return Condition()
-    if match.strip() == b"*":
-        return Condition(exists=True)
-    version = _VERSION.fullmatch(match.strip())
-    if version is None or not int(version[1]):
-        raise BadParameter('write If-Match as the ETag that was answered, such as "3"', parameter="If-Match")
-    return Condition(version=int(version[1]))
+async def _look(call: Call, kind: RuleKind, view: View) -> tuple[FoundRule, bytes | None]:
+    """What is there under the name, with its tag."""
+    row = await call.control.rule_find(call.principal, kind, call.path_values["name"])
+    return FoundRule(row), None if row is None else tag_of(encode(view(row)))
 
 
-def _etag(row: RuleRow) -> Headers:
-    return [(b"etag", b'"%d"' % row.version)]
+def _put(done: Written, view: View) -> Answer:
+    shown = encode(view(done.row))
+    return Answer(201 if done.created else 200, shown, etag(shown))
+
+
+async def _delete(call: Call, kind: RuleKind, view: View) -> Answer:
+    """Delete what the name stands for; what it was."""
+    name = call.path_values["name"]
+
+    async def look() -> tuple[RuleRow, bytes]:
+        row = await call.control.rule_get(call.principal, kind, name)
+        return row, tag_of(encode(view(row)))
+
+    async def delete(row: RuleRow | None) -> Answer:
+        return answer(200, view(await call.control.rule_delete(call.principal, kind, name, row)))
+
+    return await guarded(call.conditions, look, delete)
 
 
 def _after(query: RulesQuery) -> str | None:
@@ -355,17 +360,17 @@ CALENDARS: Final = (
         description="Jobs name it in `calendars`. What it closes from now on is decided anew; runs that are made stay. "
         "`holidays` and `ics` are resolved now, from the first day of last year for ten years on.",
         handler=calendar_put, body=CalendarBody, answers=(CalendarView,), further=(201,), refuses=(409, 412),
-        headers=("If-Match", "If-None-Match"),
+        conditional=True,
     ),
     Endpoint(
         method="GET", path=_NAMED, scope="calendars:read", name="getCalendar", tag="calendars",
         summary="A calendar, as it was sent and as it was resolved.",
-        handler=calendar_get, answers=(CalendarView,), refuses=(404,),
+        handler=calendar_get, answers=(CalendarView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
         method="DELETE", path=_NAMED, scope="calendars:write", name="deleteCalendar", tag="calendars",
         summary="Delete a calendar that no job goes by; what it was is answered.",
-        handler=calendar_delete, answers=(CalendarView,), refuses=(404, 409, 412), headers=("If-Match",),
+        handler=calendar_delete, answers=(CalendarView,), refuses=(404, 409, 412), conditional=True,
     ),
     Endpoint(
         method="GET", path=f"{_NAMED}/covers", scope="calendars:read", name="getCalendarCovers", tag="calendars",
@@ -383,17 +388,17 @@ CALENDARS: Final = (
         description="No run by schedule of a job that has all of `labels` starts in it: with `action` skip it is "
         "skipped, with defer it runs when the window ends. What runs already goes on, and what people ask for runs.",
         handler=window_put, body=WindowBody, answers=(WindowView,), further=(201,), refuses=(409, 412),
-        headers=("If-Match", "If-None-Match"),
+        conditional=True,
     ),
     Endpoint(
         method="GET", path=_WINDOW, scope="windows:read", name="getWindow", tag="windows",
         summary="A maintenance window, as it was sent and as it was resolved.",
-        handler=window_get, answers=(WindowView,), refuses=(404,),
+        handler=window_get, answers=(WindowView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
         method="DELETE", path=_WINDOW, scope="windows:write", name="deleteWindow", tag="windows",
         summary="Delete a maintenance window; what it was is answered.",
-        handler=window_delete, answers=(WindowView,), refuses=(404, 412), headers=("If-Match",),
+        handler=window_delete, answers=(WindowView,), refuses=(404, 412), conditional=True,
     ),
     Endpoint(
         method="GET", path=f"{_WINDOW}/covers", scope="windows:read", name="getWindowCovers", tag="windows",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 from uuid import UUID
@@ -11,6 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.api.conditions import etag, guarded, tag_of
 from tickwise.api.endpoint import (
     BATCH_BYTES_MAX,
     Answer,
@@ -39,6 +39,7 @@ from tickwise.api.wire import (
     RunView,
     StatusView,
     change_view,
+    encode,
     job_view,
     run_view,
 )
@@ -46,7 +47,7 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
 from tickwise.roles.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
-from tickwise.roles.control.jobs import Change
+from tickwise.roles.control.jobs import Change, Found, check_version
 from tickwise.roles.control.submits import Submitted, Verdict
 
 Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
@@ -55,7 +56,6 @@ Cursor = Annotated[
 ]
 Time = Annotated[datetime, Meta(tz=True)]
 _HERE: Final = f"{API}/jobs/".encode()
-_VERSION = re.compile(rb'(?:W/)?"(\d{1,18})"')
 
 _pause: Final = msgspec.json.Decoder(PauseBody)
 _resume: Final = msgspec.json.Decoder(ResumeBody)
@@ -66,7 +66,6 @@ class _Told(msgspec.Struct):
     """What an answer's headers are made of."""
 
     job_id: UUID
-    version: int = 0
 
 
 _told: Final = msgspec.json.Decoder(_Told).decode
@@ -98,6 +97,13 @@ class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a change is made."""
 
     dry_run: Annotated[bool, Meta(description="Answer the difference in the next 20 fires; change nothing.")] = False
+    if_version: (
+        Annotated[
+            int,
+            Meta(ge=1, description="Only if the job is at this `version`, whatever its runs did since (else 412)."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 # ------------------------------------------------------------------------------------------ create
@@ -191,29 +197,34 @@ def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
 # ------------------------------------------------------------------------------------------ look up
 
 
-async def _job(call: Call, row: JobRow, warnings: Sequence[str] = (), *, pending: bool = False) -> Answer:
-    view = job_view(row, [*await call.control.job_warnings(row), *warnings], pending=pending)
-    return answer(200, view, headers=_etag(row))
+async def _shown(call: Call, row: JobRow) -> bytes:
+    """What a GET of the job answers: its tag is made of this."""
+    warnings = await call.control.job_warnings(row)
+    return encode(job_view(row, warnings, pending=await call.control.is_change_awaited(row)))
 
 
-def _etag(row: JobRow | _Told) -> Headers:
-    return [(b"etag", b'"%d"' % row.version)]
+async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Answer:
+    """The job after a write, with what is to be said of the write; the tag is that of the job."""
+    shown = await _shown(call, row)
+    headers = [(b"content-location", _HERE + str(row.job_id).encode()), *etag(shown)]
+    if not warnings:
+        return Answer(200, shown, headers)
+    return answer(200, job_view(row, [*await call.control.job_warnings(row), *warnings]), headers=headers)
 
 
-def _etag_of(body: bytes) -> Headers:
-    """The header that belongs to the answer of a move."""
-    return _etag(_told(body))
+def _headers_of_move(body: bytes) -> Headers:
+    """The headers that belong to the answer of a move."""
+    return [(b"content-location", _HERE + str(_told(body).job_id).encode()), *etag(body)]
 
 
 async def job_get(call: Call) -> Answer:
     """One job."""
-    row = await call.control.job_get(call.principal, call.uuid("job_id", "job"))
-    return await _job(call, row, pending=await call.control.is_change_awaited(row))
+    return Answer(200, await _shown(call, await call.control.job_get(call.principal, call.uuid("job_id", "job"))))
 
 
 async def job_by_key(call: Call) -> Answer:
     """One job, by its key."""
-    return await _job(call, await call.control.job_by_key(call.principal, call.path_values["key"]))
+    return Answer(200, await _shown(call, await call.control.job_by_key(call.principal, call.path_values["key"])))
 
 
 async def jobs_list(call: Call) -> Answer:
@@ -265,22 +276,37 @@ async def job_runs(call: Call) -> Answer:
 async def job_change(call: Call) -> Answer:
     """Change the fields that were sent."""
     query: ChangeQuery = call.query
-    change = await call.control.change(
-        call.principal,
-        call.uuid("job_id", "job"),
-        job_body(call.body),
-        if_version=_if_match(call),
-        dry_run=query.dry_run,
-    )
-    if query.dry_run:
-        return answer(200, change_view(change))
-    return await _job(call, change.row, change.warnings)
+    job_id = call.uuid("job_id", "job")
+
+    async def change(version: int | None) -> Answer:
+        done = await call.control.change(
+            call.principal, job_id, job_body(call.body), if_version=version, dry_run=query.dry_run
+        )
+        return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
+
+    return await _guarded(call, job_id, change, given(query.if_version))
+
+
+async def _guarded(
+    call: Call, job_id: UUID, write: Callable[[int | None], Awaitable[Answer]], only: int | None = None
+) -> Answer:
+    """Write to a job that is there, if the preconditions allow it; `write` is given the version to hold to, which is
+    `only` this one if that is given."""
+    if only is not None and call.conditions is None:
+        return await write(only)
+
+    async def look() -> tuple[JobRow, bytes]:
+        row = await call.control.job_get(call.principal, job_id)
+        check_version(row, only)
+        return row, tag_of(await _shown(call, row))
+
+    return await guarded(call.conditions, look, lambda row: write(None if row is None else row.version))
 
 
 async def job_change_buffered(call: Call) -> Answer | None:
     """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
     query: ChangeQuery = call.query
-    if query.dry_run or b"if-match" in call.headers:
+    if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
         return None
     job_id = call.uuid("job_id", "job")
     request = await call.control.accept_change(call.principal, job_id, job_body(call.body), call.body)
@@ -289,31 +315,32 @@ async def job_change_buffered(call: Call) -> Answer | None:
 
 async def job_upsert(call: Call) -> Answer:
     """Change the job with this key, or create it."""
-    done = await call.control.upsert(
-        call.principal, call.path_values["key"], job_body(call.body), if_version=_if_match(call)
-    )
-    return await _job(call, done.row, done.warnings) if isinstance(done, Change) else _created(done)
+    key = call.path_values["key"]
 
+    async def look() -> tuple[Found, bytes | None]:
+        row = await call.control.job_find(call.principal, key)
+        return Found(row), None if row is None else tag_of(await _shown(call, row))
 
-def _if_match(call: Call) -> int | None:
-    said = call.headers.get(b"if-match")
-    if said is None or said.strip() == b"*":
-        return None
-    match = _VERSION.fullmatch(said.strip())
-    if match is None:
-        raise BadParameter('write If-Match as the ETag of the job, such as "3"', parameter="If-Match")
-    return int(match[1])
+    async def write(found: Found | None) -> Answer:
+        done = await call.control.upsert(call.principal, key, job_body(call.body), found)
+        return await _changed(call, done.row, done.warnings) if isinstance(done, Change) else _created(done)
+
+    return await guarded(call.conditions, look, write)
 
 
 async def job_cancel(call: Call) -> Answer:
     """Cancel it."""
-    job_id, if_version = call.uuid("job_id", "job"), _if_match(call)
-    return await _job(call, await call.control.cancel(call.principal, job_id, if_version=if_version))
+    job_id = call.uuid("job_id", "job")
+
+    async def cancel(version: int | None) -> Answer:
+        return await _changed(call, await call.control.cancel(call.principal, job_id, if_version=version))
+
+    return await _guarded(call, job_id, cancel)
 
 
 async def job_cancel_buffered(call: Call) -> Answer | None:
     """The same, answered once the broker has it."""
-    if b"if-match" in call.headers:
+    if call.conditions is not None:
         return None
     request = await call.control.accept_cancel(call.principal, call.uuid("job_id", "job"))
     return None if request is None else accepted(request)
@@ -322,13 +349,23 @@ async def job_cancel_buffered(call: Call) -> Answer | None:
 async def job_pause(call: Call) -> Answer:
     """Pause it."""
     body = decode(_pause, call.body or b"{}", field_names(PauseBody))
-    return await _job(call, await call.control.pause(call.principal, call.uuid("job_id", "job"), body))
+    job_id = call.uuid("job_id", "job")
+
+    async def pause(version: int | None) -> Answer:
+        return await _changed(call, await call.control.pause(call.principal, job_id, body, if_version=version))
+
+    return await _guarded(call, job_id, pause)
 
 
 async def job_resume(call: Call) -> Answer:
     """Resume it."""
     body = decode(_resume, call.body or b"{}", field_names(ResumeBody))
-    return await _job(call, await call.control.resume(call.principal, call.uuid("job_id", "job"), body))
+    job_id = call.uuid("job_id", "job")
+
+    async def resume(version: int | None) -> Answer:
+        return await _changed(call, await call.control.resume(call.principal, job_id, body, if_version=version))
+
+    return await _guarded(call, job_id, resume)
 
 
 async def job_run_now(call: Call) -> Answer:
@@ -373,31 +410,33 @@ JOBS: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:read", name="getJobByKey", tag="jobs",
         summary="One job, by its key.", handler=job_by_key, answers=(JobView,), refuses=(404,),
+        conditional=True,
     ),
     Endpoint(
         method="PUT", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:write", name="upsertJob", tag="jobs",
         summary="Change the job with this key, or create it.",
         handler=job_upsert, body=JobBody, answers=(JobView, JobCreated), further=(201,), refuses=(404, 409, 412),
-        headers=("If-Match",),
+        conditional=True,
     ),
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}", scope="jobs:read", name="getJob", tag="jobs",
         summary="One job with every field.", handler=job_get, answers=(JobView,), refuses=(404,),
-        pending=(PendingView,),
+        pending=(PendingView,), conditional=True,
     ),
     Endpoint(
         method="PUT", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="changeJob", tag="jobs",
         summary="Change the fields that are sent; a new schedule replaces the old one as a whole and counts from now.",
         description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
-        f"skipped. A paused job stays paused. {_BUFFERED} With `If-Match` or `dry_run` it is not buffered.",
+        f"skipped. A paused job stays paused. {_BUFFERED} With a precondition, `if_version` or "
+        "`dry_run` it is not buffered.",
         handler=job_change, body=JobBody, answers=(JobView, ChangeView), query=ChangeQuery, refuses=(404, 409, 412),
-        headers=("If-Match",), buffered=job_change_buffered, pending=(PendingView,),
+        conditional=True, buffered=job_change_buffered, pending=(PendingView,),
     ),
     Endpoint(
         method="DELETE", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="cancelJob", tag="jobs",
         summary="Cancel a job and ask its running attempt to stop.",
-        description=f"{_BUFFERED} With `If-Match` it is not buffered.",
-        handler=job_cancel, answers=(JobView,), refuses=(404, 412), headers=("If-Match",),
+        description=f"{_BUFFERED} With a precondition it is not buffered.",
+        handler=job_cancel, answers=(JobView,), refuses=(404, 412), conditional=True,
         buffered=job_cancel_buffered, pending=(PendingView,),
     ),
     Endpoint(
@@ -419,13 +458,13 @@ JOBS: Final = (
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/pause", scope="jobs:write", name="pauseJob", tag="jobs",
         summary="Stop the schedule of a recurring job, for good or until a time.",
-        handler=job_pause, body=PauseBody, optional_body=True, answers=(JobView,), refuses=(404, 409),
-        headers_of=_etag_of,
+        handler=job_pause, body=PauseBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
+        conditional=True, headers_of=_headers_of_move,
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs/{{job_id}}/resume", scope="jobs:write", name="resumeJob", tag="jobs",
         summary="Let the schedule go on from now; what fell into the pause runs if asked, and is on record anyway.",
-        handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409),
-        headers_of=_etag_of,
+        handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
+        conditional=True, headers_of=_headers_of_move,
     ),
 )  # fmt: skip

@@ -194,7 +194,7 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}", scope="runs:read", name="getRun", tag="runs",
         summary="One run with its attempts and stage times.",
-        handler=run_get, answers=(RunDetailView,), refuses=(404,),
+        handler=run_get, answers=(RunDetailView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
         method="POST", path=f"{API}/runs/{{run_id}}/cancel", scope="runs:write", name="cancelRun", tag="runs",

@@ -220,7 +220,9 @@ def edit(session: Session, /, job: str, **options: Any) -> int:
     if not changes:
         session.say("Nothing was changed.")
         return Exit.OK
-    changed = session.client.job_change(identifier, changes, etag=answer.etag, dry_run=options["dry_run"])
+    # By version, not by ETag: an editor may be open for long, and the job's runs go on meanwhile.
+    version = answer.body["version"]
+    changed = session.client.job_change(identifier, changes, version=version, dry_run=options["dry_run"])
     if session.as_json:
         session.show_json(changed)
         return Exit.OK

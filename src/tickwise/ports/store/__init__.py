@@ -82,6 +82,8 @@ from tickwise.ports.store.rules import (
     RuleRow,
     Rules,
     check_room,
+    check_seen,
+    is_done,
 )
 from tickwise.ports.store.runs import (
     Beat,
@@ -173,6 +175,8 @@ __all__ = [
     "Timer",
     "Violation",
     "check_room",
+    "check_seen",
+    "is_done",
 ]
 
 

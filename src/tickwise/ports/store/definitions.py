@@ -248,8 +248,8 @@ class JobMove:
     with reason `paused`: free ones at once, held ones when their holder gives them back (they are asked back; begun
     ones go on). PAUSE of a paused job replaces reason, `by` and `until` and leaves `since`.
     RESUME: as `replan` says, but what the timer counts (`fired`) goes on; the fuse's minute begins anew. RESUME of a
-    job that is not paused (or no longer, by `until`), and CANCEL of one that is CANCELLED, change nothing. The version
-    stays as it is.
+    job that is not paused (or no longer, by `until`), CANCEL of one that is CANCELLED, and PAUSE of one that is paused
+    just so, change nothing. The version of a job that is changed grows by one.
     """
 
     namespace: str
@@ -257,7 +257,9 @@ class JobMove:
     action: JobAction
     replan: Replan
     expected_version: int | None = None
-    """The version that the plan was made from; another one stored raises `VersionConflict`. None: whatever it is."""
+    """The version that the plan was made from; another one stored raises `VersionConflict`, unless it is the next one
+    and the job stands as the move would have it: then that was this move, and it is not made again. None: whatever it
+    is."""
     reason: str | None = None
     until: float | None = None
     by: str | None = None
@@ -266,7 +268,8 @@ class JobMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OccurrenceMove:
-    """The next occurrence of a job is skipped, or comes at another time; the schedule stays as it is.
+    """The next occurrence of a job is skipped, or comes at another time; the schedule stays as it is, and the job's
+    version grows by one.
 
     The same move again, when all of it is done, changes nothing.
     """

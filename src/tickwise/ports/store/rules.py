@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from tickwise.domain.errors import Conflict
+from tickwise.domain.errors import Conflict, VersionConflict
 
 RULES_MOST: Final = 10_000
 """Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory."""
@@ -59,16 +59,35 @@ class RuleRow:
     updated_at: float = 0.0
 
 
+def check_seen(stored: RuleRow | None, seen: RuleRow, version: int | None) -> None:
+    """Raise `VersionConflict` if what is stored under a name is not at this version, or not of the creation that was
+    seen. A version of None and a creation of 0.0 are anything, version 0 is nothing."""
+    found = 0 if stored is None else stored.version
+    if version not in (None, found):
+        raise VersionConflict(f"the {seen.kind} {seen.name} is at version {found}, not {version}")
+    if stored is not None and version is not None and seen.created_at not in (0.0, stored.created_at):
+        raise VersionConflict(f"the {seen.kind} {seen.name} was deleted and created anew meanwhile")
+
+
+def is_done(stored: RuleRow, rule: RuleRow, expected_version: int | None, *, again: bool) -> bool:
+    """Whether what is stored is what `rule_put` is asked for."""
+    return stored.body == rule.body and (
+        expected_version in (None, stored.version) or (again and expected_version == stored.version - 1)
+    )
+
+
 class Rules(Protocol):
     """Calendars and maintenance windows: shared, few, read by every scheduler."""
 
-    async def rule_put(self, rule: RuleRow, expected_version: int | None = None) -> RuleRow:
+    async def rule_put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         """Create or replace. Timers of the namespace that a calendar or window holds back become due now, so that they
-        are decided anew. `expected_version` 0: only create; other: only replace that one; else `VersionConflict`.
+        are decided anew. `expected_version` 0: only create; other: only replace that one; else `VersionConflict`. With
+        it, `rule.created_at`, if given, must be that of the stored one: of what was deleted and created anew
+        versions begin again.
 
-        A body that is stored already just so, byte for byte, changes nothing: neither version nor timers. So a repeat
-        is told by version and body: with `expected_version`, the next one stored with this body is its own effect. Who
-        created it and when stays.
+        A body that is stored already just so, byte for byte, changes nothing: neither version nor timers. With `again`
+        it repeats a call whose outcome is in doubt: then the version after the expected one, with this body, is its
+        own effect. (Without, of several that only create the same one does.) Who created it and when stays.
 
         What would be one more than `NAMESPACE_MOST` of its kind in the namespace, or than `RULES_MOST`, raises
         `Conflict`, code `rules_exhausted`; what is there can always be replaced."""
@@ -82,9 +101,9 @@ class Rules(Protocol):
         """By name, those after `after`."""
         ...
 
-    async def rule_delete(self, namespace: str, kind: RuleKind, name: str) -> None:
-        """Timers as in `rule_put`. Raises `NotFound`; `Conflict`, code `calendar_in_use`, while a job that is not
-        CANCELLED names the calendar."""
+    async def rule_delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+        """Timers as in `rule_put`. Raises `NotFound`; `VersionConflict` if it is not the `expected` one, by version and
+        creation; `Conflict`, code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
         ...
 
     async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:

@@ -8,6 +8,7 @@ Invariant: what is stored was read to its end before, so that no scheduler ever 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from msgspec import Meta
 
 from tickwise.domain.calendar import Calendar, Otherwise, Window, end_of_cover, next_cover
 from tickwise.domain.calendar_words import entry as entry_words
-from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound, VersionConflict
+from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.ports.signals import Topic
@@ -56,17 +57,11 @@ class WindowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=1_000, description="What people read of it.")] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """What must hold for a write, as the headers `If-Match` and `If-None-Match` say it."""
+class FoundRule(NamedTuple):
+    """What was looked at under a name, for a write that must not meet anything else."""
 
-    version: int | None = None
-    """Only this one is replaced or deleted."""
-    exists: bool | None = None
-    """False: only create. True: only replace."""
-
-
-ALWAYS: Final = Condition()
+    row: RuleRow | None
+    """None: there was nothing."""
 
 
 class CalendarEntry(NamedTuple):
@@ -129,24 +124,29 @@ class Calendars(Core):
     _readings: asyncio.Semaphore | None = None
 
     async def calendar_put(
-        self, who: Principal, name: str, body: CalendarBody, condition: Condition = ALWAYS
+        self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None
     ) -> Written:
-        """Create or replace. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict` if no more can be stored."""
+        """Create or replace; with `found`, only what was found. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict`
+        if no more can be stored."""
         _check_name(name, RuleKind.CALENDAR)
         stored = await self._read(body)
-        return await self._put(who, RuleKind.CALENDAR, name, encode_calendar(stored), condition)
+        return await self._put(who, RuleKind.CALENDAR, name, encode_calendar(stored), found)
 
-    async def window_put(self, who: Principal, name: str, body: WindowBody, condition: Condition = ALWAYS) -> Written:
+    async def window_put(self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None) -> Written:
         """The same for a maintenance window."""
         _check_name(name, RuleKind.WINDOW)
         clean_text(body.reason, "/reason")
         when = await self._read(body.when, "/when")
         window = Window(name, when.calendar, dict(body.labels), body.action, body.reason)
-        return await self._put(who, RuleKind.WINDOW, name, encode_window(window, when), condition)
+        return await self._put(who, RuleKind.WINDOW, name, encode_window(window, when), found)
+
+    async def rule_find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
+        """One, or None."""
+        return None if "\0" in name else await self._store.rule_get(who.namespace, kind, name)
 
     async def rule_get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
         """One. Raises `NotFound`."""
-        row = await self._rule(who, kind, name)
+        row = await self.rule_find(who, kind, name)
         if row is None:
             raise NotFound(f"there is no {kind} {name[:NAME_MAX]!r} in the namespace {who.namespace}")
         return row
@@ -161,14 +161,12 @@ class Calendars(Core):
         rows = await self._store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
         return await self._in_thread(lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows])
 
-    async def rule_delete(self, who: Principal, kind: RuleKind, name: str, condition: Condition = ALWAYS) -> RuleRow:
-        """Delete; what was deleted. Raises `NotFound`, `VersionConflict`; `Conflict`, code `calendar_in_use`, while a
-        job that is not CANCELLED names the calendar."""
-        row = await self.rule_get(who, kind, name)
-        if condition.version is not None and condition.version != row.version:
-            raise _changed(kind, name, row.version)
+    async def rule_delete(self, who: Principal, kind: RuleKind, name: str, only: RuleRow | None = None) -> RuleRow:
+        """Delete, with `only` nothing but that; what was deleted. Raises `NotFound`, `VersionConflict`; `Conflict`,
+        code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
+        row = only or await self.rule_get(who, kind, name)
         try:
-            await self._surely(lambda: self._store.rule_delete(who.namespace, kind, name))
+            await self._surely(lambda: self._store.rule_delete(who.namespace, kind, name, expected=only))
         except NotFound:
             pass  # it was there a moment ago: somebody else, or our own first try, has deleted it
         except Conflict as refusal:
@@ -201,24 +199,19 @@ class Calendars(Core):
 
     # ------------------------------------------------------------------------------------------ how it is done
 
-    async def _rule(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
-        return None if "\0" in name else await self._store.rule_get(who.namespace, kind, name)
-
-    async def _put(self, who: Principal, kind: RuleKind, name: str, text: str, condition: Condition) -> Written:
-        before = await self._rule(who, kind, name)
-        expected = condition.version
-        if condition.exists is False:
-            expected = 0
-        elif condition.exists:
-            if before is None:
-                raise VersionConflict(f"there is no {kind} {name} to replace; leave If-Match out to create it")
-            expected = before.version
-        rule = RuleRow(namespace=who.namespace, kind=kind, name=name, body=text, created_by=who.name)
-        try:
-            row = await self._surely(lambda: self._store.rule_put(rule, expected))
-        except VersionConflict:
-            now = await self._rule(who, kind, name)
-            raise _changed(kind, name, 0 if now is None else now.version) from None
+    async def _put(self, who: Principal, kind: RuleKind, name: str, text: str, found: FoundRule | None) -> Written:
+        before = await self.rule_find(who, kind, name) if found is None else found.row
+        expected = None if found is None else 0 if found.row is None else found.row.version
+        rule = RuleRow(
+            namespace=who.namespace,
+            kind=kind,
+            name=name,
+            body=text,
+            created_by=who.name,
+            created_at=found.row.created_at if found is not None and found.row is not None else 0.0,
+        )
+        tries = itertools.count()
+        row = await self._surely(lambda: self._store.rule_put(rule, expected, again=next(tries) > 0))
         self._signals.send(Topic.TIMERS)
         return Written(row, before is None)
 
@@ -273,12 +266,6 @@ def _check_name(name: str, kind: RuleKind) -> None:
     if not 0 < len(name) <= NAME_MAX or name != name.strip():
         raise Invalid(f"the name of a {kind} has 1 to {NAME_MAX} characters, none of them a space at an end")
     clean_id(name, "")
-
-
-def _changed(kind: RuleKind, name: str, version: int) -> VersionConflict:
-    if not version:
-        return VersionConflict(f"there is no {kind} {name} (any more), so it has no version; leave If-Match out")
-    return VersionConflict(f"the {kind} {name} is at version {version}; read it again, then decide")
 
 
 def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list[Stretch]:

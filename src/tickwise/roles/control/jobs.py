@@ -82,6 +82,13 @@ class Change:
     """What the change brings along and may not be meant."""
 
 
+class Found(NamedTuple):
+    """What was looked at under a key, for a write that must not meet anything else."""
+
+    row: JobRow | None
+    """None: there was no job."""
+
+
 class AcceptedChange(NamedTuple):
     """A change that was accepted to be made later."""
 
@@ -100,10 +107,14 @@ class Jobs(Links):
 
     async def job_by_key(self, who: Principal, key: str) -> JobRow:
         """One job, by its key. Raises `NotFound`."""
-        row = None if "\0" in key else await self._store.job_by_key(who.namespace, key)
+        row = await self.job_find(who, key)
         if row is None:
             raise NotFound(f"there is no job with the key {key[:200]!r} in the namespace {who.namespace}")
         return row
+
+    async def job_find(self, who: Principal, key: str) -> JobRow | None:
+        """The same, or None."""
+        return None if "\0" in key else await self._store.job_by_key(who.namespace, key)
 
     async def jobs_search(self, query: JobQuery) -> Sequence[JobRow]:
         """Newest first, for people: a replica may be asked. The caller names the namespace of who asks in the query."""
@@ -164,10 +175,7 @@ class Jobs(Links):
         """
         for _ in range(RACES_MAX):
             row = await self._job(who, job_id)
-            if if_version is not None and row.version != if_version:
-                raise VersionConflict(
-                    f"the job has version {row.version} by now, not {if_version}; read it again, then decide"
-                )
+            check_version(row, if_version)
             try:
                 async with self._sequencing if listed(body.then) or listed(body.on_failure) else nullcontext():
                     return await self._change(who, row, body, dry_run=dry_run, accepted=accepted)
@@ -177,25 +185,25 @@ class Jobs(Links):
                     raise
         raise Busy(CHANGED_TOO_OFTEN)
 
-    async def upsert(
-        self, who: Principal, key: str, body: JobBody, *, if_version: int | None = None
-    ) -> Submitted | Change:
-        """Change the job with this key, or create it. The key in the body, if any, must be the same."""
+    async def upsert(self, who: Principal, key: str, body: JobBody, found: Found | None = None) -> Submitted | Change:
+        """Change the job with this key, or create it. With `found`, raises `VersionConflict` if what has the key is
+        another job, or at another version."""
         clean_text(key, "/key")
         if body.key is not UNSET and body.key != key:
             raise Invalid("the key in the body is not the one in the path; leave it out", pointer="/key")
         body = msgspec.structs.replace(body, key=key)
         for _ in range(RACES_MAX):
-            row = await self._store.job_by_key(who.namespace, key)
+            row = await self._store.job_by_key(who.namespace, key) if found is None else found.row
             if row is not None:
-                return await self.change(who, row.job_id, body, if_version=if_version)
-            if if_version is not None:
-                raise VersionConflict("there is no job with this key yet, so it has no version; leave If-Match out")
+                version = None if found is None else row.version
+                return await self.change(who, row.job_id, body, if_version=version)
             try:
                 created = await self.submit(who, body)
             except Conflict as refusal:
                 if refusal.code != "key_taken":
                     raise
+                if found is not None:
+                    raise VersionConflict(f"a job with the key {key[:200]!r} was created meanwhile") from None
             else:
                 if isinstance(created, Submitted):
                     return created
@@ -287,20 +295,22 @@ class Jobs(Links):
         """No further fire; free runs end, held ones are asked to stop; its key is free. Twice is once.
 
         Raises `NotFound`; `VersionConflict` if it is not at `if_version` any more."""
-        return await self._moved(who, job_id, lambda row, _now: _cancel(row, if_version))
+        return await self._moved(who, job_id, lambda row, _now: _cancel(row, if_version), if_version)
 
-    async def pause(self, who: Principal, job_id: UUID, body: PauseBody) -> JobRow:
-        """No fire by schedule until it is resumed, or until the given time. Raises `Conflict` for a one-time job."""
+    async def pause(self, who: Principal, job_id: UUID, body: PauseBody, *, if_version: int | None = None) -> JobRow:
+        """No fire by schedule until it is resumed, or until the given time. Raises `Conflict` for a one-time job;
+        `VersionConflict` as `cancel`."""
         if body.reason is not None:
             clean_text(body.reason, "/reason")
         return await self._moved(
-            who, job_id, lambda row, now: pause(row, decode_definition(row.definition), body, who.name, now)
+            who, job_id, lambda row, now: pause(row, decode_definition(row.definition), body, who.name, now), if_version
         )
 
-    async def resume(self, who: Principal, job_id: UUID, body: ResumeBody) -> JobRow:
+    async def resume(self, who: Principal, job_id: UUID, body: ResumeBody, *, if_version: int | None = None) -> JobRow:
         """Fire by schedule again, from now on; `missed` says what becomes of what fell into the pause.
 
-        Raises `Conflict` for a one-time job, and if more was missed than one request runs."""
+        Raises `Conflict` for a one-time job, and if more was missed than one request runs; `VersionConflict` as
+        `cancel`."""
         if body.limit is not None and body.missed is not MissedMode.RUN_ALL:
             raise Invalid("limit belongs to run_all; leave it out, or send missed: run_all", pointer="/limit")
         row = await self._job(who, job_id)
@@ -310,7 +320,10 @@ class Jobs(Links):
         if body.missed is not MissedMode.SKIP and row.status is JobStatus.PAUSED:
             rules = await self._rules(row.namespace, plan.calendars, row.labels)
         return await self._moved(
-            who, job_id, lambda row, now: resume(row, decode_definition(row.definition), body, rules, now)
+            who,
+            job_id,
+            lambda row, now: resume(row, decode_definition(row.definition), body, rules, now),
+            if_version,
         )
 
     async def run_now(
@@ -346,10 +359,18 @@ class Jobs(Links):
         await self._announce(namespace, job_id, runs)
         return None
 
-    async def _moved(self, who: Principal, job_id: UUID, plan: Callable[[JobRow, float], JobMove | None]) -> JobRow:
-        """Carry out what `plan` makes of the job as it is; made anew if somebody changed the job meanwhile."""
+    async def _moved(
+        self,
+        who: Principal,
+        job_id: UUID,
+        plan: Callable[[JobRow, float], JobMove | None],
+        if_version: int | None,
+    ) -> JobRow:
+        """Carry out what `plan` makes of the job as it is; made anew if somebody changed the job meanwhile, unless
+        only one version will do."""
         for _ in range(RACES_MAX):
             row = await self._job(who, job_id)
+            check_version(row, if_version)
             move = plan(row, await self._time.now())
             if move is None:
                 return row
@@ -367,11 +388,13 @@ class Jobs(Links):
             self._signals.send(topic)
 
 
+def check_version(row: JobRow, wanted: int | None) -> None:
+    """Raise `VersionConflict` if a job is not at the version that is wanted; None: any will do."""
+    if wanted is not None and row.version != wanted:
+        raise VersionConflict(f"the job is at version {row.version} by now, not {wanted}; read it again, then decide")
+
+
 def _cancel(row: JobRow, if_version: int | None) -> JobMove:
-    if if_version is not None and row.version != if_version:
-        raise VersionConflict(
-            f"the job is at version {row.version} by now, not {if_version}; read it again, then decide"
-        )
     # Its plan is to do nothing, whatever the definition says: only the caller may care for a version of it.
     return JobMove(
         namespace=row.namespace,

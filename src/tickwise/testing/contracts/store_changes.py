@@ -72,23 +72,22 @@ class EditsContract(StoreContract):
         assert (await self.job_row(store, job.job_id)).name == "two"
 
     async def test_a_plan_made_before_a_pause_or_its_end_is_refused(self, store: KeyedStore, make: Factory) -> None:
-        """These change no version, and with the plan a paused job fired, or one was held back that nobody resumes."""
+        """With it a paused job would fire, or one would be held back that nobody resumes. A pause that is over by
+        itself changes no version, so whether the job was paused is compared too."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         row = await self.job_row(store, job.job_id)
         plan = make.plan(make.now + HOUR)
-        paused = await store.job_move(make.move(job.job_id, JobAction.PAUSE))
+        paused = await store.job_move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 60.0))
         with pytest.raises(VersionConflict):
-            await store.job_change(make.change(row, replan=plan, expected_paused=False))
+            await store.job_change(make.change(row, name="late", replan=plan, expected_paused=False))
         assert await self.job_row(store, job.job_id) == paused
-        await store.job_move(make.move(job.job_id, JobAction.RESUME, plan))
+        await self.shift(store, 61.0)
         with pytest.raises(VersionConflict):
-            await store.job_change(make.change(paused, replan=plan, expected_paused=True))
-        change = make.change(row, name="changed", replan=plan, expected_paused=False)
+            await store.job_change(make.change(paused, name="late", replan=plan, expected_paused=True))
+        change = make.change(paused, name="changed", replan=plan, expected_paused=False)
         changed = await store.job_change(change)
         assert (changed.status, changed.name) == (JobStatus.SCHEDULED, "changed")
-        await store.job_move(make.move(job.job_id, JobAction.PAUSE))
-        assert (await store.job_change(change)).version == changed.version
 
     async def test_of_many_changes_of_one_version_one_is_made(
         self, store: KeyedStore, other: KeyedStore, make: Factory

@@ -215,7 +215,7 @@ class DecisionsContract(StoreContract):
             assert await batch.commit([fire]) == 1
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.pause_reason, row.paused_by) == (JobStatus.PAUSED, "too many runs", "fuse")
-        assert (row.pause_until, row.next_run_at is not None, row.version) == (None, True, 1)
+        assert (row.pause_until, row.next_run_at is not None, row.version) == (None, True, 2)
         assert abs((row.paused_at or 0.0) - await store.now()) < 5.0
         assert instants(row.timer) == instants(stands)
         assert await self.run_state(store, skip.run_id) is RunState.SKIPPED

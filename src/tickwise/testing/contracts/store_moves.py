@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -27,7 +28,7 @@ class MovesContract(StoreContract):
         row = await self.job_row(store, job.job_id)
         assert row == answer
         assert (row.status, row.pause_reason, row.pause_until) == (JobStatus.PAUSED, "holidays", None)
-        assert (row.next_run_at, row.version) == (None, 1)
+        assert (row.next_run_at, row.version) == (None, 2)
         assert await store.timers_fire(10 * HOUR, 10) == 0
 
     async def test_a_resumed_job_goes_on_by_its_new_plan(self, store: KeyedStore, make: Factory) -> None:
@@ -93,13 +94,52 @@ class MovesContract(StoreContract):
         await store.job_move(make.move(job.job_id, JobAction.PAUSE, expected_version=1))
         before = await store.job_change(make.change(await self.job_row(store, job.job_id), name="changed"))
         plan = make.plan(make.now + 2 * HOUR)
-        for version in (1, 3):
+        for version in (1, 2, 4):
+            move = make.move(job.job_id, action, plan, expected_version=version, reason="other")
             with pytest.raises(VersionConflict):
-                await store.job_move(make.move(job.job_id, action, plan, expected_version=version))
+                await store.job_move(move)
         assert await self.job_row(store, job.job_id) == before
-        for _ in range(2):
-            after = await store.job_move(make.move(job.job_id, action, plan, expected_version=2))
-            assert after.version == 2
+
+    @pytest.mark.parametrize("action", list(JobAction))
+    async def test_a_move_is_another_version_and_its_repeat_is_none(
+        self, store: KeyedStore, make: Factory, action: JobAction
+    ) -> None:
+        """Who read the job before hears of it; a move in doubt, made from the same version, is answered as it was."""
+        job = make.recurring(make.now + HOUR)
+        await self.add(store, job)
+        if action is JobAction.RESUME:
+            await store.job_move(make.move(job.job_id, JobAction.PAUSE))
+        before = await self.job_row(store, job.job_id)
+        plan = make.plan(make.now + 2 * HOUR)
+        move = make.move(
+            job.job_id, action, plan, expected_version=before.version, reason="why", until=make.now + 60.5, by="ada"
+        )
+        first = await store.job_move(move)
+        assert (first.version, first.status) != (before.version, before.status)
+        assert first.version == before.version + 1
+        assert await store.job_move(move) == first
+        assert await store.job_move(replace(move, expected_version=None)) == first
+
+    async def test_of_many_moves_of_one_version_one_is_made(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """And no change of that version beside it: the others hear of it."""
+        job = make.recurring(make.now + HOUR)
+        await self.add(store, job)
+        row = await self.job_row(store, job.job_id)
+        pauses = [
+            client.job_move(make.move(job.job_id, JobAction.PAUSE, expected_version=1, reason=f"pause {number}"))
+            for number, client in enumerate([store, other] * 3)
+        ]
+        changes = [
+            client.job_change(make.change(row, name=f"change {number}"))
+            for number, client in enumerate([other, store] * 3)
+        ]
+        answers = await asyncio.gather(*pauses, *changes, return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, VersionConflict)]
+        [made] = [answer for answer in answers if not isinstance(answer, BaseException)]
+        assert (len(refused), made.version) == (11, 2)
+        assert await self.job_row(store, job.job_id) == made
 
     async def test_resuming_what_is_not_paused_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
         """So that a resume in doubt can be repeated, with a plan that is old by then."""

@@ -55,25 +55,41 @@ class RulesContract(StoreContract):
         assert (await store.rules_all())[0] == version
 
     async def test_a_rule_can_be_created_only(self, store: KeyedStore, make: Factory) -> None:
-        """`expected_version` 0; a repeat of the same is answered as it was."""
+        """`expected_version` 0; a repeat of what is in doubt is answered as it was, and nobody else is told so."""
         first = await store.rule_put(make.rule(body='"a"'), 0)
-        assert await store.rule_put(make.rule(body='"a"'), 0) == first
+        assert await store.rule_put(make.rule(body='"a"'), 0, again=True) == first
+        with pytest.raises(VersionConflict):
+            await store.rule_put(make.rule(body='"a"'), 0)
         with pytest.raises(VersionConflict):
             await store.rule_put(make.rule(body='"b"'), 0)
         assert await store.rule_get("default", RuleKind.CALENDAR, first.name) == first
 
     async def test_a_rule_can_be_replaced_only_as_it_was_read(self, store: KeyedStore, make: Factory) -> None:
-        """Somebody else changed it first, or it is gone; a repeat of the same is answered as it was."""
+        """Somebody else changed it first, or it is gone; a repeat of what is in doubt is answered as it was."""
         await store.rule_put(make.rule(body='"a"'))
         second = await store.rule_put(make.rule(body='"b"'), 1)
         assert second.version == 2
-        assert await store.rule_put(make.rule(body='"b"'), 1) == second
+        assert await store.rule_put(make.rule(body='"b"'), 1, again=True) == second
         for version in (1, 3, 0):
             with pytest.raises(VersionConflict):
                 await store.rule_put(make.rule(body='"c"'), version)
         with pytest.raises(VersionConflict):
             await store.rule_put(make.rule("other"), 1)
         assert await store.rule_get("default", RuleKind.CALENDAR, "other") is None
+
+    async def test_what_was_created_anew_is_not_what_was_read(self, store: KeyedStore, make: Factory) -> None:
+        """Its versions begin again: a write of what was read before tells them apart by their creation."""
+        first = await store.rule_put(make.rule(body='"a"'))
+        await store.rule_delete("default", RuleKind.CALENDAR, first.name, expected=first)
+        await self.shift(store, 5.0)
+        second = await store.rule_put(make.rule(body='"a"'))
+        assert (second.version, second.created_at > first.created_at) == (1, True)
+        with pytest.raises(VersionConflict):
+            await store.rule_put(replace(first, body='"b"'), 1)
+        with pytest.raises(VersionConflict):
+            await store.rule_delete("default", RuleKind.CALENDAR, first.name, expected=first)
+        assert await store.rule_get("default", RuleKind.CALENDAR, first.name) == second
+        assert (await store.rule_put(replace(second, body='"b"'), 1)).version == 2
 
     async def test_of_many_who_replace_one_version_one_does(
         self, store: KeyedStore, other: KeyedStore, make: Factory

@@ -146,8 +146,7 @@ class Definitions(Duty):
         if change.expected_paused not in (None, self._state.is_paused(job)):
             raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
         self._take_key(job, change.key)
-        job.version += 1
-        job.updated_at = self._state.now()
+        self._state.touch(job)
         job.name, job.schedule_type, job.task_kind = change.name, change.schedule_type, change.task_kind
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
@@ -192,8 +191,9 @@ class Definitions(Duty):
         if job.standing is JobAction.CANCEL and move.action is not JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")
         if move.expected_version not in (None, job.version):
-            raise VersionConflict(f"the job is at version {job.version}, the plan is for {move.expected_version}")
-        if move.action is JobAction.CANCEL:
+            if job.version - 1 != move.expected_version or not stands(job, move):
+                raise VersionConflict(f"the job is at version {job.version}, the plan is for {move.expected_version}")
+        elif move.action is JobAction.CANCEL:
             self._cancel(job, move)
         elif move.action is JobAction.PAUSE:
             self._pause(job, move)
@@ -211,7 +211,7 @@ class Definitions(Duty):
 
     def _resume(self, job: JobRecord, plan: Replan) -> None:
         job.standing = job.paused_at = job.pause_reason = job.pause_until = job.paused_by = None
-        job.updated_at = self._state.now()
+        self._state.touch(job)
         if plan.timer is not None and job.timer is not None:
             counted = plan.timer._replace(fired=job.timer.pending.fired, minute=None, in_minute=0)
             plan = replace(plan, timer=counted)
@@ -221,7 +221,7 @@ class Definitions(Duty):
         if job.standing is JobAction.CANCEL:
             return
         job.standing, job.paused_at = JobAction.CANCEL, None
-        job.updated_at = self._state.now()
+        self._state.touch(job)
         if job.key is not None:
             del self._state.job_keys[job.namespace, job.key]
             job.key = None
@@ -300,6 +300,14 @@ def says(job: JobRecord, change: JobChange) -> bool:
     if job.labels != dict(change.labels) or job.calendars != frozenset(change.calendars):
         return False
     return all(getattr(job, name) == getattr(change, name) for name in fields)
+
+
+def stands(job: JobRecord, move: JobMove) -> bool:
+    """Whether a job stands as a move would have it: the move is a repeat."""
+    if move.action is JobAction.PAUSE:
+        told = (job.pause_reason, job.pause_until, job.paused_by)
+        return job.standing is JobAction.PAUSE and told == (move.reason, move.until, move.by)
+    return job.standing is (JobAction.CANCEL if move.action is JobAction.CANCEL else None)
 
 
 def matches(row: JobRow, query: JobQuery) -> bool:

@@ -7,31 +7,29 @@ from dataclasses import replace
 
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import Hold
-from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import JobAction, RuleKind, RuleRow, check_room
+from tickwise.domain.errors import Conflict, NotFound
+from tickwise.ports.store import JobAction, RuleKind, RuleRow, check_room, check_seen, is_done
 
 
 class Rules(Duty):
     """The port `Rules` over a `State`."""
 
-    async def rule_put(self, rule: RuleRow, expected_version: int | None = None) -> RuleRow:
+    async def rule_put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         rules = self._state.rules
         name = (rule.namespace, rule.kind, rule.name)
         stored = rules.get(name)
         version = 0 if stored is None else stored.version
-        if stored is not None and stored.body == rule.body and expected_version in (None, version, version - 1):
+        if stored is not None and is_done(stored, rule, expected_version, again=again):
             return stored
-        if expected_version not in (None, version):
-            raise VersionConflict(f"the {rule.kind} {rule.name} is at version {version}, not {expected_version}")
+        check_seen(stored, rule, expected_version)
         if stored is None:
             of_kind = self._state.rules_of_kind
             check_room(rule.kind, of_all=len(rules), of_kind=of_kind[rule.namespace, rule.kind])
             of_kind[rule.namespace, rule.kind] += 1
         now = self._state.now()
-        first = rule if stored is None else stored
-        created_at = now if stored is None else stored.created_at
+        first = replace(rule, created_at=now) if stored is None else stored
         rules[name] = replace(
-            rule, version=version + 1, created_by=first.created_by, created_at=created_at, updated_at=now
+            rule, version=version + 1, created_by=first.created_by, created_at=first.created_at, updated_at=now
         )
         self._changed(rule.namespace)
         return rules[name]
@@ -44,9 +42,12 @@ class Rules(Duty):
         mine.sort(key=lambda rule: rule.name)
         return [rule for rule in mine if after is None or rule.name > after][:limit]
 
-    async def rule_delete(self, namespace: str, kind: RuleKind, name: str) -> None:
-        if (namespace, kind, name) not in self._state.rules:
+    async def rule_delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
+        stored = self._state.rules.get((namespace, kind, name))
+        if stored is None:
             raise NotFound(f"there is no {kind} {name}")
+        if expected is not None:
+            check_seen(stored, expected, expected.version)
         if kind is RuleKind.CALENDAR and self._is_used(namespace, name):
             raise Conflict(
                 f"jobs go by the calendar {name}: take it out of their definitions, or cancel them",

@@ -437,10 +437,17 @@ class State:
         )
 
     def pause(self, job: JobRecord, *, reason: str | None, until: float | None, by: str | None) -> None:
-        """The job is PAUSED. What is paused already is so since the first time."""
+        """The job is PAUSED. What is paused already is so since the first time; the same said again changes nothing."""
         if not self.is_paused(job):
             job.paused_at = self.now()
-        job.standing, job.pause_reason, job.pause_until, job.paused_by = JobAction.PAUSE, reason, until, by
+        told = (JobAction.PAUSE, reason, until, by)
+        if told != (job.standing, job.pause_reason, job.pause_until, job.paused_by):
+            job.standing, job.pause_reason, job.pause_until, job.paused_by = told
+            self.touch(job)
+
+    def touch(self, job: JobRecord) -> None:
+        """A person changed something of the job: it is another version now."""
+        job.version += 1
         job.updated_at = self.now()
 
     def is_paused(self, job: JobRecord) -> bool:

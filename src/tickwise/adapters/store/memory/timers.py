@@ -156,6 +156,7 @@ class Timers(Duty):
             state.make(job, move.run)
         if move.skip is not None:
             state.skip(job, move.skip)
+        state.touch(job)
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
         """Whether all that a move would do is done."""

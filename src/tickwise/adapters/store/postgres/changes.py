@@ -87,10 +87,11 @@ class Changes(Part):
             cancelling = move.action is JobAction.CANCEL
             job = await _locked(connection, move.namespace, move.job_id, or_cancelled=cancelling)
             if move.expected_version not in (None, job["version"]):
-                raise VersionConflict(
-                    f"the job is at version {job['version']}, the plan is for {move.expected_version}"
-                )
-            if cancelling:
+                if job["version"] - 1 != move.expected_version or not _stands(job, move):
+                    raise VersionConflict(
+                        f"the job is at version {job['version']}, the plan is for {move.expected_version}"
+                    )
+            elif cancelling:
                 await self._cancel(connection, job, move)
             elif move.action is JobAction.PAUSE:
                 await self._pause(connection, move)
@@ -157,6 +158,7 @@ class Changes(Part):
                 await put_timer(connection, move.job_id, move.timer, run_id, move.zone_data)
             await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
             await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
+            await connection.execute(statement("job_touch"), move.job_id)
 
 
 async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
@@ -202,6 +204,14 @@ async def _shown(connection: asyncpg.Connection, namespace: str, job_id: UUID) -
     if row is None:
         raise Bug(f"the job {job_id} went while it was locked")
     return row
+
+
+def _stands(job: asyncpg.Record, move: JobMove) -> bool:
+    """Whether a job stands as a move would have it: the move is a repeat."""
+    if move.action is JobAction.PAUSE:
+        told = (job["pause_reason"], job["pause_until"], job["paused_by"])
+        return bool(job["standing"] == PAUSED and told == (move.reason, move.until, move.by))
+    return bool(job["standing"] == (CANCELLED if move.action is JobAction.CANCEL else PLANNED))
 
 
 def _says(job: asyncpg.Record, change: JobChange, lane: int) -> bool:

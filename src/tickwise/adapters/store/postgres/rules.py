@@ -14,8 +14,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import RuleKind, RuleRow, check_room
+from tickwise.domain.errors import Conflict, NotFound
+from tickwise.ports.store import RuleKind, RuleRow, check_room, check_seen, is_done
 
 TRIES: Final = 4
 """Half a second each: a batch of timers takes some milliseconds."""
@@ -24,16 +24,14 @@ TRIES: Final = 4
 class Rules(Part):
     """`rule_*` and `rules_*` of the port."""
 
-    async def rule_put(self, rule: RuleRow, expected_version: int | None = None) -> RuleRow:
+    async def rule_put(self, rule: RuleRow, expected_version: int | None = None, *, again: bool = False) -> RuleRow:
         """See the port."""
         async with self._changing() as connection:
-            row = await connection.fetchrow(statement("rule_get"), rule.namespace, rule.kind, rule.name)
-            version = 0 if row is None else row["version"]
-            if row is not None and row["body"] == rule.body and expected_version in (None, version, version - 1):
-                return _rule(row)
-            if expected_version not in (None, version):
-                raise VersionConflict(f"the {rule.kind} {rule.name} is at version {version}, not {expected_version}")
-            if row is None:
+            before = await _found(connection, rule.namespace, rule.kind, rule.name)
+            if before is not None and is_done(before, rule, expected_version, again=again):
+                return before
+            check_seen(before, rule, expected_version)
+            if before is None:
                 of_all, of_kind = await connection.fetchrow(statement("rules_count"), rule.namespace, rule.kind)
                 check_room(rule.kind, of_all=of_all, of_kind=of_kind)
             stored = await connection.fetchrow(
@@ -45,8 +43,7 @@ class Rules(Part):
     async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("rule_get"), namespace, kind, name)
-        return None if row is None else _rule(row)
+            return await _found(connection, namespace, kind, name)
 
     async def rules_list(self, namespace: str, kind: RuleKind, *, after: str | None, limit: int) -> Sequence[RuleRow]:
         """See the port."""
@@ -54,11 +51,14 @@ class Rules(Part):
             rows = await connection.fetch(statement("rules_list"), namespace, kind, after, limit)
         return [_rule(row) for row in rows]
 
-    async def rule_delete(self, namespace: str, kind: RuleKind, name: str) -> None:
+    async def rule_delete(self, namespace: str, kind: RuleKind, name: str, *, expected: RuleRow | None = None) -> None:
         """See the port."""
         async with self._changing() as connection:
-            if await connection.fetchrow(statement("rule_get"), namespace, kind, name) is None:
+            before = await _found(connection, namespace, kind, name)
+            if before is None:
                 raise NotFound(f"there is no {kind} {name}")
+            if expected is not None:
+                check_seen(before, expected, expected.version)
             if kind is RuleKind.CALENDAR and await connection.fetchval(statement("calendar_used"), namespace, name):
                 raise Conflict(
                     f"jobs go by the calendar {name}: take it out of their definitions, or cancel them",
@@ -95,6 +95,11 @@ class Rules(Part):
                     await transaction.rollback()
                 raise
             await transaction.commit()
+
+
+async def _found(connection: asyncpg.Connection, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:
+    row = await connection.fetchrow(statement("rule_get"), namespace, kind, name)
+    return None if row is None else _rule(row)
 
 
 def _rule(row: asyncpg.Record) -> RuleRow:
