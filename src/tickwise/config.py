@@ -300,6 +300,13 @@ class Settings:
     batch_body_limit_bytes: int = _setting(
         32 << 20, "Largest body of a batch (32 MB). At least `body_limit_bytes`.", least=1 << 10, most=1 << 28
     )
+    source_limit_bytes: int = _setting(
+        128 << 10,
+        "Largest script that stands in a job itself (128 kB), because it is stored and read with the job. A larger one "
+        "is uploaded as a stored task, up to `body_limit_bytes`.",
+        least=1 << 10,
+        most=1 << 20,
+    )
     result_limit_bytes: int = _setting(
         64 << 10, "Largest JSON result of one attempt (64 kB); it is stored in the row.", least=0, most=1 << 20
     )

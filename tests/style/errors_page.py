@@ -69,6 +69,10 @@ MEANINGS = {
     "run_not_failed": "Only a run that is FAILED has a dead letter; `detail` says what it is.",
     "run_not_ended": "Only a run that has ended can be repeated; cancel it first.",
     "script_invalid": "The script does not compile; `detail` says where.",
+    "script_needs_environment": "The header of the script (PEP 723) asks for packages, or for another Python. Scripts "
+    "get no environment of their own yet.",
+    "script_too_large": "The script is longer than a job may hold (`source_limit_bytes`). Store it as a task, and "
+    "name that.",
     "sequence_cycle": "The job would start itself, over the jobs that `then` and `on_failure` name; `detail` shows the "
     "circle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",

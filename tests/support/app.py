@@ -15,6 +15,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app
 from tickwise.domain.model import Principal
@@ -108,6 +109,7 @@ async def world(
         broker=broker,
         board=board,
         roll=roll,
+        scripts=ScriptChecker(),
     )
     await control.start()
     await admit_setting(store, clock, ADMIN_KEY)

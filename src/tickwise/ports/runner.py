@@ -122,8 +122,30 @@ class TaskKind(Protocol):
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """The task with its defaults made explicit and unknown fields refused.
 
-        Raises `Invalid` with a pointer relative to the task (`/url`), for a script that does not compile too.
+        Raises `Invalid` with a pointer relative to the task (`/url`). It is called on the event loop, with a text that
+        anybody may have sent: its work grows with the length of that text and no faster.
         """
+        ...
+
+
+class ScriptFinding(NamedTuple):
+    """What a look at the syntax of a script came to."""
+
+    error: str | None = None
+    """Why it does not compile, with the line; None: it does, or that is not known."""
+    unchecked: str | None = None
+    """Why it is not known whether it compiles."""
+
+
+class ScriptCheck(Protocol):
+    """Looks at the syntax of Python scripts, apart from the process that asks, and within limits."""
+
+    async def look(self, sources: Sequence[str]) -> Sequence[ScriptFinding]:
+        """One finding for each source. Never raises for what a source says, and returns within seconds."""
+        ...
+
+    async def close(self) -> None:
+        """Free everything. A later look begins anew."""
         ...
 
 

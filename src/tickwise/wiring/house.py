@@ -24,6 +24,7 @@ from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.http import HttpRunner
 from tickwise.adapters.runner.plugins import load_plugins
 from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
@@ -32,7 +33,7 @@ from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
-from tickwise.ports.runner import Runner, TaskKind
+from tickwise.ports.runner import Runner, ScriptCheck, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.announcing import Announcer
@@ -222,7 +223,7 @@ def _local_blobs(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(house: House) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
-    control = _control(house, _kinds(house), buffered=house.settings.ingest == "buffered")
+    control = _control(house, _kinds(house), buffered=house.settings.ingest == "buffered", scripts=ScriptChecker())
     house.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
@@ -236,8 +237,11 @@ def _kinds(house: House) -> Mapping[str, TaskKind]:
     return {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
 
 
-def _control(house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = False) -> Control:
-    """`buffered`: what is asked goes through the broker, and is answered once that has it."""
+def _control(
+    house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = False, scripts: ScriptCheck | None = None
+) -> Control:
+    """`buffered`: what is asked goes through the broker, and is answered once that has it. `scripts` looks at the
+    syntax of scripts that come in."""
     return Control(
         store=house.store,
         searches=house.searches,
@@ -258,6 +262,8 @@ def _control(house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = Fa
         announcer=house.announcer,
         group_commit_seconds=house.settings.group_commit_seconds,
         group_commit_limit=house.settings.group_commit_limit,
+        scripts=scripts,
+        source_bytes_most=house.settings.source_limit_bytes,
     )
 
 

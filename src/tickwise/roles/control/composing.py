@@ -27,7 +27,7 @@ from tickwise.roles.control.core import clean_id, clean_text
 from tickwise.roles.control.planning import Timing, is_decided, plan_fields, timing, zone_data
 from tickwise.roles.control.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.roles.control.successors import NOTHING, Graph, check_sequence, resolved
-from tickwise.roles.control.tasks import CheckedTask, TaskCheck, stored_as_checked
+from tickwise.roles.control.tasks import NO_FINDINGS, CheckedTask, Findings, TaskCheck, stored_as_checked
 from tickwise.roles.definition import CalendarUse, Definition, encode_definition
 
 _ANYWHERE: Final = Lane()
@@ -48,6 +48,8 @@ class Scene(NamedTuple):
     """The calendars that are named, as far as they exist."""
     successors: Graph = NOTHING
     """The jobs that are named as successors, and what follows from them."""
+    scripts: Findings = NO_FINDINGS
+    """What a look at the scripts in the bodies came to."""
 
 
 class Composed(NamedTuple):
@@ -82,10 +84,12 @@ def resolve_task(body: JobBody, scene: Scene, check: TaskCheck) -> ResolvedTask 
             )
         return ResolvedTask(stored_as_checked(stored), stored.name, stored.task_id, stored.version)
     if body.task is not UNSET:
-        return ResolvedTask(check(bytes(body.task)), None)
+        task = check.inline(bytes(body.task), scene.scripts)
+        return ResolvedTask(task, None, warning=task.unchecked and f"{UNCHECKED}: {task.unchecked}")
     return None
 
 
+UNCHECKED: Final = "the syntax of the script was not checked"
 OWN_FUNCTION: Final = "no task was given, so the job runs the registered function of its own name, "
 
 

@@ -13,7 +13,7 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey, Keys
-from tickwise.ports.runner import TaskKind
+from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
 from tickwise.roles.announcing import Announcer
@@ -27,7 +27,7 @@ from tickwise.roles.control.keys import ApiKeys, KeyUses
 from tickwise.roles.control.occurrences import Occurrences
 from tickwise.roles.control.previews import Previews
 from tickwise.roles.control.queues import Queues
-from tickwise.roles.control.tasks import TaskCheck, Tasks
+from tickwise.roles.control.tasks import SOURCE_BYTES_MOST, TaskCheck, Tasks
 from tickwise.roles.gather import Gatherer
 from tickwise.roles.roll import RoleFacts, roll_of
 from tickwise.roles.searching import Searches
@@ -60,12 +60,15 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         group_commit_seconds: float = 0.003,
         group_commit_limit: int = 500,
         waiting_max: int = 20_000,
+        scripts: ScriptCheck | None = None,
+        source_bytes_most: int = SOURCE_BYTES_MOST,
     ) -> None:
         """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
         for others under load. `dead_letter_seconds`: how long a dead letter waits for a person. `announcer` tells
         executors by a broker what they can claim. With `broker`, requests are buffered: what goes through it is
         answered once it has it, and `board` tells other processes so. `roll` is the board on which roles
-        say that they are alive."""
+        say that they are alive. `scripts` looks at the syntax of scripts; None: nobody does. `source_bytes_most`: how
+        long a script in a job may be."""
         parts = Parts(
             store=store,
             keys=keys,
@@ -94,7 +97,8 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         super().__init__(parts, gatherer)
         self.clock = clock
         self._roll = roll
-        self._check_task = TaskCheck(kinds)
+        self._scripts = scripts
+        self._check_task = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         self._uses = KeyUses(keys, clock)
 
     async def start(self) -> None:
@@ -121,7 +125,11 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
 
     async def stop(self) -> None:
         """Write what waits, take nothing more."""
-        await self.drain()
+        try:
+            await self.drain()
+        finally:
+            if self._scripts is not None:
+                await self._scripts.close()
 
     async def key_find(self, digest: bytes) -> FoundKey | None:
         """The good key with this digest. Raises `StoreUnavailable`."""

@@ -41,9 +41,10 @@ from tickwise.roles.control.pending import Pending, Pendings, RequestKind
 from tickwise.roles.control.planning import planned
 from tickwise.roles.control.policies import check_kept, policies
 from tickwise.roles.control.reach import Reach, Remembered
-from tickwise.roles.control.submits import SLICE, id_taken, key_taken
+from tickwise.roles.control.submits import id_taken, key_taken, size_of
 from tickwise.roles.control.successors import NOTHING, Graph, listed
 from tickwise.roles.control.tasks import TaskCheck
+from tickwise.roles.control.turns import Turns
 from tickwise.roles.gather import Gatherer
 from tickwise.roles.messages import NewJobPart, Request, encode
 from tickwise.roles.sending import Sender, fits
@@ -139,9 +140,10 @@ class Ingest(Jobs):
         scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
         verdicts: list[Pending | Refused] = []
         made: list[tuple[Pending, Message]] = []
+        turns = Turns(self._clock)
         for place, body in enumerate(bodies):
-            if place % SLICE == SLICE - 1:
-                await self._clock.sleep(0)
+            if turns.is_over(size_of(body)):
+                await turns.give()
             if isinstance(body, Refused):
                 verdicts.append(body)
                 continue
@@ -286,8 +288,13 @@ class Ingest(Jobs):
     # ------------------------------------------------------------------------------------------ what is known
 
     async def _scene_at_hand(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
-        """`_scene`, if the store can be asked; else what it said lately. Raises `StoreUnavailable` if it said nothing
-        of what is named."""
+        """`_scene`, if the store can be asked; else what it said lately. With what was found in scripts. Raises
+        `StoreUnavailable` if it said nothing of what is named."""
+        scripts = await self._scripts_of(bodies)
+        scene = await self._scene_or_seen(who, bodies)
+        return scene._replace(scripts=scripts) if scripts else scene
+
+    async def _scene_or_seen(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         named = any(body.task_id or body.calendars or body.then or body.on_failure for body in bodies)
         if not named:
             now, offered = self._time.fresh(), self._living.fresh_functions()

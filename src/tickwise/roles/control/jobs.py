@@ -48,7 +48,7 @@ from tickwise.roles.control.policies import Keyed, check_kept, doubtful, payload
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submitted
 from tickwise.roles.control.successors import listed
-from tickwise.roles.control.tasks import CheckedTask
+from tickwise.roles.control.tasks import CheckedTask, Findings
 from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
 
 COMPARED_FIRES: Final = 20
@@ -173,12 +173,13 @@ class Jobs(Links):
 
         Raises `NotFound`, `Conflict`, `Invalid`, and `VersionConflict` if `if_version` is not the newest.
         """
+        scripts = await self._scripts_of((body,))
         for _ in range(RACES_MAX):
             row = await self._job(who, job_id)
             check_version(row, if_version)
             try:
                 async with self._sequencing if listed(body.then) or listed(body.on_failure) else nullcontext():
-                    return await self._change(who, row, body, dry_run=dry_run, accepted=accepted)
+                    return await self._change(who, row, body, scripts, dry_run=dry_run, accepted=accepted)
             except VersionConflict:
                 # Without a version of the caller's, fields of two changes that meet are both applied.
                 if if_version is not None:
@@ -210,14 +211,21 @@ class Jobs(Links):
         raise Busy("others keep taking and leaving this key; send the same again")
 
     async def _change(
-        self, who: Principal, row: JobRow, body: JobBody, *, dry_run: bool, accepted: AcceptedChange | None
+        self,
+        who: Principal,
+        row: JobRow,
+        body: JobBody,
+        scripts: Findings,
+        *,
+        dry_run: bool,
+        accepted: AcceptedChange | None,
     ) -> Change:
         if row.status is JobStatus.CANCELLED:
             raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
         if body.job_id and body.job_id != row.job_id:
             raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
         check_texts(body)
-        scene = await self._scene(who, (body,))
+        scene = (await self._scene(who, (body,)))._replace(scripts=scripts)
         if accepted is not None:
             scene = scene._replace(now=min(accepted.at, scene.now))
         old = decode_definition(row.definition)

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
+import msgspec
+from msgspec import UNSET
+
 from tickwise.domain.errors import Busy, Conflict, Invalid, Refused
 from tickwise.domain.model import Principal
 from tickwise.ports.store import Added, NewJob, Replay, StoredTask
@@ -17,10 +20,9 @@ from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.composing import Composed, Scene, compose
 from tickwise.roles.control.core import Core, ReceiptFor, ring_for
 from tickwise.roles.control.successors import NOTHING, listed, look
-from tickwise.roles.control.tasks import TaskCheck
+from tickwise.roles.control.tasks import Findings, TaskCheck
+from tickwise.roles.control.turns import Turns
 
-SLICE: Final = 200
-"""After so many jobs of a batch others get a turn: composing one takes some 20 µs."""
 FORETELLINGS_MAX: Final = 5
 
 
@@ -43,7 +45,10 @@ class Submits(Core):
         self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
     ) -> Submitted | Replay:
         """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
-        scene = self._usual_scene(body) or await self._scene(who, (body,))
+        scene = self._usual_scene(body)
+        if scene is None:
+            scripts = await self._scripts_of((body,))
+            scene = (await self._scene(who, (body,)))._replace(scripts=scripts)
         try:
             composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
         except Invalid as refusal:
@@ -97,12 +102,15 @@ class Submits(Core):
         self, who: Principal, bodies: Sequence[JobBody | Refused]
     ) -> tuple[list[Verdict], dict[int, NewJob]]:
         """A verdict for each body, and the jobs to store by their place."""
-        scene = await self._scene(who, [body for body in bodies if isinstance(body, JobBody)])
+        readable = [body for body in bodies if isinstance(body, JobBody)]
+        scripts = await self._scripts_of(readable)
+        scene = (await self._scene(who, readable))._replace(scripts=scripts)
         verdicts: list[Verdict] = []
         jobs: dict[int, NewJob] = {}
+        turns = Turns(self._clock)
         for place, body in enumerate(bodies):
-            if place % SLICE == SLICE - 1:
-                await self._clock.sleep(0)
+            if turns.is_over(size_of(body)):
+                await turns.give()
             if isinstance(body, Refused):
                 verdicts.append(body)
                 continue
@@ -147,6 +155,8 @@ class Submits(Core):
         """`_scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
         if body.task_id or body.calendars or body.then or body.on_failure:
             return None
+        if body.task is not UNSET and self._check_task.needs_look(bytes(body.task)):
+            return None
         now, offered = self._time.fresh(), self._living.fresh_functions()
         return None if now is None or offered is None else Scene(now, {}, offered)
 
@@ -168,6 +178,11 @@ class Submits(Core):
         ]
         following = await look(self._store, who.namespace, names) if names else NOTHING
         return Scene(await self._time.now(), tasks, await self._living.functions(), calendars, following)
+
+    async def _scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
+        """What a look at the scripts in the bodies came to. Returns within seconds."""
+        tasks = (bytes(body.task) for body in bodies if body.task is not UNSET)
+        return await self._check_task.scripts_looked_at(tasks, Turns(self._clock))
 
     async def _repeated(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed is still the same create: compose it as it was then.
@@ -197,6 +212,13 @@ class Submits(Core):
         ring_for(self._signals, jobs, self._time.known(), self._near_seconds, self._announcer)
         if self._counters is not None:
             self._counters.submitted(len(jobs))
+
+
+def size_of(body: JobBody | Refused) -> int:
+    """The bytes in a body that take time: what its author may make long."""
+    if isinstance(body, Refused):
+        return 0
+    return sum(len(bytes(part)) for part in (body.task, body.payload, body.params) if isinstance(part, msgspec.Raw))
 
 
 def _tell(verdicts: list[Verdict], jobs: dict[int, NewJob], results: Iterable[tuple[int, Added]]) -> None:

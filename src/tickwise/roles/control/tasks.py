@@ -6,9 +6,11 @@ then names it. A job that says `taskId` gets the task's newest version, for good
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,14 +19,24 @@ from msgspec import UNSET
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal
 from tickwise.ports.blobs import script_key
-from tickwise.ports.runner import TaskKind, TaskLimits
+from tickwise.ports.runner import ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import StoredTask
 from tickwise.roles.control.bodies import TaskBody, decode_object
 from tickwise.roles.control.core import Core, clean_id, clean_text
+from tickwise.roles.control.turns import Turns
 
 REMEMBERED_TASKS: Final = 1_024
 REMEMBERED_BYTES: Final = 4_096
-"""Checked tasks up to this size are remembered: the same few come again and again, and a script's check compiles it."""
+"""Checked tasks up to this size are remembered: the same few come again and again."""
+SOURCE_BYTES_MOST: Final = 128 << 10
+"""Of a script that stands in a job itself, if nobody says otherwise."""
+
+SOURCE_FIELD: Final = b'"source"'
+"""How a task says that it holds a script."""
+
+Findings = Mapping[bytes, ScriptFinding]
+"""What is known of the scripts of tasks, by the task's text."""
+NO_FINDINGS: Final[Findings] = MappingProxyType({})
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,25 +48,83 @@ class CheckedTask(NamedTuple):
     text: msgspec.Raw
     function: str | None
     """The function's name, for the kind `function`."""
+    source: str | None = None
+    """The text of a script that the task holds itself."""
+    unchecked: str | None = None
+    """Why nobody knows whether that script compiles."""
 
 
 class TaskCheck:
-    """Asks the kinds, and remembers what they said."""
+    """Asks the kinds, and remembers what they said.
 
-    def __init__(self, kinds: Mapping[str, TaskKind]) -> None:
+    Scripts are looked at beforehand (`scripts_looked_at`), because that waits for another process; the call itself asks
+    nobody, and takes what was found then.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, TaskKind],
+        *,
+        scripts: ScriptCheck | None = None,
+        source_bytes_most: int = SOURCE_BYTES_MOST,
+    ) -> None:
         self._kinds = kinds
+        self._scripts = scripts
+        self._source_bytes_most = source_bytes_most
         self._remembered: dict[bytes, CheckedTask] = {}
 
-    def __call__(self, task: bytes) -> CheckedTask:
-        """The task in its long form. Raises `Invalid` with a pointer below `/task`."""
+    def needs_look(self, task: bytes) -> bool:
+        """Whether the task may hold a script that nobody has looked at. (One whose field is written with escapes passes
+        for none: its syntax is found wrong when it runs.)"""
+        return SOURCE_FIELD in task and self._scripts is not None and task not in self._remembered
+
+    async def scripts_looked_at(self, tasks: Iterable[bytes], turns: Turns) -> Findings:
+        """What a look at their scripts came to, by task. Tasks that cannot be read have none."""
+        wanted: dict[bytes, str] = {}
+        for task in tasks:
+            if self.needs_look(task):
+                with contextlib.suppress(Invalid):  # said again, with its place, when the job is composed
+                    checked = self._ask(task)
+                    if checked.source is not None:
+                        wanted[task] = checked.source
+                if turns.is_over(len(task)):
+                    await turns.give()
+        if not wanted or self._scripts is None:
+            return NO_FINDINGS
+        return dict(zip(wanted, await self._scripts.look(list(wanted.values())), strict=True))
+
+    def __call__(self, task: bytes, findings: Findings = NO_FINDINGS) -> CheckedTask:
+        """The task in its long form. Raises `Invalid` with a pointer below `/task`, also for a script that was found
+        not to compile."""
         known = self._remembered.get(task)
         if known is not None:
             return known
         checked = self._ask(task)
-        if len(task) <= REMEMBERED_BYTES:
+        finding = findings.get(task)
+        if finding is not None and finding.error is not None:
+            raise Invalid(
+                f"the script does not compile: {finding.error}", pointer="/task/source", code="script_invalid"
+            )
+        if finding is not None and finding.unchecked is not None:
+            return checked._replace(unchecked=finding.unchecked)
+        if len(task) <= REMEMBERED_BYTES and (finding is not None or not self.needs_look(task)):
             if len(self._remembered) >= REMEMBERED_TASKS:
                 self._remembered.clear()
             self._remembered[task] = checked
+        return checked
+
+    def inline(self, task: bytes, findings: Findings = NO_FINDINGS) -> CheckedTask:
+        """The same for a task that stands in a job itself, where a long script has no place. Raises `Invalid`."""
+        checked = self(task, findings)
+        if checked.source is not None and len(checked.source) * 4 > self._source_bytes_most:
+            size = len(checked.source.encode())
+            if size > self._source_bytes_most:
+                raise Invalid(
+                    f"the script has {size} bytes, and a job holds up to {self._source_bytes_most}; upload it as a "
+                    "stored task (POST /api/v1/tasks) and name that by taskId",
+                    pointer="/task/source",
+                    code="script_too_large",
+                )
         return checked
 
     def function(self, name: str) -> CheckedTask:
@@ -80,10 +150,11 @@ class TaskCheck:
         except Invalid as refusal:
             refusal.pointer = "/task" + (refusal.pointer or "")
             raise
-        return CheckedTask(kind, msgspec.Raw(_encode(normal)), normal["name"] if kind == "function" else None)
+        source = normal.get("source") if kind == "python" else None
+        return CheckedTask(kind, msgspec.Raw(_encode(normal)), normal["name"] if kind == "function" else None, source)
 
     def _nearest(self, kind: str) -> str:
-        near = difflib.get_close_matches(kind, self._kinds, n=1)
+        near = difflib.get_close_matches(kind[:50], self._kinds, n=1)
         return f"did you mean {near[0]}?" if near else f"write one of {', '.join(sorted(self._kinds))}"
 
 
@@ -118,11 +189,11 @@ class Tasks(Core):
             raise Invalid("a stored task needs a name, or a taskId that serves as one", pointer="/name")
         name = clean_text(body.name if body.name is not UNSET else str(body.task_id), "/name")
         task_id = clean_id(body.task_id if body.task_id is not UNSET else name, "/taskId")
-        checked = self._check_task(_script_task(body))
+        said = _script_task(body)
+        checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._clock)))
         normal: dict[str, Any] = msgspec.json.decode(checked.text)
-        source = normal.get("source")
-        if checked.kind == "python" and isinstance(source, str):
-            content = source.encode()
+        if checked.source is not None:
+            content = checked.source.encode()
             digest = hashlib.sha256(content).hexdigest()
             await self._blobs.put(script_key(digest), content)
             normal = {
