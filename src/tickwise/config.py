@@ -307,6 +307,43 @@ class Settings:
         least=1 << 10,
         most=1 << 20,
     )
+    connections_limit: int = _setting(
+        2_048,
+        "Most connections of an API process. A further one takes the place of the connection that has waited longest "
+        "without a request; if all are at work it is answered with 503. Less where the process may open fewer files "
+        "(`ulimit -n`), of which 256 are kept for other things.",
+        least=16,
+        most=1_000_000,
+    )
+    header_limit_bytes: int = _setting(
+        64 << 10, "Largest headers of one request (64 kB); more is answered with 431.", least=4 << 10, most=1 << 20
+    )
+    uri_limit_bytes: int = _setting(
+        16 << 10,
+        "Longest address of a request (16 kB); a longer one is answered with 414.",
+        least=1 << 10,
+        most=1 << 18,
+    )
+    header_seconds: float = _setting(
+        10.0,
+        "How long the headers of a request may take, from their first byte; later it is answered with 408. A body has "
+        "this time before `body_bytes_per_second_least` counts.",
+        least=0.1,
+        most=600,
+    )
+    body_bytes_per_second_least: float = _setting(
+        500.0,
+        "Least rate at which a body must arrive, on average; a slower one is answered with 408. 0 is no limit.",
+        least=0,
+        most=1_000_000_000,
+    )
+    keep_alive_seconds: float = _setting(
+        75.0,
+        "How long a connection may be idle between two requests. Longer than that of a proxy in front (60 s is "
+        "usual), so that a proxy does not send a request into a connection that just ends.",
+        least=1,
+        most=86_400,
+    )
     result_limit_bytes: int = _setting(
         64 << 10, "Largest JSON result of one attempt (64 kB); it is stored in the row.", least=0, most=1 << 20
     )

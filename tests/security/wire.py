@@ -7,10 +7,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tests.support.app import ADMIN_KEY, World, world
+from tickwise.api.connections import ConnectionLimits
 from tickwise.wiring.serving import listen, serving
+
+AUTHORIZED: Final = f"Authorization: Bearer {ADMIN_KEY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,12 @@ class Port:
 
 
 @asynccontextmanager
-async def port(**options: Any) -> AsyncIterator[Port]:
+async def port(limits: ConnectionLimits | None = None, **options: Any) -> AsyncIterator[Port]:
     """An API over a memory store on a free port of loopback."""
     async with world(**options) as here:
         with closing(listen("127.0.0.1", 0)) as sock:
             host, number = sock.getsockname()
-            async with serving(here.app, [sock]):
+            async with serving(here.app, [sock], limits):
                 yield Port(here, host, number)
 
 
@@ -91,6 +94,6 @@ def request(method: str, path: str, *headers: str, body: bytes = b"", key: str =
     framed = any(line.lower().startswith(("content-length", "transfer-encoding")) for line in headers)
     if body and not framed:
         lines.append(f"Content-Length: {len(body)}")
-    if body:
+    if body and not any(line.lower().startswith("content-type") for line in headers):
         lines.append("Content-Type: application/json")
     return "\r\n".join([*lines, "", ""]).encode() + body

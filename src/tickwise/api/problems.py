@@ -102,6 +102,82 @@ class RateLimited(Busy):
     code = "rate_limited"
 
 
+class HttpMalformed(Malformed):
+    """The bytes are no HTTP/1.1 request, or one that two servers could read in two ways. The connection ends."""
+
+    code = "http_malformed"
+
+    def __init__(self, problem: str = "these bytes are no HTTP/1.1 request") -> None:
+        super().__init__(f"{problem}; nothing of it was done, and the connection ends")
+
+
+class AddressTooLong(Refused):
+    """The address of the request, with its query, is over its limit (`uri_limit_bytes`). The connection ends."""
+
+    code = "uri_too_long"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the address has more than {limit} bytes; send less in the query")
+
+
+class HeadersTooLarge(Refused):
+    """The headers of a request, or what follows its body, are over their limit (`header_limit_bytes`, 256 lines). The
+    connection ends."""
+
+    code = "headers_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the headers have more than {limit} bytes or 256 lines; send less")
+
+
+class RequestTimeout(Refused):
+    """The request did not arrive in time (`header_seconds`, `body_bytes_per_second_least`). The connection ends."""
+
+    code = "request_timeout"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; nothing of it was done, send it again at once")
+
+
+class ExpectationUnknown(Refused):
+    """`Expect` names something else than `100-continue`. The connection ends."""
+
+    code = "expectation_unknown"
+
+    def __init__(self) -> None:
+        super().__init__("the only expectation that is met is 100-continue; send the request without Expect")
+
+
+class HttpUnsupported(Refused):
+    """A method or transfer coding of HTTP that this server does not have. The connection ends."""
+
+    code = "http_unsupported"
+
+
+class HttpVersionUnsupported(Refused):
+    """Another version of HTTP than 1.1 or 1.0. The connection ends."""
+
+    code = "http_version_unsupported"
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"HTTP/{version} is not spoken here; use HTTP/1.1")
+
+
+class TooManyWaiting(Busy):
+    """Too many requests wait on one connection for the one before them. The connection ends after their answers."""
+
+    code = "pipeline_full"
+
+
+class ServerFull(Unavailable):
+    """All connections that this server may have (`connections_limit`) are at work."""
+
+    code = "connections_full"
+
+    def __init__(self) -> None:
+        super().__init__("all connections of this server are at work; try again a little later")
+
+
 class BatchRefused(Invalid):
     """An atomic batch of which not every job could be stored; `results` says what is wrong with which."""
 
@@ -117,16 +193,23 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (KeyReused, 422, "The Idempotency-Key was used before"),
     (Invalid, 422, "A field is wrong"),
     (BadHeader, 400, "A header cannot be read"),
+    (HttpMalformed, 400, "The request cannot be read"),
     (Malformed, 400, "The body cannot be read"),
     (Unauthenticated, 401, "A key is needed"),
     (Forbidden, 403, "The key does not allow this"),
     (NotFound, 404, "There is no such thing"),
     (MethodNotAllowed, 405, "The method is not allowed here"),
+    (RequestTimeout, 408, "The request did not arrive in time"),
+    (AddressTooLong, 414, "The address is too long"),
+    (ExpectationUnknown, 417, "The expectation cannot be met"),
     (NotServedHere, 421, "Another service serves this"),
     (VersionConflict, 412, "The precondition does not hold"),
     (Conflict, 409, "Its present state does not allow this"),
     (TooLarge, 413, "The body is too large"),
     (WrongMediaType, 415, "The media type is not supported"),
+    (HeadersTooLarge, 431, "The headers are too large"),
+    (HttpUnsupported, 501, "This part of HTTP is not supported"),
+    (HttpVersionUnsupported, 505, "This version of HTTP is not supported"),
     (Refused, 422, "The request cannot be carried out"),
     (Busy, 429, "Too much at once"),
     (Unavailable, 503, "Not available for now"),

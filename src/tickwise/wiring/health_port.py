@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from tickwise.api.health import NotReady
 from tickwise.api.role_health import create_health_app
@@ -14,7 +16,10 @@ from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
 from tickwise.wiring.house import House
 from tickwise.wiring.patience import Patience
-from tickwise.wiring.serving import address_of, listen, serving
+from tickwise.wiring.serving import address_of, limits_of, listen, serving
+
+HEALTH_CONNECTIONS: Final = 64
+"""A supervisor and a few collectors of metrics come here."""
 
 Check = Callable[[], Awaitable[None]]
 
@@ -59,7 +64,8 @@ async def health_port(settings: Settings, patience: Patience) -> AsyncIterator[H
         return
     with listen(settings.host, settings.health_port) as sock:
         health.url = address_of(sock)
-        async with serving(create_health_app(health.check, health.render, CONTENT_TYPE), [sock]):
+        limits = replace(limits_of(settings), connections=HEALTH_CONNECTIONS)
+        async with serving(create_health_app(health.check, health.render, CONTENT_TYPE), [sock], limits):
             yield health
 
 

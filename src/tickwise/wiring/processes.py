@@ -44,7 +44,7 @@ from tickwise.wiring.house import (
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.patience import PERSON_SECONDS, Patience, StoppedEarly
 from tickwise.wiring.roll_call import roll_call
-from tickwise.wiring.serving import address_of, listen, serving
+from tickwise.wiring.serving import address_of, limits_of, listen, serving
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """What a busy role allocates dies young by reference counting; with Python's defaults a tenth of its time is lost to
@@ -150,7 +150,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         roles = [make_scheduler(house), *make_recorders(house), make_executor(house)]
         for role in roles:
             await stack.enter_async_context(running(house, role))
-        await stack.enter_async_context(serving(_app(house, control), [sock]))
+        await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), settings, first)
         health.at_work(house, check_of(house))
@@ -169,7 +169,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         )
         control = await stack.enter_async_context(start_control(house))
         first = await patience.until("store", partial(let_in_api, house))
-        await stack.enter_async_context(serving(_app(house, control), [sock]))
+        await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
         banner(address_of(sock), settings, first)
         health.at_work(house, check_of(house, store=not buffered, broker=buffered))
         await stack.enter_async_context(roll_call(house, [], health.url, api=settings.api_serve))

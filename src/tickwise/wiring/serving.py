@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final, cast
 
 import uvicorn
 
+from tickwise.adapters.clock import SystemClock
+from tickwise.api.connections import ConnectionLimits, Connections
+from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.roles.service import wait_for
 
+DESCRIPTORS_KEPT: Final = 256
+"""File descriptors that are not for clients: the store's connections, tasks, files."""
+CONNECTIONS_LEAST: Final = 64
 SHUTDOWN_SECONDS: Final = 5
 """How long requests that are under way may take when the API stops."""
 TICK_SECONDS: Final = 1.0
-"""How often the time in the answers' headers is read."""
+"""How often the time in the answers' headers is read, and deadlines are looked at."""
 
 
 class _Server(uvicorn.Server):
     """Signals are ours: an orderly end is more than the end of the server."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
         self._ending = asyncio.Event()
+        self._connections = connections
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -32,8 +41,10 @@ class _Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Until it is told to end. Its own looks ten times a second whether it was, a fifth of what an idle `up` costs;
-        what is left to do is the `Date` of the answers."""
+        what is left to do is the `Date` of the answers, and the deadlines of connections."""
+        loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
+            self._connections.look(loop.time())
             await wait_for(self._ending, TICK_SECONDS)
 
     def end(self) -> None:
@@ -64,12 +75,39 @@ def address_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def limits_of(settings: Settings) -> ConnectionLimits:
+    """The limits of connections, within what this process may open."""
+    return ConnectionLimits(
+        connections=connections_most(settings.connections_limit),
+        header_bytes=settings.header_limit_bytes,
+        uri_bytes=settings.uri_limit_bytes,
+        header_seconds=settings.header_seconds,
+        keep_alive_seconds=settings.keep_alive_seconds,
+        body_bytes_per_second=settings.body_bytes_per_second_least,
+    )
+
+
+def connections_most(wanted: int) -> int:
+    """`wanted`, or fewer if the process may not open as many files: a full table would stop the store's connections."""
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY or files - DESCRIPTORS_KEPT >= wanted:
+        return wanted
+    return max(CONNECTIONS_LEAST, files - DESCRIPTORS_KEPT)
+
+
 @contextlib.asynccontextmanager
-async def serving(app: Any, sockets: list[socket.socket]) -> AsyncIterator[None]:
+async def serving(
+    app: Any, sockets: list[socket.socket], limits: ConnectionLimits | None = None
+) -> AsyncIterator[None]:
     """The app answers on these sockets while the block lasts. Raises `Misconfigured` if somebody else does."""
+    connections = Connections(limits or ConnectionLimits(), _request_ids())
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", connections.protocol),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -81,7 +119,7 @@ async def serving(app: Any, sockets: list[socket.socket]) -> AsyncIterator[None]
         backlog=2048,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    server = _Server(config)
+    server = _Server(config, connections)
     places = " and ".join(address_of(sock) for sock in sockets)
     serving = asyncio.create_task(server.serve(sockets=sockets))
     try:
@@ -99,3 +137,9 @@ async def serving(app: Any, sockets: list[socket.socket]) -> AsyncIterator[None]
                 f"nothing can be served at {places}: {failure.strerror}. Is another tickwise running? Choose a free "
                 "port with --port or --health-port, or stop what uses it."
             ) from failure
+
+
+def _request_ids() -> Callable[[], str]:
+    """Names for requests that are refused before the API sees them."""
+    prefix, count = SystemClock().noise(8).hex(), itertools.count(1)
+    return lambda: f"{prefix}{next(count):08x}"
