@@ -7,10 +7,11 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from tests.support.app import ADMIN_KEY, World, world
 from tickwise.api.connections import ConnectionLimits
+from tickwise.api.role_health import create_health_app
 from tickwise.wiring.serving import listen, serving
 
 AUTHORIZED: Final = f"Authorization: Bearer {ADMIN_KEY}"
@@ -39,6 +40,14 @@ class Wire:
     def send(self, data: bytes) -> None:
         """Hand bytes to the kernel, now or as soon as it takes them."""
         self._writer.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the kernel has taken most of it."""
+        await self._writer.drain()
+
+    def pause(self) -> None:
+        """Read nothing from now on."""
+        cast("asyncio.ReadTransport", self._writer.transport).pause_reading()
 
     async def answer(self, *, head: bool = False) -> Answer:
         """The next answer. Raises `EOFError` if the connection ends before one."""
@@ -69,9 +78,15 @@ class Wire:
 class Port:
     """A served API."""
 
-    here: World
+    world: World | None
     host: str
     port: int
+
+    @property
+    def here(self) -> World:
+        """What is behind an API."""
+        assert self.world is not None
+        return self.world
 
     async def open(self) -> Wire:
         """A connection to it."""
@@ -86,6 +101,21 @@ async def port(limits: ConnectionLimits | None = None, **options: Any) -> AsyncI
             host, number = sock.getsockname()
             async with serving(here.app, [sock], limits):
                 yield Port(here, host, number)
+
+
+@asynccontextmanager
+async def health(limits: ConnectionLimits) -> AsyncIterator[Port]:
+    """A health port, as a role without an API opens one."""
+
+    async def nothing() -> None: ...
+
+    async def metrics() -> bytes:
+        return b""
+
+    with closing(listen("127.0.0.1", 0)) as sock:
+        host, number = sock.getsockname()
+        async with serving(create_health_app(nothing, metrics, "text/plain"), [sock], limits):
+            yield Port(None, host, number)
 
 
 def request(method: str, path: str, *headers: str, body: bytes = b"", key: str = ADMIN_KEY) -> bytes:

@@ -55,6 +55,10 @@ MEANINGS = {
     "at the store, or sent again.",
     "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
     "unstarted: `count` runs.",
+    "connection_failed": "A connection could not be read for a reason that nobody foresaw; its request is answered "
+    "with 400. Report it, with the trace.",
+    "connections_refused": "What connections were refused for in the last second, before any route was found: each of "
+    "`codes` (error codes; `answer_unread`: cut off because the client took nothing of its answer) and how often.",
     "database_back": "The embedded PostgreSQL runs again.",
     "database_died": "The embedded PostgreSQL ended by itself; it is started again. Work goes on when it is back.",
     "database_lost": "The embedded PostgreSQL cannot be started again; `tickwise up` ends.",

@@ -57,7 +57,7 @@ LINGER_SECONDS: Final = 5.0
 STALL_SECONDS: Final = 30.0
 """How long a client may read nothing of an answer that waits for it."""
 
-ONCE: Final = (b"host", b"authorization", b"content-type", b"idempotency-key")
+ONCE: Final = (b"host", b"authorization", b"content-type", b"idempotency-key", b"transfer-encoding")
 """Headers that a proxy and we must not choose from differently."""
 
 _UNREADABLE: Final = (httptools.HttpParserError, UnicodeDecodeError, AttributeError)
@@ -283,9 +283,14 @@ class Connection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_body:
             return  # a trailer: nobody has checked it, so it must not look like a header
-        if len(self.headers) >= HEADERS_MAX:
+        headers = self.headers
+        if len(headers) >= HEADERS_MAX:
             raise HeadersTooLarge(self._limits.header_bytes)
-        super().on_header(name, value)
+        # As uvicorn does, written out: this runs for every header of every request.
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Check the head as a whole, then let uvicorn start the request."""
@@ -317,20 +322,20 @@ class Connection(HttpToolsProtocol):
         """Refuse a head that somebody else could read in another way."""
         if version not in ("1.1", "1.0"):
             raise HttpVersionUnsupported(version)
-        names = [name for name, _ in self.headers]
-        if b"host" not in names and version == "1.1":
+        headers = dict(self.headers)
+        if b"host" not in headers and version == "1.1":
             raise HttpMalformed("the header Host is missing")
-        if len(set(names)) != len(names):
+        if len(headers) != len(self.headers):
+            names = Counter(name for name, _ in self.headers)
             for name in ONCE:
-                if names.count(name) > 1:
+                if names[name] > 1:
                     raise HttpMalformed(f"the header {name.decode()} is given twice")
-        if b"transfer-encoding" in names:
+        if b"transfer-encoding" in headers:
             if version == "1.0":
                 raise HttpMalformed("HTTP/1.0 has no Transfer-Encoding")
-            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-            if codings != [b"chunked"]:
+            if headers[b"transfer-encoding"].strip().lower() != b"chunked":
                 raise HttpUnsupported("no transfer coding is read but `chunked`")
-        if b"expect" in names and not self.expect_100_continue:
+        if b"expect" in headers and not self.expect_100_continue:
             raise ExpectationUnknown
 
     def on_body(self, body: bytes) -> None:

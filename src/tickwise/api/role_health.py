@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tickwise.api.problems import detail_of
+from tickwise.api.problems import MEDIA_TYPE, MethodNotAllowed, NoSuchRoute, detail_of, problem_of
+from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
 
 logger = structlog.get_logger("tickwise.api")
@@ -36,4 +38,18 @@ def create_health_app(
         return Response(await render(), media_type=media_type)
 
     routes = {"/livez": livez, "/readyz": readyz, "/metrics": metrics}
-    return Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()])
+    return Starlette(
+        routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()],
+        exception_handlers={HTTPException: _refused},
+    )
+
+
+async def _refused(request: Request, failure: Exception) -> Response:
+    """A path or a method that is not served, as a problem."""
+    known: TickwiseError = NoSuchRoute(f"nothing is served under {request.url.path[:200]!r}")
+    if isinstance(failure, HTTPException) and failure.status_code == 405:
+        known = MethodNotAllowed("GET, HEAD")
+    problem, headers = problem_of(known)
+    response = Response(encode(problem), problem.status, media_type=MEDIA_TYPE)
+    response.raw_headers += headers
+    return response
