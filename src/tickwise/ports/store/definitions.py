@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -246,10 +247,13 @@ class JobMove:
     is not on record, due `until`, or `decision.NEVER`; from then on that of a one-time job needs a decision
     too (`Timer.run_id` is None); `replan` says nothing. The schedule's unstarted runs that are not yet due end SKIPPED
     with reason `paused`: free ones at once, held ones when their holder gives them back (they are asked back; begun
-    ones go on). PAUSE of a paused job replaces reason, `by` and `until` and leaves `since`.
-    RESUME: as `replan` says, but what the timer counts (`fired`) goes on; the fuse's minute begins anew. RESUME of a
-    job that is not paused (or no longer, by `until`), CANCEL of one that is CANCELLED, and PAUSE of one that is paused
-    just so, change nothing. The version of a job that is changed grows by one.
+    ones go on). Postponed ones (`postponed_after_seconds`) are no fires any more but demands of a person: they stay
+    QUEUED and cannot be claimed before the pause is over. PAUSE of a paused job replaces reason, `by` and `until` and
+    leaves `since`.
+    RESUME: as `replan` says, but what the timer counts (`fired`) goes on; the fuse's minute begins anew. Postponed runs
+    stay, and can be claimed at their due time, or now if that has passed. RESUME of a job that is not paused (or no
+    longer, by `until`), CANCEL of one that is CANCELLED, and PAUSE of one that is paused just so, change nothing. The
+    version of a job that is changed grows by one.
     """
 
     namespace: str
@@ -264,6 +268,9 @@ class JobMove:
     until: float | None = None
     by: str | None = None
     """Who asked, for people to read."""
+    postponed_after_seconds: float = math.inf
+    """A run of the schedule that is due more seconds than this after its nominal time was postponed by a person. The
+    schedule's own jitter or window is the least value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class RunRow:
     started_at: float | None
     ended_at: float | None
     ready_at: float | None
-    """Of a living run: from when it may be claimed; None while it is `blocked`."""
+    """Of a living run: from when it may be claimed; None while it is `blocked`, or held back by a pause without an end."""
     attempt: int
     failures: int
     """Attempts that failed, the one included by which a run FAILED."""

@@ -180,6 +180,7 @@ def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobM
         reason=body.reason,
         until=until,
         by=by,
+        postponed_after_seconds=_widest(plan),
     )
 
 
@@ -209,7 +210,13 @@ def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: Rules | None, now: 
             zone_data=zone_data(plan),
         ),
         expected_version=row.version,
+        postponed_after_seconds=_widest(plan),
     )
+
+
+def _widest(plan: Plan) -> float:
+    """How long after its nominal time the schedule itself may make a run due, in seconds."""
+    return plan.jitter_seconds or plan.window_seconds or 0.0
 
 
 def check_lasting(row: JobRow, plan: Plan, done: str) -> None:

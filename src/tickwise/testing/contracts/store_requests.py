@@ -284,6 +284,60 @@ class RunRequestsContract(StoreContract):
         assert microseconds(claimed.due) == microseconds(make.now + 20.000001)
         assert microseconds(claimed.nominal) == microseconds(make.now + 1.0)
 
+    async def postponed(self, store: KeyedStore, make: Factory) -> tuple[UUID, UUID]:
+        """A job, and a run of its schedule that was put off from 1 s ahead to an hour ahead."""
+        job_id, run = await self.made(store, make, 1.0)
+        assert await store.run_postpone("default", run, make.now + HOUR) is True
+        return job_id, run
+
+    @pytest.mark.parametrize("seconds", [60.0, 2 * HOUR], ids=["before its time", "after its time"])
+    async def test_a_pause_holds_back_a_postponed_run(
+        self, store: KeyedStore, make: Factory, seconds: float
+    ) -> None:
+        """A person gave it its time. It cannot be claimed while the job is paused, and a resume loses nothing: it runs
+        at its time, or at once if that has passed."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.born(store, lease_seconds=9 * HOUR)
+        paused = await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        row = await self.run_row(store, run)
+        assert (paused.next_run_at, row.state, row.blocked, row.ready_at) == (None, RunState.QUEUED, False, None)
+        await self.shift(store, seconds)
+        assert list(await self.claim(store, executor, ahead_seconds=9 * HOUR)) == []
+        plan = make.plan(make.now + 5 * HOUR)
+        await store.job_move(make.move(job_id, JobAction.RESUME, plan, postponed_after_seconds=0.0))
+        due = microseconds((await self.run_row(store, run)).due_at)
+        assert due == microseconds(make.now + HOUR)
+        await self.shift(store, max(seconds, HOUR + 1.0))
+        assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
+
+    async def test_a_pause_that_ends_by_itself_lets_a_postponed_run_go(self, store: KeyedStore, make: Factory) -> None:
+        """At the end of the pause. A pause that is set again has the last word."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.born(store, lease_seconds=9 * HOUR)
+        await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        until = make.now + 2 * HOUR
+        await store.job_move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
+        assert microseconds((await self.run_row(store, run)).ready_at) == microseconds(until)
+        await self.shift(store, 2 * HOUR - 1.0)
+        assert list(await self.claim(store, executor)) == []
+        await self.shift(store, 2 * HOUR + 1.0)
+        assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
+
+    async def test_a_held_postponed_run_comes_back_and_waits(self, store: KeyedStore, make: Factory) -> None:
+        """Its holder gives it back, and nobody has it before the pause is over."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.born(store, lease_seconds=9 * HOUR)
+        [claimed] = await self.claim(store, executor, ahead_seconds=2 * HOUR)
+        await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.RETURN)]
+        assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED)) == []
+        assert (await self.run_row(store, run)).ready_at is None
+        assert list(await self.claim(store, executor, ahead_seconds=9 * HOUR)) == []
+        plan = make.plan(make.now + 5 * HOUR)
+        await store.job_move(make.move(job_id, JobAction.RESUME, plan, postponed_after_seconds=0.0))
+        await self.shift(store, HOUR + 1.0)
+        assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
+
     async def test_what_is_no_longer_free_is_not_put_off(self, store: KeyedStore, make: Factory) -> None:
         """Held, begun, retrying, ended."""
         executor = await self.born(store)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -198,7 +198,7 @@ class Definitions(Duty):
         elif move.action is JobAction.PAUSE:
             self._pause(job, move)
         elif self._state.is_paused(job):
-            self._resume(job, move.replan)
+            self._resume(job, move)
         return self._state.job_row(job)
 
     def _pause(self, job: JobRecord, move: JobMove) -> None:
@@ -206,16 +206,35 @@ class Definitions(Duty):
         self._state.hold_timer(job, NEVER if move.until is None else move.until)
         now = self._state.now()
         for run in self._unstarted(job):
-            if run.due > now:
+            if is_postponed(run, move):
+                self._hold_back(run, move)
+            elif run.due > now:
                 self._state.drop_unstarted(run, Reason.PAUSED, PAUSED)
 
-    def _resume(self, job: JobRecord, plan: Replan) -> None:
+    def _hold_back(self, run: RunRecord, move: JobMove) -> None:
+        """A postponed run waits for the end of a pause: from now on, or from when its holder gives it back."""
+        now = self._state.now()
+        if run.held:
+            if run.due > now and not run.cancelling:
+                run.request = StopRequest(CancelKind.RETURN, now, PAUSED, Reason.PAUSED)
+        elif not run.blocked and max(run.due, run.ready) > now:
+            run.slot = run.rate_key = None
+            run.ready = max(run.due, NEVER if move.until is None else move.until)
+            self._state.place(run)
+
+    def _resume(self, job: JobRecord, move: JobMove) -> None:
+        plan = move.replan
         job.standing = job.paused_at = job.pause_reason = job.pause_until = job.paused_by = None
         self._state.touch(job)
         if plan.timer is not None and job.timer is not None:
             counted = plan.timer._replace(fired=job.timer.pending.fired, minute=None, in_minute=0)
             plan = replace(plan, timer=counted)
-        self._replan(job, plan)
+        self._replan(job, plan, postponed=[run for run in self._unstarted(job) if is_postponed(run, move)])
+        now = self._state.now()
+        for run in self._unstarted(job):
+            if is_postponed(run, move) and not run.held and not run.blocked and run.slot is None:
+                run.ready = min(run.ready, max(now, run.due))
+                self._state.place(run)
 
     def _cancel(self, job: JobRecord, move: JobMove) -> None:
         if job.standing is JobAction.CANCEL:
@@ -233,8 +252,8 @@ class Definitions(Duty):
             else:
                 self._state.cancel(run, request, began=False)
 
-    def _replan(self, job: JobRecord, plan: Replan) -> None:
-        """The new plan in place of the old one, as `Replan` says."""
+    def _replan(self, job: JobRecord, plan: Replan, *, postponed: Collection[RunRecord] = ()) -> None:
+        """The new plan in place of the old one, as `Replan` says; `postponed` runs stay."""
         state, now = self._state, self._state.now()
         job.recurring = plan.recurring
         state.drop_timer(job)
@@ -242,7 +261,7 @@ class Definitions(Duty):
         for run in self._unstarted(job):
             if run.nominal <= now:
                 continue
-            stays = microseconds(run.nominal) in kept
+            stays = microseconds(run.nominal) in kept or any(run is each for each in postponed)
             if not run.held:
                 run.settled = False  # The new plan may put others before it.
                 if not stays:
@@ -287,6 +306,11 @@ class Definitions(Duty):
             return replay
         self._state.keep(receipt)
         return None
+
+
+def is_postponed(run: RunRecord, move: JobMove) -> bool:
+    """Whether a person gave a run of the schedule another time."""
+    return run.due - run.nominal > move.postponed_after_seconds
 
 
 def microseconds(instant: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tickwise.adapters.store.memory.records import RunRecord, StopRequest
@@ -29,7 +30,10 @@ class Report:
 
 
 def is_coming(run: RunRecord, now: float) -> bool:
-    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have."""
+    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have. One that a pause
+    without an end holds back does not come."""
+    if run.ready == math.inf and not run.blocked:
+        return False
     return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)
 
 
@@ -48,7 +52,7 @@ def run_row(
         dispatched_at=run.dispatched,
         started_at=report.started,
         ended_at=report.ended,
-        ready_at=None if run.blocked or report.ended is not None else run.ready,
+        ready_at=None if run.blocked or run.ready == math.inf or report.ended is not None else run.ready,
         attempt=run.attempt,
         failures=run.failures,
         crashes=run.crashes,

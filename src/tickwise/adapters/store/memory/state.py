@@ -30,7 +30,7 @@ from tickwise.adapters.store.memory.records import (
 )
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
-from tickwise.domain.decision import Hold, Overlap, Pending, Reason
+from tickwise.domain.decision import NEVER, Hold, Overlap, Pending, Reason
 from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
@@ -286,11 +286,14 @@ class State:
         if request is not None and run.cancelling:
             self.cancel(run, request, began=began)
             return False
-        if request is not None and not began:
+        if request is not None and request.kind is not CancelKind.RETURN and not began:
             self._revoke(run, request)
             return False
+        held_back = request is not None and request.kind is CancelKind.RETURN and request.skipped is Reason.PAUSED
         self._unhold(run)
         run.state, run.ready = state, ready if run.slot is None else max(ready, run.slot)
+        if held_back and not began and self.is_paused(run.job):
+            run.ready = max(run.due, NEVER if run.job.pause_until is None else run.job.pause_until)
         self.place(run)
         return True
 

@@ -6,6 +6,7 @@ Locks are taken in one order, job, timer, runs (by id); a scheduler that holds t
 from __future__ import annotations
 
 import json
+import math
 from uuid import UUID
 
 import asyncpg
@@ -103,13 +104,17 @@ class Changes(Part):
         await connection.execute(statement("job_stand"), move.job_id, PAUSED, move.reason, move.until, move.by)
         await connection.execute(statement("timer_hold"), move.job_id, move.until)
         await connection.fetch(statement("job_runs_lock"), move.job_id)
-        await connection.execute(statement("plan_pause"), move.job_id, WAS_PAUSED)
+        await connection.execute(
+            statement("plan_pause"), move.job_id, WAS_PAUSED, move.postponed_after_seconds, move.until
+        )
 
     async def _resume(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
         await connection.execute(statement("job_stand"), move.job_id, PLANNED, None, None, None)
         lasts = plan_lasts(move.job_id, move.replan)
         await connection.execute(statement("job_place"), move.job_id, move.replan.recurring, lasts)
-        await self._replan(connection, job, move.replan, counts_on=True)
+        postponed = move.postponed_after_seconds
+        await self._replan(connection, job, move.replan, counts_on=True, postponed_after_seconds=postponed)
+        await connection.execute(statement("plan_continue"), move.job_id, postponed)
 
     async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
         if job["standing"] == CANCELLED:
@@ -120,14 +125,20 @@ class Changes(Part):
         await connection.execute(statement("job_runs_cancel"), move.job_id, move.reason, None)
 
     async def _replan(
-        self, connection: asyncpg.Connection, job: asyncpg.Record, plan: Replan, *, counts_on: bool = False
+        self,
+        connection: asyncpg.Connection,
+        job: asyncpg.Record,
+        plan: Replan,
+        *,
+        counts_on: bool = False,
+        postponed_after_seconds: float = math.inf,
     ) -> None:
         """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one."""
         job_id: UUID = job["job_id"]
         fired = await connection.fetchval(statement("timer_drop"), job_id)
         # A run that is claimed or given back meanwhile would be neither forgotten nor asked back.
         await connection.fetch(statement("job_runs_lock"), job_id)
-        await connection.execute(statement("plan_drop"), job_id, list(plan.keep_dues))
+        await connection.execute(statement("plan_drop"), job_id, list(plan.keep_dues), postponed_after_seconds)
         await make_runs(connection, [(job_id, run) for run in plan.missed])
         await make_skips(connection, job_id, plan.skips)
         timer = plan.timer

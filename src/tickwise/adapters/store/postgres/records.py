@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
@@ -150,4 +151,6 @@ def run_row(row: Mapping[str, Any]) -> RunRow:
     cancel = None
     if row["cancel_asked"] is not None:
         cancel = CancelRow(asked_at=row["cancel_asked"], heard_at=row["cancel_heard"], error=row["cancel_error"])
+    if found["ready_at"] == math.inf:
+        found["ready_at"] = None
     return RunRow(**{**found, "state": STATES[row["state"]], "cancel": cancel})

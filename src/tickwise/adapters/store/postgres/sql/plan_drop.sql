@@ -1,9 +1,11 @@
 -- A job's fires that are yet to come and have not begun give way to a new plan, but for those that are in it too ($2 nominal times):
--- free ones are forgotten, held ones asked back. $1 job. One that stays is settled anew: the new plan may put others before it.
+-- free ones are forgotten, held ones asked back. $1 job. $3: a run that is due more seconds than this after its nominal time was
+-- postponed and stays. One that stays is settled anew: the new plan may put others before it.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (
   SELECT run_id, state, holder, token,
-         coalesce(nominal, due) = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k)) AS kept
+         coalesce(nominal, due) = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k))
+           OR coalesce(date_part('epoch', due - nominal) > $3::float8, false) AS kept
   FROM tickwise.runs r
   WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2) AND coalesce(nominal, due) > (SELECT at FROM clock)
     AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)

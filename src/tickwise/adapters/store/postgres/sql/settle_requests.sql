@@ -1,6 +1,6 @@
 -- Runs that came back free although somebody wants them gone: cancelled ones end now; revoked ones that never began are put on
--- record as skipped if there is a reason to give, else forgotten. What was merely to be given back stays. $1 runs, $2 those of them that had begun. How many went, and the
--- jobs in which a run waits for one of them (NULL: none).
+-- record as skipped if there is a reason to give, else forgotten. What was merely to be given back stays, and is held back if its job
+-- is paused. $1 runs, $2 those of them that had begun. How many went, and the jobs in which a run waits for one of them (NULL: none).
 WITH c AS MATERIALIZED (
   DELETE FROM tickwise.cancel_requests WHERE run_id = ANY($1::uuid[]) RETURNING run_id, kind, reason, error, asked, heard),
 d AS (
@@ -10,6 +10,12 @@ d AS (
         WHEN 'cancel' THEN true WHEN 'revoke' THEN state = 1 AND NOT run_id = ANY($2::uuid[]) ELSE false END
   RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin, watched
+),
+k AS (
+  UPDATE tickwise.runs r SET ready = greatest(r.due, coalesce(j.pause_until, 'infinity'))
+  FROM tickwise.jobs j
+  WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM c WHERE kind = 'return' AND error IS NOT NULL)) AND r.holder = 0 AND r.state = 1
+    AND j.job_id = r.job_id AND j.standing = 1 AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now()))
 ),
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,

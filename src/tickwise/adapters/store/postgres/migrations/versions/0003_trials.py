@@ -9,7 +9,10 @@ from tickwise.adapters.store.postgres.migrations import run_file
 revision = "0003"
 down_revision = "0002"
 
-FILES: Final[tuple[str, ...]] = ("0003_keys.sql",)
+FILES: Final[tuple[str, ...]] = (
+    "0003_keys.sql",
+    "0003_paused.sql",
+)
 """One file per subject, in this order."""
 
 
