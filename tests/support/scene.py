@@ -70,7 +70,8 @@ class Scene:
 
     async def take(self, number: int, limit: int = 10, queues: Sequence[str] = ("default",)) -> list[Claimed]:
         """What this executor gets now."""
-        request = ClaimRequest(executor=number, queues=queues, labels=("task:shell",), limit=limit, ahead_seconds=0.0)
+        labels = ("task:http", "task:shell")
+        request = ClaimRequest(executor=number, queues=queues, labels=labels, limit=limit, ahead_seconds=0.0)
         return list(await self.store.attempts_claim(request))
 
     async def begin(self, number: int, claims: Sequence[Claimed]) -> int:
@@ -95,9 +96,9 @@ class Scene:
         await self.finish(number, claims)
         return claims
 
-    async def away(self, kind: str, begin: float, end: float) -> None:
+    async def away(self, kind: str, begin: float, end: float, who: str = "scheduler-1") -> None:
         """Somebody noticed an absence; times in seconds after `START`."""
-        await self.store.incident_add(Incident(kind=kind, begin=START + begin, end=START + end, who="scheduler-1"))
+        await self.store.incident_add(Incident(kind=kind, begin=START + begin, end=START + end, who=who))
 
     async def explain(self, job_id: str, at: str | None = None) -> Any:
         """Why the job did, or does, what it does; `at` is a time of day or a whole time."""

@@ -60,9 +60,24 @@ def _uuid(value: int) -> UUID:
     return made
 
 
+BELOW_MILLIS: Final = 80
+"""Bits of a time id below its milliseconds."""
+
+
 def id_instant(identifier: UUID) -> float:
     """The instant inside a time id, to the millisecond."""
-    return (identifier.int >> 80) / 1000.0
+    return (identifier.int >> BELOW_MILLIS) / 1000.0
+
+
+def name_from(instant: float) -> UUID:
+    """The smallest name that an occurrence from the millisecond of `instant` on can have."""
+    return UUID(int=max(0, round(instant * 1_000_000) // 1000) << BELOW_MILLIS)
+
+
+def name_before(instant: float) -> UUID | None:
+    """The greatest name that comes before all of those; None: there is none."""
+    found = name_from(instant).int
+    return UUID(int=found - 1) if found else None
 
 
 def run_id(job_id: UUID, nominal: float, trigger: Trigger = Trigger.SCHEDULE, request: bytes = b"") -> UUID:

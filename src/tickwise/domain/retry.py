@@ -30,6 +30,8 @@ from tickwise.domain.errors import Invalid
 
 CRASHES_MAX: Final = 3
 """A run whose recorded starts were lost with their executor this often is quarantined: `FAILED`, reason `poison`."""
+CIRCUIT_OPEN: Final = "circuit_open"
+"""The host that its task calls keeps failing, so it was given back before it began."""
 RETRY_AFTER_MOST_SECONDS: Final = 86_400.0
 """The longest that a task may put its own retry off."""
 RULES_MOST: Final = 100
@@ -42,7 +44,7 @@ STATUSES: Final = (100, 599)
 # Reasons that end a run, or give it back, without its task having failed: no rule is ever asked about them.
 _NO_FAILURES: Final = frozenset(
     (
-        "busy", "cancelled", "circuit_open", "executor_left", "executor_lost", "lease_lost", "lease_over", "poison",
+        "busy", "cancelled", CIRCUIT_OPEN, "executor_left", "executor_lost", "lease_lost", "lease_over", "poison",
         "retry_deadline", "revoked", "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip

@@ -95,7 +95,8 @@ class Ending(NamedTuple):
     symptoms: tuple[str, ...] = ()
     """What exactly it failed of, the most special first, for rules of retrying: an exit code as text ("2"), an HTTP
     status ("503"), or the names of an exception's classes, its own first, each qualified and short
-    ("decimal.InvalidOperation", "InvalidOperation", "decimal.DecimalException", …)."""
+    ("decimal.InvalidOperation", "InvalidOperation", "decimal.DecimalException", …); with the reason `circuit_open`, the
+    host."""
 
 
 class TaskKind(Protocol):

@@ -31,8 +31,9 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Began, CancelKind, NewExecutor, Runs
+from tickwise.ports.store import Began, CancelKind, NewExecutor, Records, Runs
 from tickwise.roles.books import Books, Held, Seat, Stage, read_body
+from tickwise.roles.circuits import CircuitRecord
 from tickwise.roles.claiming import Claimer
 from tickwise.roles.endings import SUCCESS, called_off, given_back, outcome_of, unreadable
 from tickwise.roles.hinting import Hinting
@@ -104,12 +105,15 @@ class Executor(Service):
         settings: ExecutorSettings,
         telemetry: Telemetry,
         broker: Broker | None = None,
+        records: Records | None = None,
     ) -> None:
-        """`broker` brings hints. Without one, or while it is away, signals wake it, and it looks what there is."""
+        """`broker` brings hints. Without one, or while it is away, signals wake it, and it looks what there is.
+        `records` is told of open circuits."""
         super().__init__()
         self._runs = runs
         self._signals = signals
         self._clock = clock
+        self._circuits = None if records is None else CircuitRecord(records)
         self._settings = settings
         self._telemetry = telemetry
         self._time = StoreClock(clock)
@@ -209,6 +213,8 @@ class Executor(Service):
         )
         if self._publisher is not None:
             self.spawn(Loop("published", self._ask_published, clock, self._publisher.kept_more))
+        if self._circuits is not None:
+            self.spawn(Loop("circuits", self._circuits.record, clock, self._circuits.more))
         hinting = self._hinting
         if hinting is not None:
             self.spawn(
@@ -534,6 +540,8 @@ class Executor(Service):
     def _end(self, held: Held, ending: Ending) -> None:
         if held.claimed.attempt == 1:
             self._outbox.late(ending.started - held.claimed.due)
+        if ending.verdict is Verdict.UNOFFERED and self._circuits is not None:
+            self._circuits.add(ending)
         self._settle(held, outcome_of(held, ending, self._clock.chance()))
 
     def _settle(self, held: Held, outcome: Outcome) -> None:

@@ -320,6 +320,7 @@ def make_executor(house: House) -> Service:
         clock=house.clock,
         telemetry=house.metrics,
         broker=house.broker,
+        records=house.store,
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,

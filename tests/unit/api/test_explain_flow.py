@@ -312,3 +312,76 @@ async def test_a_job_without_a_schedule_says_so(here: Scene) -> None:
     assert "paused" == (await here.explain(job_id))["code"]
     await here.ask("DELETE", f"/jobs/{job_id}")
     assert "job_cancelled" == (await here.explain(job_id))["code"]
+
+
+# ------------------------------------------------------------------------------------------ failures and circuits
+
+
+async def test_a_failed_run_names_its_cause_and_its_dead_letter(here: Scene) -> None:
+    """What it failed of, how often, and that a person can redrive it; afterwards, that somebody did."""
+    job_id = await here.create(**AT_ONCE, max_retries=0)
+    found = await ended(here, RunState.FAILED, reason="exit_code", error="exit status 7: disk full\nmore")
+    assert ["failed", "dead_letter"] == codes(found)
+    assert ("exit_code", "exit status 7: disk full", 1) == tuple(
+        found["data"][name] for name in ("reason", "error", "failures")
+    )
+    letter = found["causes"][0]
+    assert ("open", None) == (letter["data"]["dead_letter"], letter["data"]["redriven_as"])
+    job = await here.explain(job_id)
+    assert ["failed", "dead_letter", "over_one_time"] == codes(job)
+    again = await here.ask("POST", f"/dead-letters/{found['run_id']}/redrive", 202)
+    redriven = (await here.explain_run(found["run_id"]))["causes"][0]["data"]
+    assert ("redriven", again["run_id"]) == (redriven["dead_letter"], redriven["redriven_as"])
+
+
+async def test_a_recurring_job_whose_last_run_failed_says_so(here: Scene) -> None:
+    """What comes next leads; that the last one failed, of what, and its dead letter follow. A success ends that."""
+    job_id = await here.create(cron="0 * * * *", max_retries=0)
+    number = await here.join(lease_seconds=9 * HOUR)
+    for state, expected in (
+        (RunState.FAILED, ["not_due", "last_run_failed", "dead_letter"]),
+        (RunState.SUCCESS, ["not_due"]),
+    ):
+        await here.schedule(HOUR + 1)
+        claims = await here.take(number)
+        await here.begin(number, claims)
+        more = {"reason": "exit_code", "error": "exit status 7"} if state is RunState.FAILED else {}
+        await here.finish(number, claims, state, **more)
+        found = await here.explain(job_id)
+        assert expected == codes(found)
+    assert "exit status 7" not in found["sentence"]
+
+
+async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene) -> None:
+    """Which host, and when it is offered again; afterwards, why it was late. A circuit of another host is not told."""
+    await here.create(**AT_ONCE, task={"kind": "http", "url": "https://shop.example:8443/hook"})
+    number = await here.join(labels=("task:http",), lease_seconds=9 * HOUR)
+    for host in ("other.example", "shop.example:8443"):
+        await here.away("circuit_open", 0.0, 30.0, who=host)
+    [claim] = await here.take(number)
+    back = outcome(claim, RunState.QUEUED, started=0.0, reason="circuit_open", retry_at=claim.now + 30.0)
+    await here.store.attempts_finish(number, [back])
+    await here.pass_time(1)
+    found = await here.explain_run(claim.run_id)
+    assert ("waiting_circuit", "shop.example:8443", "2027-01-15T08:00:30Z") == (
+        found["code"], found["data"]["host"], found["data"]["ready_time"],
+    )  # fmt: skip
+    await here.pass_time(60)
+    [again] = await here.take(number)
+    await here.begin(number, [again])
+    late = await here.explain_run(claim.run_id)
+    assert ("running", "late_circuit") == tuple(codes(late)[:2])
+    assert "shop.example:8443 kept failing and was left alone" in late["sentence"]
+
+
+async def test_a_snoozed_run_of_a_paused_job_waits_for_the_resume(here: Scene) -> None:
+    """Who paused it; after the resume it is not due until the time that a person gave it."""
+    job_id = await here.create(cron="0 * * * *")
+    moved = await here.ask("POST", f"/jobs/{job_id}/snooze", 200, {"until": "2027-01-15T09:20:00Z"})
+    await here.ask("POST", f"/jobs/{job_id}/pause", 200, {"reason": "a new relay"})
+    found = await here.explain_run(moved["run_id"])
+    assert ("waiting_paused", "a new relay") == (found["code"], found["data"]["reason"])
+    assert "QUEUED" == (await here.ask("GET", f"/runs/{moved['run_id']}"))["status"]
+    assert (await here.ask("GET", f"/jobs/{job_id}"))["next_run_at"] is None
+    await here.ask("POST", f"/jobs/{job_id}/resume", 200, {})
+    assert "not_due" == (await here.explain_run(moved["run_id"]))["code"]

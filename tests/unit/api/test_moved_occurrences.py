@@ -306,3 +306,63 @@ async def test_payloads_of_a_backfill_are_bounded(here: World) -> None:
     answer = await here.client.post(f"{API}/jobs/{job_id}/backfill", json=body)
     assert (422, "/payload") == (answer.status_code, answer.json()["pointer"])
     assert [] == await get(here, f"/jobs/{job_id}/runs")
+
+
+# ------------------------------------------------------------------------------------------ what others show of it
+
+
+async def test_a_preview_shows_what_was_skipped_and_snoozed(here: World) -> None:
+    """Neither fires at its time. A snoozed one whose own time has passed leads, as long as it has yet to run."""
+    job_id = await create(here, cron="0 * * * *")
+    await post(here, f"/jobs/{job_id}/skipNext", reason="no need")
+    await post(here, f"/jobs/{job_id}/snooze", occurrence="2027-01-15T10:00:00Z", until="2027-01-15T10:45:00Z")
+
+    async def shown() -> list[tuple[str, str, str | None]]:
+        fires = (await get(here, f"/jobs/{job_id}/preview?count=3"))["fires"]
+        return [(each["utc"], each["decision"], each["due"]) for each in fires]
+
+    assert [
+        ("2027-01-15T09:00:00Z", "skip", None),
+        ("2027-01-15T10:00:00Z", "defer", "2027-01-15T10:45:00Z"),
+        ("2027-01-15T11:00:00Z", "fire", "2027-01-15T11:00:00Z"),
+    ] == await shown()
+    first, second, _ = (await get(here, f"/jobs/{job_id}/preview?count=3"))["fires"]
+    assert ("skipped by admin: no need", "snoozed to 2027-01-15T10:45:00Z") == (first["note"], second["note"])
+    await pass_time(here, 2 * 3_600 + 60)
+    assert [
+        ("2027-01-15T10:00:00Z", "defer", "2027-01-15T10:45:00Z"),
+        ("2027-01-15T11:00:00Z", "fire", "2027-01-15T11:00:00Z"),
+        ("2027-01-15T12:00:00Z", "fire", "2027-01-15T12:00:00Z"),
+    ] == await shown()
+
+
+async def test_a_preview_counts_what_was_made_towards_max_runs(here: World) -> None:
+    """A snoozed run is one of them, and a skipped occurrence is not."""
+    job_id = await create(here, cron="0 * * * *", max_runs=2)
+    await post(here, f"/jobs/{job_id}/skipNext")
+    await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T10:45:00Z")
+    fires = (await get(here, f"/jobs/{job_id}/preview?count=9"))["fires"]
+    assert ["skip", "defer", "fire"] == [each["decision"] for each in fires]
+
+
+async def test_a_skipped_occurrence_to_come_is_not_the_latest_run(here: World) -> None:
+    """`/status` tells of the last run that there was; of none, of none."""
+    job_id = await create(here, cron="0 * * * *")
+    await post(here, f"/jobs/{job_id}/skipNext")
+    assert (await get(here, f"/jobs/{job_id}/status"))["latest_run"] is None
+    ran = await post(here, f"/jobs/{job_id}/runNow", 202)
+    assert ran["run_id"] == (await get(here, f"/jobs/{job_id}/status"))["latest_run"]["run_id"]
+    await pass_time(here, 3_600)
+    assert "SKIPPED" == (await get(here, f"/jobs/{job_id}/status"))["latest_run"]["status"]
+
+
+@pytest.mark.parametrize("missed", ["skip", "run_latest", "run_all"])
+async def test_a_pause_does_not_lose_a_snoozed_run(here: World, missed: str) -> None:
+    """It stays what it is, and runs after the resume at its time, whatever is made up for."""
+    job_id = await create(here, cron="0 * * * *")
+    moved = await post(here, f"/jobs/{job_id}/snooze", until="2027-01-15T12:30:00Z")
+    await post(here, f"/jobs/{job_id}/pause")
+    await pass_time(here, 3 * 3_600)
+    await post(here, f"/jobs/{job_id}/resume", missed=missed)
+    run = await get(here, f"/runs/{moved['run_id']}")
+    assert ("QUEUED", "2027-01-15T12:30:00Z") == (run["status"], run["due_time"])

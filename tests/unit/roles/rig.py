@@ -166,7 +166,8 @@ class Rig:
     def __init__(
         self, runner: ScriptedRunner | None = None, *, exchange: Exchange | None = None, quick: int = 0, **settings: Any
     ) -> None:
-        """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each)."""
+        """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each). Open
+        circuits are told to the store."""
         self.clock = VirtualClock()
         self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)
@@ -182,6 +183,7 @@ class Rig:
             settings=ExecutorSettings(name="under test", **settings),
             telemetry=Silent(),
             broker=self.broker,
+            records=self.store,
         )
 
     async def submit(self, due: float | None = None, **definition: Any) -> NewJob:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.scene import DAY, START, scene
 from tickwise.domain.decision import Pending
-from tickwise.domain.model import Principal, run_id, time_id
-from tickwise.roles.control.occurrences import Occurrence, Section, name_before, name_from
+from tickwise.domain.model import Principal, name_before, name_from, run_id, time_id
+from tickwise.roles.control.occurrences import Occurrence, Section
 from tickwise.testing.factories import Factory
 
 ADA = Principal("ada", "default", frozenset({"*"}))

@@ -27,6 +27,8 @@ from tickwise.adapters.runner.kinds import HttpKind, check_url
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid
+from tickwise.domain.hosts import host_of
+from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
 REDIRECTS_MOST = 5
@@ -84,12 +86,12 @@ class HttpRunner(SlotRunner):
             await self._session.close()
 
     async def perform(self, attempt: Attempt) -> Ending:
-        host = _host(attempt.assignment.task["url"])
+        host = host_of(attempt.assignment.task["url"])
         wait = self._breakers.admit(host, attempt, self._settings.clock.monotonic())
         if wait is not None:
             now = self._now()
             error = f"{host} keeps failing, so it is left alone; this is tried again in {wait:.0f} s"
-            return Ending(Verdict.UNOFFERED, now, now, "circuit_open", error, None, wait)
+            return Ending(Verdict.UNOFFERED, now, now, CIRCUIT_OPEN, error, None, wait, (host,))
         try:
             return await self._carry_out(attempt)
         finally:
@@ -141,7 +143,7 @@ class HttpRunner(SlotRunner):
 
     async def _ask(self, attempt: Attempt, request: _Request) -> _Answer:
         """Send it, and tell the breaker what that says of the host."""
-        host = _host(request.url)
+        host = host_of(request.url)
         try:
             answer = await self._send(attempt, request)
         except aiohttp.InvalidURL:
@@ -225,14 +227,6 @@ def _redirected(request: _Request, status: int, target: str) -> _Request:
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
         return _Request("HEAD" if request.method == "HEAD" else "GET", url, headers, None)
     return _Request(request.method, url, headers, request.body)
-
-
-def _host(url: str) -> str:
-    """As people write it, with the port if it is not the usual one."""
-    parts = urlsplit(url)
-    usual = 443 if parts.scheme == "https" else 80
-    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
-    return name if parts.port in (None, usual) else f"{name}:{parts.port}"
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

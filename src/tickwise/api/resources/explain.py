@@ -31,6 +31,8 @@ class CauseView(msgspec.Struct, kw_only=True):
 
     code: Because
     sentence: str
+    data: dict[str, Any]
+    """What the sentence speaks of, for programs."""
 
 
 class ExplanationView(msgspec.Struct, kw_only=True):
@@ -71,7 +73,7 @@ def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:
         run_id=None if run is None else run.run_id,
         nominal_time=None if run is None else time_of(run.nominal_at),
         data=found.data,
-        causes=[CauseView(code=cause.code, sentence=cause.sentence) for cause in found.causes],
+        causes=[CauseView(code=cause.code, sentence=cause.sentence, data=cause.data) for cause in found.causes],
     )
 
 

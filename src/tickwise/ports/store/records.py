@@ -54,7 +54,8 @@ class RunRow:
     started_at: float | None
     ended_at: float | None
     ready_at: float | None
-    """Of a living run: from when it may be claimed; None while it is `blocked`, or held back by a pause without an end."""
+    """Of a living run: from when it may be claimed; None while it is `blocked`, or held back by a pause that has no
+    end."""
     attempt: int
     failures: int
     """Attempts that failed, the one included by which a run FAILED."""
@@ -124,10 +125,12 @@ class Incident:
     """A time in which something could not be reached, as somebody noticed it."""
 
     kind: str
-    """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work."""
+    """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work. `circuit_open`: an
+    executor gave back the runs that call a host which keeps failing."""
     begin: float
     end: float
     who: str
+    """The process that noticed it; of a circuit, the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

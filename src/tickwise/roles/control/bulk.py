@@ -4,12 +4,13 @@
                                                     └─► whoever asked puts it on record (`operation_step`), or does not
 
 Invariants. A page that is carried out twice is carried out once: ids of new runs follow from the operation's and the
-subject's, all else is idempotent by itself. No operation meets what it made itself: it looks only at what was there
-when it was asked for.
+subject's, all else is idempotent by itself. The filter is a snapshot: what came to match after the operation was asked
+for is left alone, so no operation meets what it made itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -19,7 +20,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.domain.errors import Bug, Invalid, NotFound, Refused
+from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
 from tickwise.ports.store import (
@@ -50,6 +51,13 @@ REPEATED_PAGES: Final = 4
 """What so many pages did that were not put on record is found again, and counted as done."""
 PROBLEMS_MOST: Final = 20
 """So many refusals of an operation are told of; the others are only counted."""
+
+
+AT_ONCE: Final = 16
+"""So many effects of a page are under way at the same time."""
+CHANGED_SINCE: Final = (
+    "the job was changed after the operation was asked for, so it is left alone; ask again to have it done"
+)
 
 
 class Kind:
@@ -182,8 +190,17 @@ async def _runs_cancel(core: Runs, tally: Tally) -> None:
     ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
     since = tally.operation.created_at
     tally.done += sum((row.ended_at or 0.0) >= since for row in await core.runs_find(ended))
-    for row in rows:
-        await _each(tally, row.run_id, lambda run: core.run_cancel(tally.who, run))
+    meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
+    await _each(tally, meant, lambda run: core.run_cancel(tally.who, run))
+
+
+def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:
+    """Whether a run that has not ended was there when the operation was asked for, and in its state if the filter names
+    states. Of a run that retries, only the former is on record."""
+    if row.queued_at > asked_at:
+        return False
+    since = {RunState.DISPATCHED: row.dispatched_at, RunState.RUNNING: row.started_at}.get(row.state)
+    return not states or since is None or since <= asked_at
 
 
 async def _runs_retry(core: Runs, tally: Tally) -> None:
@@ -293,19 +310,18 @@ async def _settle(core: Runs, tally: Tally, settlements: Sequence[Settlement]) -
 
 async def _jobs_pause(core: Runs, tally: Tally) -> None:
     body = PauseBody(reason=tally.request.reason, until=tally.request.until)
-    for row in await _jobs_meant(core, tally, JobStatus.PAUSED, lambda row: row.paused_at):
-        await _each(tally, row.job_id, lambda job: core.pause(tally.who, job, body))
+    meant = await _jobs_meant(core, tally, JobStatus.PAUSED, lambda row: row.paused_at)
+    await _each(tally, meant, lambda job: core.pause(tally.who, job, body))
 
 
 async def _jobs_resume(core: Runs, tally: Tally) -> None:
     body = ResumeBody(missed=tally.request.missed)
-    for row in await _jobs_meant(core, tally):
-        await _each(tally, row.job_id, lambda job: core.resume(tally.who, job, body))
+    await _each(tally, await _jobs_meant(core, tally), lambda job: core.resume(tally.who, job, body))
 
 
 async def _jobs_cancel(core: Runs, tally: Tally) -> None:
-    for row in await _jobs_meant(core, tally, JobStatus.CANCELLED, lambda row: row.updated_at):
-        await _each(tally, row.job_id, lambda job: core.cancel(tally.who, job))
+    meant = await _jobs_meant(core, tally, JobStatus.CANCELLED, lambda row: row.updated_at)
+    await _each(tally, meant, lambda job: core.cancel(tally.who, job))
 
 
 async def _jobs_meant(
@@ -313,8 +329,9 @@ async def _jobs_meant(
     tally: Tally,
     moved: JobStatus | None = None,
     since: Callable[[JobRow], float | None] = lambda _row: None,
-) -> Sequence[JobRow]:
-    """The jobs of this page; those that it moved before it was cut off count as done."""
+) -> Sequence[UUID]:
+    """The jobs of this page; those that it moved before it was cut off count as done. One that was changed since the
+    operation was asked for may have come to match by that, and is refused."""
     said = _jobs.decode(tally.request.filter)
     created = tally.operation.created_at
     usual = STATUSES[tally.operation.kind]
@@ -328,16 +345,26 @@ async def _jobs_meant(
             before = [row for row in before if last is None or row.job_id > last]
         own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
         tally.done += sum(row.created_at <= created for row in own)
-    return [row for row in rows if row.status in statuses and row.created_at <= created]
+    found = [row for row in rows if row.status in statuses and row.created_at <= created]
+    for row in found:
+        if row.updated_at > created:
+            tally.refuse(row.job_id, Conflict(CHANGED_SINCE, code="changed_since"))
+    return [row.job_id for row in found if row.updated_at <= created]
 
 
-async def _each(tally: Tally, subject: UUID, effect: Callable[[UUID], Awaitable[Any]]) -> None:
-    try:
-        await effect(subject)
-    except Refused as failure:
-        tally.refuse(subject, failure)
-    else:
-        tally.done += 1
+async def _each(tally: Tally, subjects: Sequence[UUID], effect: Callable[[UUID], Awaitable[Any]]) -> None:
+    """Carry it out on each, some at a time: most of an effect is waiting for a commit. Raises `Unavailable` when all
+    that had begun have ended."""
+    for first in range(0, len(subjects), AT_ONCE):
+        some = subjects[first : first + AT_ONCE]
+        ends = await asyncio.gather(*(effect(subject) for subject in some), return_exceptions=True)
+        for subject, end in zip(some, ends, strict=True):
+            if isinstance(end, Refused):
+                tally.refuse(subject, end)
+            elif isinstance(end, BaseException):
+                raise end
+            else:
+                tally.done += 1
 
 
 _WORKS: Final[dict[str, Callable[[Runs, Tally], Awaitable[None]]]] = {

@@ -23,11 +23,13 @@ from tickwise.domain.calendar import Rules
 from tickwise.domain.calendar_words import moment
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Invalid
+from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Principal, Trigger
+from tickwise.domain.model import Principal, Trigger, name_before, name_from
+from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
-from tickwise.ports.store import ExecutorRow, JobRow, RunQuery, RunRow
+from tickwise.ports.store import ExecutorRow, Incident, JobRow, RunQuery, RunRow
 from tickwise.roles.control.explaining_flow import Surroundings
 from tickwise.roles.control.explanations import (
     ON_TIME_SECONDS,
@@ -45,8 +47,6 @@ from tickwise.roles.control.occurrences import (
     Kind,
     Occurrence,
     Outlook,
-    name_before,
-    name_from,
 )
 from tickwise.roles.control.planning import written
 from tickwise.roles.control.previews import Fate
@@ -60,6 +60,7 @@ PASSED_OVER_MOST: Final = 1_000
 """Occurrences to come that are skipped, in search of one that is not."""
 UNFINISHED: Final = (RunState.QUEUED, RunState.DISPATCHED, RunState.RUNNING, RunState.RETRYING)
 NOT_SKIPPED: Final = tuple(state for state in RunState if state is not RunState.SKIPPED)
+ENDED: Final = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED)
 TAKEN: Final = (RunState.DISPATCHED, RunState.RUNNING, RunState.SUCCESS, RunState.FAILED)
 
 
@@ -142,7 +143,8 @@ class Explains(Surroundings):
         facts = Facts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
         flow = await self._flow(run, None if standing is None else (standing.row, standing.plan))
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
-        incidents = await self._store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
+        noticed = await self._store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
+        incidents = [each for each in noticed if each.kind != CIRCUIT_OPEN]
         if standing is None:
             return judged(replace(facts, incidents=incidents, **flow))
         waits = run.state in UNFINISHED and facts.began is None
@@ -159,6 +161,7 @@ class Explains(Surroundings):
                 rules=standing.rules,
                 function=_function(standing.row, standing.plan),
                 incidents=incidents,
+                circuits=_circuits(noticed, standing),
                 executors=await self._store.executors_between(run.due_at, until) if late else (),
                 living=await self._alive(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
                 earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
@@ -282,7 +285,8 @@ class Explains(Surroundings):
         return await self._overdue(standing, each)
 
     async def _overdue(self, standing: Standing, each: Occurrence) -> Explanation:
-        incidents = await self._store.incidents_list(each.nominal, standing.now)
+        noticed = await self._store.incidents_list(each.nominal, standing.now)
+        incidents = [found for found in noticed if found.kind != CIRCUIT_OPEN]
         late = standing.now - each.nominal
         words = (
             f"the occurrence of {standing.said(each.nominal)} was due {lasting(late)} ago, and no scheduler has "
@@ -320,7 +324,21 @@ class Explains(Surroundings):
             return await self._explained(ahead, standing)
         if standing.schedule.type is ScheduleType.ON_DEMAND:
             return _on_demand(standing)
-        return _next(standing) if standing.schedule.recurs or row.timer is not None else await self._once(standing)
+        if not standing.schedule.recurs and row.timer is None:
+            return await self._once(standing)
+        return await self._after_failure(_next(standing), standing)
+
+    async def _after_failure(self, found: Explanation, standing: Standing) -> Explanation:
+        """What comes next; and if the last run of the job failed, that and why."""
+        row = standing.row
+        query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=ENDED, limit=1)
+        last = next(iter(await self._store.runs_list(query)), None)
+        if last is None or last.state is not RunState.FAILED:
+            return found
+        why = await self._explained(last, standing)
+        data = {"run_id": str(last.run_id), "reason": last.reason, "failures": last.failures}
+        cause = Cause(Because.LAST_RUN_FAILED, f"its last run failed: {why.sentence.rstrip('.')}", data)
+        return _with(_with(found, cause), *(each for each in why.causes if each.code is Because.DEAD_LETTER))
 
     async def _once(self, standing: Standing) -> Explanation:
         """A job that runs once, at present or at another time than its own: what became, or becomes, of its run."""
@@ -341,7 +359,7 @@ class Explains(Surroundings):
             return over
         if latest.state in UNFINISHED:
             return await self._explained(latest, standing)
-        if latest.state is not RunState.SKIPPED:
+        if latest.state not in (RunState.SKIPPED, RunState.FAILED):
             ran = f"the job runs once, and its run of {standing.said(latest.nominal_at)} ended as {latest.state.value}"
             words = f"{ran}; for another run, run it now, or change its schedule_time"
             return Explanation(code=over.code, sentence=sentence(words), data=over.data, run=latest)
@@ -406,10 +424,17 @@ def _function(row: JobRow, plan: Definition) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _with(found: Explanation, cause: Cause) -> Explanation:
-    return Explanation(
-        code=found.code, sentence=found.sentence, data=found.data, causes=(*found.causes, cause), run=found.run
-    )
+def _circuits(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:
+    """The times in which the circuit of the host was open that an http task calls."""
+    if standing.row.task_kind != "http":
+        return []
+    url = msgspec.json.decode(standing.plan.task).get("url")
+    host = host_of(url) if isinstance(url, str) else None
+    return [each for each in noticed if each.kind == CIRCUIT_OPEN and each.who == host]
+
+
+def _with(found: Explanation, *causes: Cause) -> Explanation:
+    return replace(found, causes=(*found.causes, *causes))
 
 
 def _later(standing: Standing, at: float) -> float | None:

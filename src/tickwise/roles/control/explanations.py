@@ -49,6 +49,13 @@ class Because(StrEnum):
     """Nothing on record says why."""
     EXECUTOR_LOST = "executor_lost"
     """An attempt was lost with its executor, and another one followed."""
+    LATE_CIRCUIT = "late_circuit"
+    """The host that its task calls kept failing, and was left alone for a while."""
+    FAILED = "failed"
+    """Its last attempt failed, and there is no further one."""
+    DEAD_LETTER = "dead_letter"
+    """It failed for good, and what is to become of it is for a person to say, or was said."""
+    LAST_RUN_FAILED = "last_run_failed"
     RETRIED = "retried"
     """It began on time, and an attempt failed."""
     DEFERRED = "deferred"
@@ -100,6 +107,10 @@ class Because(StrEnum):
     WAITING_RATE = "waiting_rate"
     """It has its turn under a rate limit, which is yet to come."""
     WAITING_QUEUE_HELD = "waiting_queue_held"
+    WAITING_PAUSED = "waiting_paused"
+    """Somebody gave it another time, and its job was paused since."""
+    WAITING_CIRCUIT = "waiting_circuit"
+    """The host that its task calls keeps failing, and is left alone for a while."""
     WAITING_GIVEN_BACK = "waiting_given_back"
     """An executor could not run it for now, and it is offered again later."""
     WAITING_TURN = "waiting_turn"
@@ -198,7 +209,9 @@ class Facts:
     function: str | None = None
     """That it runs, if it runs one."""
     incidents: Sequence[Incident] = ()
-    """That touch the time from its nominal time to its first start, or to now."""
+    """Absences that touch the time from its nominal time to its first start, or to now."""
+    circuits: Sequence[Incident] = ()
+    """Of an http task: when the circuit of its host was open in that time."""
     executors: Sequence[ExecutorRow] = ()
     """That lived meanwhile."""
     living: Sequence[ExecutorRow] = ()

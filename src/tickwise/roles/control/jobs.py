@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from tickwise.domain.errors import Busy, Conflict, Invalid, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Principal, Trigger, run_id, time_id
+from tickwise.domain.model import Principal, Trigger, name_from, run_id, time_id
 from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
@@ -151,10 +151,17 @@ class Jobs(Links):
         return (passing,) if passing else ()
 
     async def status(self, who: Principal, job_id: UUID) -> RunRow | None:
-        """Its latest run, if it has one. Raises `NotFound`."""
+        """Its latest run, if it has one; an occurrence to come that is on record as skipped is none. Raises
+        `NotFound`."""
         await self._job(who, job_id)
-        runs = await self._store.runs_list(RunQuery(namespace=who.namespace, job_id=job_id, limit=1))
-        return runs[0] if runs else None
+        latest = RunQuery(namespace=who.namespace, job_id=job_id, limit=1)
+        runs = list(await self._store.runs_list(latest))
+        now = await self._time.now()
+        if runs and runs[0].state is RunState.SKIPPED and runs[0].nominal_at > now:
+            by_now = replace(latest, before=name_from(now + 0.001))
+            coming = replace(latest, states=tuple(state for state in RunState if state is not RunState.SKIPPED))
+            runs = [run for query in (by_now, coming) for run in await self._store.runs_list(query)]
+        return max(runs, key=lambda run: run.run_id, default=None)
 
     # ------------------------------------------------------------------------------------------ change
 

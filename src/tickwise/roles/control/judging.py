@@ -18,12 +18,10 @@ from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
 from tickwise.roles.control.composing import not_offered, unserved
 from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause, Explanation, Facts, lasting, sentence
-from tickwise.roles.control.judging_flow import ended_because, started_by, waits, went_on
+from tickwise.roles.control.judging_flow import POISON, ended_because, first_line, is_paused, started_by, waits, went_on
 from tickwise.roles.control.planning import written
 
 LEASE_LOST: Final = "lease_lost"
-POISON: Final = "poison"
-"""Of a run that was given up, and of the last of its attempts that were lost."""
 PLANNED_AHEAD_SECONDS: Final = 60.0
 """No scheduler makes a run so long before it is due."""
 _SKIPPED: Final[dict[str, Because]] = {
@@ -88,7 +86,7 @@ def _ran(facts: Facts) -> Explanation:
     causes += _asked(facts)
     how = _punctuality(run, late)
     words = f"{facts.name} began {how}, at {facts.said(began)}"
-    if causes:
+    if causes and causes[0].code is not Because.FAILED:  # the error of a failure ends the sentence
         # What came about on the way is no reason for when it began.
         words += f"{';' if causes[0].code in _ON_THE_WAY else ':'} {causes[0].sentence}"
     if run.state is RunState.RUNNING:
@@ -99,8 +97,8 @@ def _ran(facts: Facts) -> Explanation:
         code = Because.RUNNING
     else:
         words += f"; it ended as {run.state.value}" + (f" at {facts.said(run.ended_at)}" if run.ended_at else "")
-        if run.state is RunState.FAILED and run.error and not ended:
-            words += f": {_first_line(run.error)}"
+        if run.state is RunState.FAILED and run.error and (causes[0] not in ended or causes[0].code is Because.FAILED):
+            words += f": {first_line(run.error)}"
         code, causes = (causes[0].code, causes) if causes else (Because.FIRED, causes)
     data = _of_run(facts, late_seconds=round(max(late, 0.0), 3), trigger=Trigger(run.trigger).name.lower())
     for cause in reversed(causes):
@@ -124,6 +122,8 @@ def _late(facts: Facts, began: float) -> Cause:
     away = _absence(facts.incidents, "store_away", due, began)
     if away is not None:
         return _away(facts, away, Because.LATE_STORE_AWAY)
+    if facts.circuits:
+        return _left_alone(facts)
     earlier = _waited_for(facts, due, began)
     if earlier is not None:
         return Cause(
@@ -159,6 +159,14 @@ def _made_late(facts: Facts) -> Cause:
         f"schedulers made the run only at {facts.said(run.queued_at)}; no absence was noticed",
         {"made_time": written(run.queued_at)},
     )
+
+
+def _left_alone(facts: Facts) -> Cause:
+    """The circuit of its host was open."""
+    first, last = facts.circuits[0], facts.circuits[-1]
+    words = f"{first.who} kept failing and was left alone from {facts.said(first.begin)} to {facts.said(last.end)}"
+    data = {"host": first.who, "open_from": written(first.begin), "open_until": written(last.end)}
+    return Cause(Because.LATE_CIRCUIT, words, data)
 
 
 def _away(facts: Facts, away: Incident, code: Because) -> Cause:
@@ -310,14 +318,9 @@ def _along_the_way(facts: Facts) -> list[Cause]:
     if failed:
         last = failed[-1]
         times, when = ("once", "") if len(failed) == 1 else (f"{len(failed)} times", "the last time ")
-        why = f" ({when}with {_first_line(last.error)!r})" if _first_line(last.error) else ""
+        why = f" ({when}with {first_line(last.error)!r})" if first_line(last.error) else ""
         found.append(Cause(Because.RETRIED, f"it failed {times}{why} and was tried again", {"retries": len(failed)}))
     return found
-
-
-def _first_line(error: str | None) -> str:
-    lines = (error or "").strip().splitlines()
-    return lines[0][:200] if lines else ""
 
 
 def _moved(facts: Facts) -> Cause | None:
@@ -377,7 +380,7 @@ def _asked(facts: Facts) -> list[Cause]:
 def _waiting(facts: Facts) -> Explanation:
     run, now = facts.run, facts.now
     data = _of_run(facts)
-    if run.state is RunState.QUEUED and run.due_at > now and not run.blocked:
+    if run.state is RunState.QUEUED and run.due_at > now and not run.blocked and not is_paused(facts):
         return _not_due(facts)
     code, words, more = _waits(facts)
     since = max(run.due_at, run.queued_at)
@@ -398,7 +401,7 @@ def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
         return Because.WAITING_OVERLAP, f"waits until {which} has ended{_by_overlap(facts)}", data
     if run.ready_at is not None and run.ready_at > now:
         failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
-        error = _first_line(failed[-1].error) if failed else ""
+        error = first_line(failed[-1].error) if failed else ""
         words = f"will be tried again at {facts.said(run.ready_at)}, as attempt {run.attempt + 1}"
         words += f"; the last one failed: {error}" if error else ""
         return Because.WAITING_BACKOFF, words, {"ready_time": written(run.ready_at), "failures": run.failures}

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
-from tickwise.ports.store import LetterStatus, RunRow
+from tickwise.ports.store import Incident, LetterRow, LetterStatus, RunRow
 from tickwise.roles.control.explanations import Because, Cause, Facts, Followed
 from tickwise.roles.control.planning import written
 from tickwise.roles.control.policies import key_in_words
@@ -19,6 +19,8 @@ BY_RULE: Final = "Its job says not to try again after"
 BY_DEADLINE: Final = "(retry.deadline_seconds)"
 """How the error of a run ends that was given up by a rule of its job, or for its deadline (`domain.retry`)."""
 TOLD_HOLDERS: Final = 5
+POISON: Final = "poison"
+"""The reason of a run that was given up, and of the last of its attempts that were lost."""
 
 _LIMITS: Final[dict[str, tuple[Because, str, str]]] = {
     "cpu_limit": (Because.LIMIT_CPU, "it used more processor time than its job allows", "cpu_seconds"),
@@ -42,6 +44,8 @@ def waits(facts: Facts) -> Waits | None:
     run, now = facts.run, facts.now
     if run.blocked and run.limit_key is not None:
         return _for_slot(facts, run.limit_key)
+    if is_paused(facts):
+        return _for_resume(facts)
     hold = None if facts.queue is None else facts.queue.hold
     if facts.queue is not None and facts.queue.held and hold is not None:
         until = "until it is resumed" if hold.until is None else f"until {facts.said(hold.until)}"
@@ -61,10 +65,40 @@ def waits(facts: Facts) -> Waits | None:
         key = "" if facts.plan is None or facts.plan.rate is None else key_in_words(facts.plan.rate.key)
         words = f"waits for its turn under the rate limit{key}, at {at}"
         return Waits(Because.WAITING_RATE, words, {"ready_time": written(run.ready_at)})
+    if run.state is RunState.QUEUED and facts.circuits and facts.circuits[-1].end >= now:
+        return _for_host(facts.circuits[-1], at, run.ready_at)
     if run.state is RunState.QUEUED and run.due_at <= now:
         words = f"was given back by an executor that cannot run it for now, and is offered again at {at}"
         return Waits(Because.WAITING_GIVEN_BACK, words, {"ready_time": written(run.ready_at)})
     return None
+
+
+def is_paused(facts: Facts) -> bool:
+    """Whether it is held back by a pause of its job, which concerns runs of the schedule alone."""
+    run, job = facts.run, facts.job
+    if job is None or job.status is not JobStatus.PAUSED or run.trigger != Trigger.SCHEDULE or run.blocked:
+        return False
+    return run.state is RunState.QUEUED and (run.ready_at is None or run.ready_at > max(facts.now, run.due_at))
+
+
+def _for_resume(facts: Facts) -> Waits:
+    job = facts.job
+    until = None if job is None else job.pause_until
+    end = "until it is resumed" if until is None else f"until {facts.said(until)}"
+    by = "" if job is None or not job.paused_by else f" by {job.paused_by}"
+    words = f"waits: its job is paused{by}, {end}; then it runs, and not before {facts.said(facts.run.due_at)}"
+    data = {
+        "paused_by": None if job is None else job.paused_by,
+        "paused_until": None if until is None else written(until),
+        "reason": None if job is None else job.pause_reason,
+    }
+    return Waits(Because.WAITING_PAUSED, words, data)
+
+
+def _for_host(open_circuit: Incident, at: str, ready_at: float) -> Waits:
+    words = f"waits: {open_circuit.who} keeps failing, so it is left alone for a while; it is offered again at {at}"
+    data = {"host": open_circuit.who, "open_from": written(open_circuit.begin), "ready_time": written(ready_at)}
+    return Waits(Because.WAITING_CIRCUIT, words, data)
 
 
 def _for_slot(facts: Facts, key: str) -> Waits:
@@ -109,7 +143,45 @@ def ended_because(facts: Facts) -> list[Cause]:
         _, _, what = (run.error or "").rpartition(BY_RULE)
         words = f"it was not tried again, for its job says so after{what.rstrip().rstrip('.')} (retry.on)"
         found.append(Cause(Because.NOT_RETRIED_RULE, words, {"failed_of": what.strip().rstrip(".")}))
+    if run.reason != UNKNOWN_OUTCOME:  # of that one, its letter is told above
+        found += [] if run.reason == POISON else [_failed(facts)]  # its attempts tell what it was given up for
+        found += [] if facts.letter is None else [_letter(facts.letter)]
     return found
+
+
+def _failed(facts: Facts) -> Cause:
+    """What its last attempt failed of, and how many there were."""
+    run = facts.run
+    error = first_line(run.error)
+    times = "" if run.failures < 2 else f" {run.failures} times, the last time"
+    words = f"it failed{times}" + (f" with {error!r}" if error else f" with the reason {run.reason}")
+    retries = None if facts.plan is None else facts.plan.max_retries
+    if retries is not None and run.failures > retries:
+        words += "; it had no retries (max_retries: 0)" if retries == 0 else f"; all {retries} retries are used up"
+    data = {"reason": run.reason, "error": error or None, "failures": run.failures, "max_retries": retries}
+    return Cause(Because.FAILED, words, data)
+
+
+def _letter(letter: LetterRow) -> Cause:
+    """What was done about its dead letter."""
+    by = f" by {letter.settled_by}" if letter.settled_by else ""
+    words = {
+        LetterStatus.OPEN: "its dead letter waits for a person: redrive it, or discard it",
+        LetterStatus.REDRIVEN: f"its dead letter was redriven as {letter.redriven_as}{by}",
+        LetterStatus.DISCARDED: f"its dead letter was discarded{by}",
+        LetterStatus.EXPIRED: "its dead letter expired before anybody acted",
+    }
+    data = {
+        "dead_letter": letter.status.value,
+        "redriven_as": None if letter.redriven_as is None else str(letter.redriven_as),
+    }
+    return Cause(Because.DEAD_LETTER, words.get(letter.status, f"its dead letter is {letter.status.value}"), data)
+
+
+def first_line(error: str | None) -> str:
+    """Of an error, for a sentence: at most 200 characters."""
+    lines = (error or "").strip().splitlines()
+    return lines[0][:200] if lines else ""
 
 
 def _unknown(facts: Facts) -> Cause:

@@ -25,7 +25,7 @@ from tickwise.domain.calendar import Closed, Otherwise, Rules
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Pending, Reason, decide, spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.model import Principal, Trigger, id_instant, run_id
+from tickwise.domain.model import BELOW_MILLIS, Principal, Trigger, id_instant, name_before, name_from, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
@@ -48,8 +48,6 @@ GAPS_AHEAD_SECONDS: Final = 366 * 86_400.0
 DECISIONS_MOST: Final = 10
 """Of what is overdue, each of up to `PAGE_MOST` occurrences; the work of a scheduler's next looks."""
 _WIDENED: Final = 2
-_OF_MILLIS: Final = 80
-"""Bits of a name below its milliseconds."""
 
 
 class Kind(StrEnum):
@@ -161,9 +159,9 @@ class Occurrences(Jobs):
         while len(found) < limit and low < high - 1:
             top = min(low + width, high)
             rows = await self._listed(row, low, top, limit)
-            if len(rows) >= limit and top - low > 1 << _OF_MILLIS:
+            if len(rows) >= limit and top - low > 1 << BELOW_MILLIS:
                 close = top - rows[-1].run_id.int
-                width = max(min(close * 9 // 10, (top - low) // 2), 1 << _OF_MILLIS)
+                width = max(min(close * 9 // 10, (top - low) // 2), 1 << BELOW_MILLIS)
                 continue
             while len(rows) >= limit and (rest := await self._listed(row, low, rows[-1].run_id.int, limit)):
                 rows += rest  # all of one millisecond
@@ -181,17 +179,6 @@ class Occurrences(Jobs):
             limit=limit,
         )
         return list(await self._store.runs_list(query))
-
-
-def name_from(instant: float) -> UUID:
-    """The smallest name that an occurrence from the millisecond of `instant` on can have."""
-    return UUID(int=max(0, round(instant * 1_000_000) // 1000) << _OF_MILLIS)
-
-
-def name_before(instant: float) -> UUID | None:
-    """The greatest name that comes before all of those; None: there is none."""
-    found = name_from(instant).int
-    return UUID(int=found - 1) if found else None
 
 
 # ------------------------------------------------------------------------------------------ what is not on record

@@ -1,11 +1,13 @@
 """What a schedule will do: its next fires on three clocks, what happens to each of them, and what it says in English.
 
 The same rules as a scheduler's decision: calendars skip or defer, jitter moves the start, the clock's changes are told.
+Of a saved job, an occurrence that is on record shows its record: it was skipped, or snoozed, by a person.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -17,9 +19,11 @@ from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Otherwise, Rules
 from tickwise.domain.decision import spread
 from tickwise.domain.errors import Invalid
-from tickwise.domain.model import Principal
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Principal, Trigger, name_before, name_from
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
+from tickwise.ports.store import JobRow, RunQuery, RunRow
 from tickwise.roles.control.bodies import PreviewBody
 from tickwise.roles.control.composing import check_calendars
 from tickwise.roles.control.jobs import Jobs
@@ -35,6 +39,8 @@ SLICE: Final = 5
 SHUT_MAX: Final = 20
 """After so many fires in a row that nothing opens for, for years, the list ends."""
 CLOSED_FOR_GOOD: Final = "calendars and windows open for no time in years, so the list ends here"
+RECORDS_MOST: Final = 1_000
+"""So many records of one preview are looked at; it shows no more fires than that."""
 NO_JOB: Final = UUID(int=0)
 """Stands for the job that an unsaved schedule has not got."""
 
@@ -94,7 +100,23 @@ class Previews(Jobs):
         plan = decode_definition(row.definition)
         rules = await self._rules(row.namespace, plan.calendars, row.labels)
         fired = 0 if row.timer is None else row.timer.fired
-        return await self._preview(_Shown(plan.schedule(job_id), rules, fired), look, now)
+        schedule = plan.schedule(job_id)
+        recorded = await self._previewed_records(row, schedule, look, now)
+        return await self._preview(_Shown(schedule, rules, fired, recorded), look, now)
+
+    async def _previewed_records(self, row: JobRow, schedule: Schedule, look: Look, now: float) -> list[RunRow]:
+        """What is on record of the occurrences that the preview shows, and of those before that have yet to run."""
+        after = now if look.start is None else instant_within(look.start, "/from")
+        last = max(upcoming(schedule, after, look.count), default=after)
+        mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=RECORDS_MOST)
+        ahead = await self._store.runs_list(
+            replace(mine, after=name_before(schedules.just_after(after)), before=name_from(last + 0.001))
+        )
+        moved = await self._store.runs_list(
+            replace(mine, states=(RunState.QUEUED, RunState.DISPATCHED), due_after=schedules.just_after(after))
+        )
+        found = {run.run_id: run for run in (*ahead, *moved) if run.nominal_at > after or look.start is None}
+        return sorted(found.values(), key=lambda run: run.nominal_at)
 
     async def preview(self, who: Principal, body: PreviewBody) -> Preview:
         """What a schedule would say if it were saved now. Raises `Invalid`."""
@@ -121,15 +143,23 @@ class Previews(Jobs):
             refusal.pointer = "/viewer_timezone"
             raise
         after = now if look.start is None else instant_within(look.start, "/from")
-        fires: list[Fire] = []
+        # What a person moved beyond its own time comes first.
+        fires = [
+            _fire(schedule, run.nominal_at, viewer, None, run) for run in shown.recorded if run.nominal_at <= after
+        ]
+        fires = fires[: look.count]
         running = shut = 0
         left = None if schedule.max_runs is None else max(0, schedule.max_runs - shown.fired)
-        for due in upcoming(schedule, after, look.count):
+        for due in upcoming(schedule, after, look.count - len(fires)):
+            record = shown.record_of(due)
+            if record is not None:
+                fires.append(_fire(schedule, due, viewer, None, record))
+                continue
             if left is not None and running >= left:
                 break
             verdict = None if shown.rules is None else shown.rules.verdict(due)
             closed = verdict if isinstance(verdict, Closed) else None
-            fires.append(_fire(schedule, due, viewer, closed))
+            fires.append(_fire(schedule, due, viewer, closed, None))
             running += fires[-1].fate is not Fate.SKIP
             shut = shut + 1 if closed is not None and closed.opens is None else 0
             if shut == SHUT_MAX:
@@ -155,6 +185,16 @@ class _Shown(NamedTuple):
     schedule: Schedule
     rules: Rules | None
     fired: int
+    recorded: Sequence[RunRow] = ()
+    """The earliest nominal time first."""
+
+    def record_of(self, nominal: float) -> RunRow | None:
+        """The run, or the record, of an occurrence."""
+        for run in self.recorded:
+            last = run.nominal_at if run.until is None else run.until
+            if round(run.nominal_at, 6) <= round(nominal, 6) <= round(last, 6):
+                return run
+        return None
 
 
 def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str, ...]:
@@ -165,7 +205,7 @@ def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str,
     return tuple(f"{written(gap.instant)}: {gap.sentence()}" for gap in gaps[:GAPS_MAX])
 
 
-def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed | None) -> Fire:
+def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed | None, record: RunRow | None) -> Fire:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(nominal * 1_000_000))
     zone = zone_named(schedule.timezone)
     local = moment.astimezone(zone)
@@ -183,12 +223,27 @@ def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed |
         if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
             fate, opens = Fate.DEFER, closed.opens
             notes.append(f"deferred to {written(opens)}; what is deferred to one time becomes one run")
+    due = opens + spread(schedule, nominal)
+    if record is not None:
+        fate, due, note = _on_record(record, due)
+        notes.append(note)
     return Fire(
         instant=nominal,
         local=local,
         viewer=moment.astimezone(viewer),
         clock_change=midnight.utcoffset() != following.utcoffset(),
         fate=fate,
-        due=None if fate is Fate.SKIP else opens + spread(schedule, nominal),
+        due=None if fate is Fate.SKIP else due,
         note="; ".join(note for note in notes if note) or None,
     )
+
+
+def _on_record(record: RunRow, due: float) -> tuple[Fate, float, str | None]:
+    """What becomes of an occurrence that is a run, or a record, already; it would be due at `due`."""
+    if record.state is RunState.SKIPPED:
+        return Fate.SKIP, due, record.error
+    if record.state is RunState.CANCELLED:
+        return Fate.SKIP, due, record.error or "its run was cancelled"
+    if record.due_at > due + 0.001:
+        return Fate.DEFER, record.due_at, f"snoozed to {written(record.due_at)}"
+    return Fate.FIRE, record.due_at, None

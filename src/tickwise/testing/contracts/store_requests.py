@@ -291,9 +291,7 @@ class RunRequestsContract(StoreContract):
         return job_id, run
 
     @pytest.mark.parametrize("seconds", [60.0, 2 * HOUR], ids=["before its time", "after its time"])
-    async def test_a_pause_holds_back_a_postponed_run(
-        self, store: KeyedStore, make: Factory, seconds: float
-    ) -> None:
+    async def test_a_pause_holds_back_a_postponed_run(self, store: KeyedStore, make: Factory, seconds: float) -> None:
         """A person gave it its time. It cannot be claimed while the job is paused, and a resume loses nothing: it runs
         at its time, or at once if that has passed."""
         job_id, run = await self.postponed(store, make)

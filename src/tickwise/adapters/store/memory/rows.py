@@ -30,8 +30,8 @@ class Report:
 
 
 def is_coming(run: RunRecord, now: float) -> bool:
-    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have. One that a pause
-    without an end holds back does not come."""
+    """Whether a run has yet to begin, as far as is known: one that is held beyond its due time may have. One that is
+    held back by a pause without an end does not come."""
     if run.ready == math.inf and not run.blocked:
         return False
     return run.state is RunState.QUEUED or (run.state is RunState.DISPATCHED and run.due > now)
