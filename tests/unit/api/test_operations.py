@@ -210,6 +210,47 @@ async def test_only_what_the_filter_names_is_concerned(here: Scene) -> None:
     assert {"CANCELLED": 1, "QUEUED": 2} == _counted(await here.ask("GET", "/runs"), "status")
 
 
+async def test_runs_that_came_to_match_later_are_left_alone(here: Scene) -> None:
+    """One that was queued after the request, and one that began after it where the filter means those that run."""
+    running, *_ = await waiting(here, 1)
+    number = await here.join(slots=1_000)
+    claims = await here.take(number)
+    assert 1 == await here.begin(number, claims)
+    began_later, *_ = await waiting(here, 1)
+    await here.pass_time(1)
+    all_running = await asked(here, "/runs:cancel", filter={"status": ["RUNNING"]})
+    await here.pass_time(1)
+    assert 1 == await here.begin(number, await here.take(number))
+    found = await carried_out(here, all_running)
+    assert (1, 0) == (found["done"], found["refused"])
+    states = {run_id: (await here.store.run_get("default", UUID(run_id))) for run_id in (running, began_later)}
+    assert [True, False] == [row is not None and row.cancel is not None for row in states.values()]
+    everything = await asked(here, "/runs:cancel")
+    await here.pass_time(1)
+    queued_later, *_ = await waiting(here, 1)
+    await carried_out(here, everything)
+    assert "QUEUED" == (await here.ask("GET", f"/runs/{queued_later}"))["status"]
+
+
+@pytest.mark.parametrize("path", ["/jobs:pause", "/jobs:resume", "/jobs:cancel"])
+async def test_jobs_that_were_changed_later_are_left_alone_and_told(here: Scene, path: str) -> None:
+    """Such a job may have come to match by its change."""
+    jobs = [await here.create(cron="0 * * * *", name=f"job {number}") for number in range(2)]
+    if path == "/jobs:resume":
+        for job_id in jobs:
+            await here.ask("POST", f"/jobs/{job_id}/pause", 200, {})
+    await here.pass_time(1)
+    operation_id = await asked(here, path, filter={"name": "job"})
+    await here.pass_time(1)
+    await here.ask("PUT", f"/jobs/{jobs[0]}", 200, {"description": "another one"})
+    before = (await here.ask("GET", f"/jobs/{jobs[0]}"))["status"]
+    found = await carried_out(here, operation_id)
+    assert (1, 1, [(jobs[0], "changed_since")]) == (
+        found["done"], found["refused"], [(each["id"], each["code"]) for each in found["problems"]],
+    )  # fmt: skip
+    assert before == (await here.ask("GET", f"/jobs/{jobs[0]}"))["status"]
+
+
 async def test_failed_runs_are_redriven_each_once(here: Scene) -> None:
     """All letters are settled, each linked to a run of its own; what fails again is not met again."""
     runs = await failed(here, 7)
