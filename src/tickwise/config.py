@@ -366,6 +366,13 @@ class Settings:
     log_level: str = _setting(
         "info", "The least important thing that is logged.", choices=("debug", "info", "warning", "error")
     )
+    log_runs_per_second: int = _setting(
+        100,
+        "Lines for starts of runs, for ends, and for failures that an executor logs in a second, each. Above that it "
+        "logs failures, up to the same bound, and how many lines it left out. 0: one failure a second, and counts.",
+        least=0,
+        most=100_000,
+    )
     log_format: str = _setting(
         "auto", "How it is written; `auto` is for people on a terminal and JSON elsewhere.",
         choices=("auto", "console", "json"),

@@ -45,6 +45,8 @@ MEANINGS = {
     "calendar_in_use": "Jobs go by the calendar; take it out of their `calendars` first.",
     "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
     "calendar_unknown": "There is no calendar of this name in the namespace; create it first.",
+    "changed_since": "Of an operation: the job was changed after the operation was asked for, so it was left alone. "
+    "Ask again to have it done.",
     "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
     "`detail`.",
     "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",

@@ -85,6 +85,15 @@ MEANINGS = {
     "invariant_unchecked": "An invariant could not be looked at. The others were. Please report it.",
     "invariant_unhealed": "What violates an invariant could not be put right. It is tried again with the next pass. "
     "Please report it.",
+    "run_started": "A runner got an attempt of a run; `late_seconds` counts from its due time. At most "
+    "`log_runs_per_second` such lines a second.",
+    "run_ended": "An attempt of a run ended well, or was cancelled. At most `log_runs_per_second` such lines a second.",
+    "run_failed": "An attempt of a run failed; with the `outcome` RETRYING it is tried again. At most "
+    "`log_runs_per_second` such lines a second.",
+    "runs_unlogged": "So many lines of starts, successes and failures were left out since the last such line, because "
+    "there were more than `log_runs_per_second`.",
+    "runs_unserved": "Runs wait because no active executor serves their queue and labels; `detail` says which. Told "
+    "once an hour for each.",
     "invariant_violated": "Something is not as it must be: `invariant` says what ([metrics](metrics.md)), `subjects` "
     "are the runs, jobs or operations, `detail` is of the first. `healed` of the `count` were put right at once.",
     "invariant_violations_untold": "So many more violations of an invariant were found in one pass than are told of "

@@ -42,6 +42,7 @@ from tickwise.roles.leasing import Lease
 from tickwise.roles.outbox import Outbox
 from tickwise.roles.parking import Parking
 from tickwise.roles.publishing import KEPT_MOST, Publisher
+from tickwise.roles.run_log import RunLog
 from tickwise.roles.service import Loop, Service, Telemetry, wait_for
 from tickwise.roles.starting import IDLE_SECONDS, Starter
 from tickwise.roles.store_clock import StoreClock
@@ -86,6 +87,8 @@ class ExecutorSettings:
     finish_flush_seconds: float = 0.004
     drain_seconds: float = 30.0
     kill_grace_seconds: float = 5.0
+    log_runs_per_second: int | None = None
+    """Lines of starts, of ends and of failures of runs, each; None: no line at all."""
     results: str = "direct"
     """Which way outcomes go: `direct` to the store, or through the `broker`, where there is one."""
 
@@ -122,6 +125,8 @@ class Executor(Service):
         self._beat_wake = signals.listen(Topic.CANCELS, concerns=lambda run: run in self._books.live)
         self._lease = Lease(clock, settings.lease_seconds, doubt=self._beat_wake.set)
         self._books = Books()
+        bound = settings.log_runs_per_second
+        self._run_log = None if bound is None else RunLog(clock, lambda: self._lease.number, bound)
         self._draining = False
         self._releasing = False
         self._intakes = [self._intake(seat) for seat in seats]
@@ -136,6 +141,7 @@ class Executor(Service):
             books=self._books,
             settle=self._settle,
             ended=self._end,
+            run_log=self._run_log,
         )
         terms = Terms(
             queues=settings.queues,
@@ -353,6 +359,8 @@ class Executor(Service):
         self._lease.renewed(mark)
         for request in beat.cancels:
             self._cancel(request.run_id, request.kind)
+        if self._run_log is not None:
+            self._run_log.flush()
         return settings.heartbeat_seconds
 
     async def _watch_lease(self) -> float:
@@ -509,7 +517,7 @@ class Executor(Service):
         """Many tasks are over. Quick functions that went well are the bulk of a busy executor's work, so they go
         straight to the outbox, without the calls that the others take."""
         self._release_late()
-        live, done, late = self._books.live, [], []
+        live, done, late, logged = self._books.live, [], [], []
         for run_id, ending in endings:
             held = live.get(run_id)
             verdict, started, ended, _, _, result, _, _ = ending
@@ -523,6 +531,9 @@ class Executor(Service):
                 late.append(started - claimed.due)
             outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
             done.append((_new(Outcome, outcome), intake))
+            logged.append((claimed, ended - started))
+        if self._run_log is not None:
+            self._run_log.succeeded(logged)
         self._outbox.add_many(done, late)
         for intake in {intake for _, intake in done}:
             intake.freed()
@@ -547,6 +558,8 @@ class Executor(Service):
     def _settle(self, held: Held, outcome: Outcome) -> None:
         """From here on the run is an outcome that waits for the store."""
         self._books.forget(held)
+        if self._run_log is not None:
+            self._run_log.ended(held.claimed, outcome)
         self._outbox.add(outcome, held.intake)
 
     # ------------------------------------------------------------------ what the store is told

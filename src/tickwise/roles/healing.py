@@ -3,13 +3,16 @@
     for each Check:  violations(after) ──► found? ──► heal · plan anew · ring ──► what is left: the metric, an alarm
                           ▲────── next page ──────┘
 
+A slot that changes hands is free for a moment: what passes by itself is looked at twice. A run that no active executor
+can take waits for one, and is told of once, not as a violation.
+
 Any scheduler may do it, all of them at once. Invariants: what cannot be put right, or not even looked at, holds up
 neither the next page nor the next invariant; and a pass never takes more than a hundredth of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -28,6 +31,7 @@ from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Check, JobRow, RunQuery, Store, Violation
 from tickwise.roles.firing import read_plan
 from tickwise.roles.service import Telemetry
+from tickwise.roles.serving import unserved_lane
 
 PAGE: Final = 500
 """Subjects of an invariant looked at in one statement: some milliseconds of the store's time."""
@@ -37,6 +41,15 @@ PAUSE_JITTER: Final = 0.2
 """Of the pause, drawn on top, so that many schedulers do not look at the same moments."""
 LOGGED_MOST: Final = 1_000
 """Violations of one invariant that are told of in one pass, one by one; of the others only the number is."""
+TOLD_AGAIN_SECONDS: Final = 3_600.0
+"""A violation that stays is told of again after this."""
+TOLD_MOST: Final = 100_000
+PASSING: Final = frozenset({Check.WAITS_FOR_SOMETHING})
+"""What may be so for a moment, between the end of a run and the next sweep."""
+PASSING_SECONDS: Final = 3.0
+"""What is so for longer does not pass: some sweeps lie in between."""
+JOBS_LOOKED_AT: Final = 200
+"""Jobs whose runs nobody takes and for which a pass finds out whether anybody could."""
 OVER_SECONDS: Final = 86_400.0
 """A job whose schedule is over is looked at again after this. An edit that makes it go on gives it a timer itself."""
 OVER_MOST: Final = 200_000
@@ -96,6 +109,8 @@ class Healing:
         self._waited = False
         self._over: dict[UUID, float] = {}
         """Jobs whose schedules are over, and until when that is believed."""
+        self._told: dict[tuple[Check, UUID | str], float] = {}
+        """What was told of, and until when it need not be told again."""
 
     async def step(self) -> float:
         """One pass, but for the first time, which only waits; how long to pause then."""
@@ -112,6 +127,7 @@ class Healing:
         """Walk every invariant, and put right what can be."""
         now = self._clock.monotonic()
         self._over = {job: until for job, until in self._over.items() if until > now}
+        self._told = {name: until for name, until in self._told.items() if until > now}
         for check in Check:
             try:
                 tally = await self._walk(check)
@@ -129,18 +145,33 @@ class Healing:
 
     async def _walk(self, check: Check) -> Tally:
         tally = Tally()
+        lasting: frozenset[UUID] | None = None
+        if check in PASSING:
+            lasting = frozenset([violation.subject async for page in self._pages(check) for violation in page])
+            if not lasting:
+                return tally
+            await self._clock.sleep(PASSING_SECONDS)
+        async for page in self._pages(check):
+            found = page if lasting is None else [each for each in page if each.subject in lasting]
+            if found:
+                await self._see_to(check, found, tally)
+        return tally
+
+    async def _pages(self, check: Check) -> AsyncIterator[Sequence[Violation]]:
+        """What is found of an invariant, page by page."""
         after: UUID | None = None
         while True:
             page = await self._store.violations(check, after=after, limit=PAGE)
-            if page.found:
-                await self._see_to(check, page.found, tally)
+            yield page.found
             after = page.last
             if after is None:
-                return tally
+                return
 
     async def _see_to(self, check: Check, found: Sequence[Violation], tally: Tally) -> None:
         if check is Check.PLANNED:
             found = [violation for violation in found if violation.subject not in self._over]
+        elif check is Check.CLAIMED_IN_TIME:
+            found = await self._claimable(found)
         mended: int = 0
         wrong = found
         try:
@@ -161,7 +192,9 @@ class Healing:
             self._signals.send(BELLS[check])
 
     def _tell(self, check: Check, found: Sequence[Violation], mended: int, tally: Tally) -> None:
-        told = found[: max(0, LOGGED_MOST - tally.told)]
+        new = [violation for violation in found if self._is_news(check, violation.subject)]
+        tally.told += len(found) - len(new)
+        told = new[: max(0, LOGGED_MOST - tally.told)]
         if told:
             tally.told += len(told)
             logger.error(
@@ -172,6 +205,42 @@ class Healing:
                 subjects=[str(violation.subject) for violation in told],
                 detail=told[0].detail,
             )
+
+    def _is_news(self, check: Check, subject: UUID | str) -> bool:
+        """Whether it was not told of lately; from now on it was."""
+        if (check, subject) in self._told:
+            return False
+        if len(self._told) < TOLD_MOST:
+            self._told[check, subject] = self._clock.monotonic() + TOLD_AGAIN_SECONDS
+        return True
+
+    # ------------------------------------------------------------------------------------------ runs nobody takes
+
+    async def _claimable(self, found: Sequence[Violation]) -> Sequence[Violation]:
+        """Those that an active executor could take. The others wait for one that can, which people are told of."""
+        now = await self._store.now()
+        rows = await self._store.executors_list()
+        active = [row for row in rows if row.gone_at is None and row.lease_until > now]
+        if not active:
+            return found
+        claimable: list[Violation] = []
+        missing: dict[UUID, str | None] = {}
+        for violation in found:
+            run = None
+            if violation.namespace is not None and len(missing) < JOBS_LOOKED_AT:
+                run = await self._store.run_get(violation.namespace, violation.subject)
+            if run is None:
+                claimable.append(violation)
+                continue
+            if run.job_id not in missing:
+                job = await self._store.job_get(run.namespace, run.job_id)
+                missing[run.job_id] = None if job is None else unserved_lane(job.lane, active)
+            why = missing[run.job_id]
+            if why is None:
+                claimable.append(violation)
+            elif self._is_news(Check.CLAIMED_IN_TIME, f"{run.namespace} {why}"):
+                logger.warning("runs_unserved", namespace=run.namespace, detail=why, run_id=str(run.run_id))
+        return claimable
 
     # ------------------------------------------------------------------------------------------ jobs without a timer
 

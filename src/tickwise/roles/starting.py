@@ -21,7 +21,7 @@ from typing import Final
 
 import structlog
 
-from tickwise.domain.model import Outcome
+from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.store import Began, Runs
@@ -29,6 +29,7 @@ from tickwise.roles.books import Books, Held, Stage
 from tickwise.roles.endings import is_too_late, too_late
 from tickwise.roles.intake import Intake
 from tickwise.roles.leasing import Lease
+from tickwise.roles.run_log import RunLog
 from tickwise.roles.service import is_cancelled
 from tickwise.roles.store_clock import StoreClock
 
@@ -59,6 +60,7 @@ class Starter:
         books: Books,
         settle: Callable[[Held, Outcome], None],
         ended: Callable[[Held, Ending], None],
+        run_log: RunLog | None = None,
     ) -> None:
         """`settle` takes the outcome of a run that never begins, `ended` the ending of one that was stopped before."""
         self.changed = asyncio.Event()
@@ -70,6 +72,7 @@ class Starter:
         self._books = books
         self._settle = settle
         self._ended = ended
+        self._run_log = run_log
         self._heap: list[tuple[float, int, Held]] = []
         self._order = itertools.count()
         # A dict, because sets of tasks have another order in each process, and a simulation none of its own.
@@ -136,6 +139,7 @@ class Starter:
             return
         groups: dict[Intake, list[Assignment]] = collections.defaultdict(list)
         guarded: list[Held] = []
+        launched: list[Claimed] = []
         for held in batch:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
                 self._settle(held, too_late(held, now))
@@ -149,6 +153,9 @@ class Starter:
                 continue
             held.stage = _LAUNCHED
             groups[intake].append(held.assignment())
+            launched.append(held.claimed)
+        if self._run_log is not None:
+            self._run_log.launched(launched, self._time.now())
         for intake, assignments in groups.items():
             intake.runner.launch(assignments)
         if guarded:
@@ -186,6 +193,8 @@ class Starter:
                 self._ended(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
             else:
                 held.stage = Stage.LAUNCHED
+                if self._run_log is not None:
+                    self._run_log.launched([held.claimed], self._time.now())
                 held.intake.runner.launch([held.assignment()])
 
     def _ours(self, batch: Sequence[Held]) -> Iterator[Held]:

@@ -333,6 +333,7 @@ def make_executor(house: House) -> Service:
             claim_batch=settings.claim_batch,
             held_max=settings.held_limit,
             finish_batch=settings.finish_batch,
+            log_runs_per_second=settings.log_runs_per_second,
             finish_flush_seconds=settings.finish_flush_seconds,
             drain_seconds=settings.drain_seconds,
             kill_grace_seconds=settings.kill_grace_seconds,

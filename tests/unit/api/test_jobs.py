@@ -65,6 +65,34 @@ async def test_the_first_body_of_the_issue_creates_a_daily_job(here: World) -> N
     assert [own_name, offered] == job["warnings"]
 
 
+@pytest.mark.parametrize(
+    ("body", "warning"),
+    [
+        ({"queue": "reports"}, "no living executor serves the queue 'reports'; its runs wait until one does"),
+        (
+            {"requires": ["gpu"]},
+            "no living executor of the queue 'default' has the labels gpu; its runs wait until one has",
+        ),
+        ({}, None),
+    ],
+)
+async def test_a_job_that_nobody_can_take_is_created_with_a_warning(
+    here: World, body: dict[str, Any], warning: str | None
+) -> None:
+    """Whether its queue or its labels are what is missing; as long as no executor is there at all, nothing is said."""
+    task = {"name": "x", "cron": "0 0 * * *", "task": {"kind": "shell", "command": "true"}, **body}
+    answer = await here.client.post(f"{API}/jobs", json=task)
+    assert not answer.json().get("warnings")
+    await here.store.executor_join(
+        NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9e6)
+    )
+    await cast("VirtualClock", here.clock).advance(60.0)
+    for path, sent in (("/jobs", task), ("/jobs:batch", {"jobs": [task]})):
+        answer = await here.client.post(f"{API}{path}", json=sent)
+        found = answer.json() if path == "/jobs" else answer.json()["results"][0]
+        assert ([] if warning is None else [warning]) == list(found.get("warnings") or ())
+
+
 async def test_the_second_body_of_the_issue_makes_it_run_once(here: World) -> None:
     """A time without a schedule_type makes it a FUTURE job; what was not sent stays."""
     job_id = await create(here, name="Daily Data Cleanup", cron="0 0 * * *", payload={"x": 1}, max_retries=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +15,10 @@ from tests.unit.roles.rig import Silent, drive
 from tests.unit.roles.scheduler_rig import Rig
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Lane
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.signals import Topic
-from tickwise.ports.store import Check, Examined, JobAction, NewJob, Violation
+from tickwise.ports.store import Check, Examined, JobAction, NewExecutor, NewJob, Violation
 from tickwise.roles import healing
 from tickwise.roles.healing import PAUSE_JITTER, Healing, timer_after
 
@@ -179,6 +181,57 @@ async def test_a_pass_takes_no_more_than_a_hundredth_of_the_time() -> None:
     await drive(ward.rig.clock, step())
     took = float(len(Check))
     assert 100.0 * took <= pauses[0] <= 100.0 * took * (1.0 + PAUSE_JITTER)
+
+
+async def test_what_stays_wrong_is_told_once_an_hour() -> None:
+    """The metric says it all the time."""
+    ward = Ward({Check.HAS_A_JOB: [1]}, subjects=3)
+    steps = ward.healing()
+    told = []
+    for wrong in ([1], [1], [1, 2], [1, 2]):
+        ward.store.wrong[Check.HAS_A_JOB] = wrong
+        with structlog.testing.capture_logs() as logs:
+            await steps.look()
+        told.append([log["subjects"] for log in logs if log["event"] == "invariant_violated"])
+        assert len(wrong) == ward.told.left["has_a_job"]
+    first, second = (str(UUID(int=number)) for number in (1, 2))
+    assert [[[first]], [], [[second]], []] == told
+    await ward.rig.clock.advance(HOUR + 1)
+    with structlog.testing.capture_logs() as logs:
+        await steps.look()
+    assert [first, second] == logs[0]["subjects"]
+
+
+async def test_a_slot_in_handoff_is_no_violation() -> None:
+    """What is free for a moment is looked at again; what stays free is told and put right."""
+    ward = Ward({Check.WAITS_FOR_SOMETHING: [1, 2]}, subjects=3)
+    look = asyncio.ensure_future(ward.healing().look())
+    await ward.rig.clock.settle()
+    ward.store.wrong[Check.WAITS_FOR_SOMETHING] = [2, 3]
+    with structlog.testing.capture_logs() as logs:
+        await drive(ward.rig.clock, look)
+    assert [[str(UUID(int=2))]] == [log["subjects"] for log in logs if log["event"] == "invariant_violated"]
+    assert (0, 1) == (ward.told.left["waits_for_something"], ward.told.cured["waits_for_something"])
+
+
+async def test_a_run_that_no_executor_can_take_is_told_of_once_and_is_no_violation() -> None:
+    """It waits for an executor; one that could be taken, and is not, is a violation."""
+    ward = Ward()
+    rig = ward.rig
+    for queue in ("reports", "default"):
+        job = rig.make.job(rig.clock.now(), lane=Lane(queue))
+        await rig.store.jobs_add([job])
+    named = NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9 * HOUR)
+    await rig.store.executor_join(named)
+    await rig.clock.advance(120.0)
+    steps = ward.healing(rig.store)
+    for first in (True, False):
+        with structlog.testing.capture_logs() as logs:
+            await steps.look()
+        assert 1 == ward.told.left["claimed_in_time"]
+        unserved = [log for log in logs if log["event"] == "runs_unserved"]
+        assert first == any("the queue 'reports'" in log["detail"] for log in unserved)
+        assert first == ("invariant_violated" in [log["event"] for log in logs])
 
 
 # ------------------------------------------------------------------------------------------ jobs without a timer

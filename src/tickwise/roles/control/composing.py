@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane, Principal, run_id, time_id
-from tickwise.ports.store import ExecutorRow, NewJob, StoredTask
+from tickwise.ports.store import NewJob, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.core import clean_id, clean_text
 from tickwise.roles.control.planning import Timing, is_decided, plan_fields, timing, zone_data
@@ -29,6 +29,7 @@ from tickwise.roles.control.policies import Keyed, check_kept, doubtful, policie
 from tickwise.roles.control.successors import NOTHING, Graph, check_sequence, resolved
 from tickwise.roles.control.tasks import NO_FINDINGS, CheckedTask, Findings, TaskCheck, stored_as_checked
 from tickwise.roles.definition import CalendarUse, Definition, encode_definition
+from tickwise.roles.serving import Serving, not_offered
 
 _ANYWHERE: Final = Lane()
 
@@ -50,6 +51,8 @@ class Scene(NamedTuple):
     """The jobs that are named as successors, and what follows from them."""
     scripts: Findings = NO_FINDINGS
     """What a look at the scripts in the bodies came to."""
+    serving: Serving | None = None
+    """None: it is not known which lanes are served."""
 
 
 class Composed(NamedTuple):
@@ -97,29 +100,6 @@ def own_function(name: str, check: TaskCheck) -> ResolvedTask:
     """The registered function of the job's own name: what a job without a task runs."""
     said = f"{OWN_FUNCTION}{name!r}"
     return ResolvedTask(check.function(name), None, warning=said)
-
-
-def not_offered(function: str | None, offered: frozenset[str]) -> str | None:
-    """The warning for a function that nobody can run at the moment."""
-    if function is None or function in offered:
-        return None
-    return f"no living executor offers the function {function!r}; its runs wait until one does"
-
-
-def unserved(lane: Lane, function: str | None, living: Sequence[ExecutorRow]) -> str | None:
-    """What keeps runs of this lane waiting, although somebody is alive; None if one of them can take it."""
-    where = f"the queue {lane.queue!r}"
-    serving = [executor for executor in living if lane.queue in executor.queues]
-    if not serving:
-        return f"no living executor serves {where}; its runs wait until one does"
-    own = {label for label in lane.requires if ":" not in label}
-    serving = [executor for executor in serving if own.issubset(executor.labels)]
-    if not serving:
-        return f"no living executor of {where} has the labels {', '.join(sorted(own))}; its runs wait until one has"
-    if function is not None and not any(function in executor.functions for executor in serving):
-        what = f"{where} and the labels {', '.join(sorted(own))}" if own else where
-        return f"no living executor offers the function {function!r} for {what}; its runs wait until one does"
-    return None
 
 
 def lane(body: JobBody, task: CheckedTask, offered: frozenset[str], before: Lane = _ANYWHERE) -> Lane:
@@ -192,8 +172,10 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, noise
     lasting = when.warnings
     if resolved.warning:
         lasting = (*lasting, resolved.warning)
-    missing = not_offered(task.function, scene.offered)
     own_lane = lane(body, task, scene.offered)
+    missing = not_offered(task.function, scene.offered)
+    if missing is None and scene.serving is not None:
+        missing = scene.serving.missing(own_lane, task.function)
     definition = _definition(body, when, resolved, lasting)
     if body.limits:
         check_kept(definition.limits, task.kind, check.limits(task.kind), sent=True)

@@ -26,6 +26,7 @@ from tickwise.roles.definition import CalendarUse
 from tickwise.roles.gather import Gatherer, surely
 from tickwise.roles.rulebook import decode_window
 from tickwise.roles.searching import Searches
+from tickwise.roles.serving import Serving
 
 LIVING_FRESH_SECONDS: Final = 2.0
 """How old the list of living executors may be: a warning may lag, a submit must not wait for it."""
@@ -122,6 +123,7 @@ class Living:
         self._time = time
         self._rows: tuple[ExecutorRow, ...] = ()
         self._names: frozenset[str] = frozenset()
+        self._serving = Serving(())
         self._until = float("-inf")
 
     async def functions(self) -> frozenset[str]:
@@ -137,6 +139,10 @@ class Living:
     def known_functions(self) -> frozenset[str]:
         """The same however old it is."""
         return self._names
+
+    def serving(self) -> Serving:
+        """Which lanes they serve, however old that is."""
+        return self._serving
 
     async def executors(self) -> tuple[ExecutorRow, ...]:
         """The same for the executors themselves."""
@@ -154,6 +160,7 @@ class Living:
             return
         self._rows = tuple(row for row in rows if row.gone_at is None and row.lease_until > now)
         self._names = frozenset(name for row in self._rows for name in row.functions)
+        self._serving = Serving(self._rows)
 
 
 class Core:

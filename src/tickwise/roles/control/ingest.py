@@ -299,7 +299,7 @@ class Ingest(Jobs):
         if not named:
             now, offered = self._time.fresh(), self._living.fresh_functions()
             if now is not None and offered is not None:
-                return Scene(now, {}, offered)
+                return Scene(now, {}, offered, serving=self._living.serving())
         try:
             scene = await self._reach.ask(lambda: self._scene(who, bodies), probes=not named)
         except StoreUnavailable:
@@ -331,7 +331,9 @@ class Ingest(Jobs):
         graph = self._graphs_seen.find((namespace, names)) if names else NOTHING
         if graph is None:
             raise _cannot_tell("successor")
-        return Scene(self._time.at_best(), tasks, self._living.known_functions(), calendars, graph)
+        return Scene(
+            self._time.at_best(), tasks, self._living.known_functions(), calendars, graph, self._living.serving()
+        )
 
     async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:
         """Returns when the broker has all of them. Raises `Busy`, `BrokerUnavailable`."""

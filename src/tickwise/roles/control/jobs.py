@@ -36,10 +36,8 @@ from tickwise.roles.control.composing import (
     check_calendars,
     check_texts,
     lane,
-    not_offered,
     resolve_task,
     successors,
-    unserved,
 )
 from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.links import RACES_MAX, Links
@@ -50,6 +48,7 @@ from tickwise.roles.control.submits import Submitted
 from tickwise.roles.control.successors import listed
 from tickwise.roles.control.tasks import CheckedTask, Findings
 from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
+from tickwise.roles.serving import not_offered, unserved
 
 COMPARED_FIRES: Final = 20
 _OF_PLANS: Final = (Topic.RUNS, Topic.TIMERS, Topic.CANCELS, Topic.FOLLOWS, Topic.OPERATIONS)

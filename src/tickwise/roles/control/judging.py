@@ -16,10 +16,10 @@ from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
-from tickwise.roles.control.composing import not_offered, unserved
 from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause, Explanation, Facts, lasting, sentence
 from tickwise.roles.control.judging_flow import POISON, ended_because, first_line, is_paused, started_by, waits, went_on
 from tickwise.roles.control.planning import written
+from tickwise.roles.serving import not_offered, unserved
 
 LEASE_LOST: Final = "lease_lost"
 PLANNED_AHEAD_SECONDS: Final = 60.0

@@ -158,7 +158,7 @@ class Submits(Core):
         if body.task is not UNSET and self._check_task.needs_look(bytes(body.task)):
             return None
         now, offered = self._time.fresh(), self._living.fresh_functions()
-        return None if now is None or offered is None else Scene(now, {}, offered)
+        return None if now is None or offered is None else Scene(now, {}, offered, serving=self._living.serving())
 
     async def _scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         tasks: dict[str, StoredTask] = {}
@@ -177,7 +177,8 @@ class Submits(Core):
             for name in (*listed(body.then), *listed(body.on_failure))
         ]
         following = await look(self._store, who.namespace, names) if names else NOTHING
-        return Scene(await self._time.now(), tasks, await self._living.functions(), calendars, following)
+        now, offered = await self._time.now(), await self._living.functions()
+        return Scene(now, tasks, offered, calendars, following, self._living.serving())
 
     async def _scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
         """What a look at the scripts in the bodies came to. Returns within seconds."""

@@ -1,0 +1,96 @@
+"""One line in the log for the start of an attempt, one for its end; of very many, the failures and how many there were.
+
+    launched ──► run_started     job, run, attempt, executor, how late
+    ended    ──► run_ended       … outcome, how long it took
+             ──► run_failed      … and of what
+    flush    ──► runs_unlogged   how many lines the bound left out
+
+Invariant: at a high rate an attempt costs no line. Lines are bounded, failures by a bound of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from tickwise.domain.lifecycle import STATES, RunState
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.observability.log_budget import LogBudget
+from tickwise.ports.clock import Clock
+
+ERROR_LENGTH: Final = 200
+"""Characters of an error in a line; the whole is on record."""
+FAILURES: Final = frozenset({RunState.FAILED, RunState.RETRYING})
+
+logger = structlog.get_logger("tickwise.runs")
+
+
+class RunLog:
+    """Of one executor."""
+
+    def __init__(self, clock: Clock, number: Callable[[], int], per_second: int) -> None:
+        """`number` is the executor's. `per_second` bounds the lines of starts, of ends and of failures, each."""
+        self._number = number
+        self._starts = LogBudget(per_second, clock.monotonic)
+        self._ends = LogBudget(per_second, clock.monotonic)
+        self._failures = LogBudget(max(per_second, 1), clock.monotonic)
+
+    def launched(self, batch: Sequence[Claimed], now: float) -> None:
+        """A runner gets these."""
+        for claimed in batch[: self._starts.take(len(batch))]:
+            logger.info(
+                "run_started",
+                namespace=claimed.namespace,
+                job_id=str(claimed.job_id),
+                run_id=str(claimed.run_id),
+                attempt=claimed.attempt,
+                executor=self._number(),
+                late_seconds=round(max(0.0, now - claimed.due), 3),
+            )
+
+    def succeeded(self, batch: Sequence[tuple[Claimed, float]]) -> None:
+        """These ended well, each after so many seconds."""
+        for claimed, seconds in batch[: self._ends.take(len(batch))]:
+            self._ended(claimed, RunState.SUCCESS, seconds)
+
+    def ended(self, claimed: Claimed, outcome: Outcome) -> None:
+        """This one is over, or failed and is tried again."""
+        state = STATES[outcome.state]
+        seconds = outcome.ended - (outcome.started or outcome.ended)
+        if state is RunState.SUCCESS:
+            self.succeeded([(claimed, seconds)])
+        elif state is RunState.CANCELLED and self._ends.take():
+            self._ended(claimed, state, seconds)
+        elif state in FAILURES and self._failures.take():
+            logger.warning(
+                "run_failed",
+                namespace=claimed.namespace,
+                job_id=str(claimed.job_id),
+                run_id=str(claimed.run_id),
+                attempt=claimed.attempt,
+                executor=self._number(),
+                outcome=state.value,
+                seconds=round(seconds, 3),
+                reason=outcome.reason,
+                error=(outcome.error or "")[:ERROR_LENGTH],
+            )
+
+    def _ended(self, claimed: Claimed, state: RunState, seconds: float) -> None:
+        logger.info(
+            "run_ended",
+            namespace=claimed.namespace,
+            job_id=str(claimed.job_id),
+            run_id=str(claimed.run_id),
+            attempt=claimed.attempt,
+            executor=self._number(),
+            outcome=state.value,
+            seconds=round(seconds, 3),
+        )
+
+    def flush(self) -> None:
+        """Say how many lines were left out, if any were."""
+        starts, ends, failures = (budget.left_out() for budget in (self._starts, self._ends, self._failures))
+        if starts or ends or failures:
+            logger.info("runs_unlogged", executor=self._number(), started=starts, succeeded=ends, failed=failures)
