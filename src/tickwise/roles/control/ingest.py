@@ -332,7 +332,12 @@ class Ingest(Jobs):
         if graph is None:
             raise _cannot_tell("successor")
         return Scene(
-            self._time.at_best(), tasks, self._living.known_functions(), calendars, graph, self._living.serving()
+            self._time.at_best(),
+            tasks,
+            self._living.known_functions(),
+            calendars,
+            graph,
+            serving=self._living.serving(),
         )
 
     async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:

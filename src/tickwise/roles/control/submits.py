@@ -178,7 +178,7 @@ class Submits(Core):
         ]
         following = await look(self._store, who.namespace, names) if names else NOTHING
         now, offered = await self._time.now(), await self._living.functions()
-        return Scene(now, tasks, offered, calendars, following, self._living.serving())
+        return Scene(now, tasks, offered, calendars, following, serving=self._living.serving())
 
     async def _scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
         """What a look at the scripts in the bodies came to. Returns within seconds."""
