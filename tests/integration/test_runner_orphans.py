@@ -56,14 +56,16 @@ class Abandoned:
     def folders(self) -> list[Path]:
         return list((self.folder / "work").iterdir())
 
-    async def kill(self, *, with_undertakers: bool) -> None:
+    async def kill(self, *, with_reapers: bool) -> None:
         """KILL it, and with it who would clear up after it."""
-        undertakers = [
-            child for child in psutil.Process(self.process.pid).children() if "tickwise-undertaker" in child.cmdline()
+        reapers = [
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if any("orphan_reaper" in word for word in child.cmdline())
         ]
-        assert len(undertakers) == 2
-        if with_undertakers:
-            for one in undertakers:  # first, or they would be quicker than us
+        assert len(reapers) == 2
+        if with_reapers:
+            for one in reapers:  # first, or they would be quicker than us
                 one.kill()
         self.process.kill()
         await self.process.wait()
@@ -97,9 +99,9 @@ def _groups(folders: Sequence[Path]) -> set[Path]:
 
 
 async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) -> None:
-    """Its undertakers see to it, also to what left its session and its environment; and they tidy up."""
+    """Its reapers see to it, also to what left its session and its environment; and they tidy up."""
     assert len(abandoned.living) == FILES
-    await abandoned.kill(with_undertakers=False)
+    await abandoned.kill(with_reapers=False)
     await eventually(lambda: not abandoned.living, within_seconds=PATIENCE_SECONDS)
     await eventually(lambda: not abandoned.folders, within_seconds=PATIENCE_SECONDS)
 
@@ -107,7 +109,7 @@ async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) 
 async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) -> None:
     """If those who should have done it were killed as well: before anything new begins."""
     theirs = abandoned.folders
-    await abandoned.kill(with_undertakers=True)
+    await abandoned.kill(with_reapers=True)
     runner = _runner(abandoned.folder)
     await runner.start(Listener(), time.time)
     left = abandoned.living

@@ -35,6 +35,8 @@ QUEUED: Final = CODES[RunState.QUEUED]
 SKIPPED: Final = CODES[RunState.SKIPPED]
 
 UNBEGUN: Final = frozenset({Verdict.RELEASED, Verdict.UNOFFERED})
+KILLED: Final = frozenset({"signal", "crashed"})
+"""The reasons of an attempt whose process was ended from outside."""
 NEVER: Final = 0.0
 """When an attempt began that did not: its start may be on record all the same, for it is recorded first."""
 UNOFFERED_SECONDS: Final = 10.0

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -35,7 +35,7 @@ from tickwise.ports.store import Began, CancelKind, NewExecutor, Records, Runs
 from tickwise.roles.books import Books, Held, Seat, Stage, read_body
 from tickwise.roles.circuits import CircuitRecord
 from tickwise.roles.claiming import Claimer
-from tickwise.roles.endings import SUCCESS, called_off, given_back, outcome_of, unreadable
+from tickwise.roles.endings import KILLED, SUCCESS, called_off, given_back, outcome_of, unreadable
 from tickwise.roles.hinting import Hinting
 from tickwise.roles.intake import Intake, Terms
 from tickwise.roles.leasing import Lease
@@ -109,9 +109,11 @@ class Executor(Service):
         telemetry: Telemetry,
         broker: Broker | None = None,
         records: Records | None = None,
+        hold_until: Callable[[float], None] | None = None,
     ) -> None:
         """`broker` brings hints. Without one, or while it is away, signals wake it, and it looks what there is.
-        `records` is told of open circuits."""
+        `records` is told of open circuits. `hold_until` is told with each heartbeat until when tasks may run, on the
+        monotonic clock, for those who watch over them while this process stands still."""
         super().__init__()
         self._runs = runs
         self._signals = signals
@@ -123,7 +125,7 @@ class Executor(Service):
         self._rings = signals.listen(Topic.RUNS)
         self._claim_wake = self._rings if broker is None else asyncio.Event()
         self._beat_wake = signals.listen(Topic.CANCELS, concerns=lambda run: run in self._books.live)
-        self._lease = Lease(clock, settings.lease_seconds, doubt=self._beat_wake.set)
+        self._lease = Lease(clock, settings.lease_seconds, doubt=self._beat_wake.set, tell=hold_until)
         self._books = Books()
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, lambda: self._lease.number, bound)
@@ -545,6 +547,10 @@ class Executor(Service):
         if held is None:
             # Abandoned when we were buried, or refused as stale: it is dead now, and that is all that matters.
             self._books.bury(run_id)
+        elif self._lease.left_seconds() <= 0.0 and ending.reason in KILLED:
+            # Whoever watches over the lease killed it while this process stood still. That is no failure of the task.
+            held.letting_go = True
+            self._end(held, ending._replace(verdict=Verdict.CANCELLED))
         else:
             self._end(held, ending)
 

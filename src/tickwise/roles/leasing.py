@@ -35,14 +35,23 @@ class Mark(NamedTuple):
 class Lease:
     """One executor's."""
 
-    def __init__(self, clock: Clock, seconds: float, *, doubt: Callable[[], None]) -> None:
-        """`doubt` is called when only the store can tell whether it stands."""
+    def __init__(
+        self,
+        clock: Clock,
+        seconds: float,
+        *,
+        doubt: Callable[[], None],
+        tell: Callable[[float], None] | None = None,
+    ) -> None:
+        """`doubt` is called when only the store can tell whether it stands. `tell` is told, each time that it is
+        renewed, the moment on the monotonic clock at which tasks are killed if it is not renewed again."""
         self.number = 0
         """Given by the store at birth; 0: not yet born."""
         self.margin_seconds = min(MARGIN_SECONDS, seconds * MARGIN_SHARE)
         self._clock = clock
         self._seconds = seconds
         self._doubt = doubt
+        self._tell = tell
         self._until = float("-inf")
         self._ahead = 0.0
 
@@ -55,6 +64,8 @@ class Lease:
         """The store has said yes to what was asked then."""
         self._until = mark.monotonic + self._seconds
         self._ahead = mark.ahead
+        if self._tell is not None:
+            self._tell(self._until - self.margin_seconds * (1.0 - GRACE_SHARE))
 
     def ended(self) -> None:
         """We were buried."""

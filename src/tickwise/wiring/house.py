@@ -22,6 +22,7 @@ from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.http import HttpRunner
+from tickwise.adapters.runner.lease_beacon import LeaseBeacon
 from tickwise.adapters.runner.plugins import load_plugins
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.script_check import ScriptChecker
@@ -313,9 +314,11 @@ def make_scheduler(house: House) -> Service:
 def make_executor(house: House) -> Service:
     """An executor with the settings of this house."""
     settings = house.settings
+    beacon = LeaseBeacon()
     return Executor(
         runs=house.store,
-        seats=_seats(house),
+        seats=_seats(house, lease_file=beacon.descriptor),
+        hold_until=beacon.hold_until,
         signals=house.signals,
         clock=house.clock,
         telemetry=house.metrics,
@@ -371,7 +374,7 @@ def make_recorders(house: House) -> list[Service]:
     return recorders
 
 
-def _seats(house: House) -> list[Seat]:
+def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:
     """The runners of this process. Control asks them only for their kinds; the executor starts them."""
     settings = house.settings
     runner_settings = RunnerSettings(
@@ -382,6 +385,7 @@ def _seats(house: House) -> list[Seat]:
         result_limit_bytes=settings.result_limit_bytes,
         kill_grace_seconds=settings.kill_grace_seconds,
         pass_environment=settings.pass_environment,
+        lease_file=lease_file,
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)
     own: list[Runner] = [ProcessRunner(runner_settings), HttpRunner(runner_settings)]

@@ -75,6 +75,33 @@ async def test_an_executor_that_was_frozen_beyond_its_lease_harms_nobody(here: H
     assert ("SUCCESS", str(again)) == (later["status"], later["executor_id"])
 
 
+async def test_no_task_of_a_frozen_executor_goes_on_beside_its_second_attempt(here: House, tmp_path: Path) -> None:
+    """It is stopped and stays so; when others begin its runs, all processes of its tasks are dead, those too that left
+    their session. It loses nothing by it: what was killed is no failure of the task."""
+    frozen = await here.executor("stopped")
+    folders = [tmp_path / str(number) for number in range(6)]
+    for folder in folders:
+        folder.mkdir()
+    errands = [Errand(folder) for folder in folders]
+    jobs = [await here.submit(task=errand.task(), queue="stopped", max_retries=0) for errand in errands]
+    first = [pid for errand in errands for pid in await errand.begun(1)]
+    for job_id in jobs:
+        await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
+    assert first == living(first)
+    frozen.signal(signal.SIGSTOP)
+    await here.executor("stopped")
+    for errand in errands:
+        await errand.begun(2)
+        assert [] == living(errand.attempts()[0][1:])
+    assert [] == living(first)
+    for errand in errands:
+        errand.end()
+    ended = [await here.ended(job_id) for job_id in jobs]
+    assert [("SUCCESS", 2)] * 6 == [(run["status"], run["attempt_number"]) for run in ended]
+    frozen.signal(signal.SIGCONT)
+    await frozen.event("executor_joined", count=2)
+
+
 async def test_the_result_of_a_frozen_executor_is_refused(here: House, tmp_path: Path) -> None:
     """Its task ended while it was frozen and taken for dead; what counts is the attempt of its successor."""
     frozen = await here.executor("late")

@@ -175,6 +175,36 @@ async def test_from_what_was_stopped_and_is_held_nothing_goes_on_before_it_is_de
     assert [] == list(await rig.store.follows(10))
 
 
+@pytest.mark.parametrize("reason", ["signal", "crashed"])
+async def test_what_was_killed_for_its_lease_while_we_stood_still_is_no_failure(rig: Rig, reason: str) -> None:
+    """Its watcher killed it at the end of the lease, and nobody took it over: it is given back, not failed."""
+    job = await running(rig, max_retries=0)
+    assert job.run_id is not None
+    rig.flaky.gone = True
+    await rig.clock.advance(LEASE)
+    rig.runner.end(job.run_id, Verdict.FAILED, reason=reason)  # before the executor has looked at its lease
+    rig.flaky.gone = False
+    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._finish())
+    row = await rig.row(job)
+    assert ("QUEUED", 0, 0) == (str(row.state), row.failures, row.crashes)
+    assert [(1, "QUEUED", "lease_over")] == await rig.attempts(job)
+
+
+async def test_until_when_tasks_may_run_is_told_with_each_heartbeat() -> None:
+    """A watcher kills at that moment: when the executor would, shortly before the lease ends."""
+    clock = VirtualClock()
+    told: list[float] = []
+    lease = Lease(clock, LEASE, doubt=lambda: None, tell=told.append)
+    began = clock.monotonic()
+    lease.renewed(lease.mark())
+    await clock.advance(3.0)
+    mark = lease.mark()
+    await clock.advance(1.0)
+    lease.renewed(mark)
+    assert [LEASE - 0.2, LEASE + 3.0 - 0.2] == pytest.approx([moment - began for moment in told])
+
+
 async def test_what_ended_well_before_it_was_stopped_stays_so(rig: Rig) -> None:
     """Its result waits for the store."""
     job = await running(rig)

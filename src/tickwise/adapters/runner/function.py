@@ -137,7 +137,9 @@ class FunctionRunner:
         if not self._workers_most or not (self._modules or _installed_functions()):
             return
         settings = self._settings
-        self._folder = await WorkFolder.open(settings.work_root, threads=self._threads, clock=settings.clock)
+        self._folder = await WorkFolder.open(
+            settings.work_root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
+        )
         self._known = asyncio.get_running_loop().create_future()
         self._start_worker()
         try:

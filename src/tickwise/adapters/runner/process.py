@@ -7,8 +7,8 @@
         result.json    what the task writes as its result
         symptoms       the names of the exception that ended a python task
 
-The folder is removed afterwards; if the executor is killed, an undertaker or the next start ends its tasks and removes
-all of them (`work_folder`).
+The folder is removed afterwards; if the executor is killed, an orphan reaper or the next start ends its tasks and
+removes all of them (`work_folder`).
 
 Exit status 0 is success, 65 (EX_DATAERR of sysexits.h) means "no retry can help", any other is a failure that may be
 tried again.
@@ -80,7 +80,9 @@ class ProcessRunner(SlotRunner):
         """Raises `Misconfigured` if the work folders cannot be made."""
         await super().start(reports, now)
         settings = self._settings
-        self._folder = await WorkFolder.open(settings.work_root, threads=self._threads, clock=settings.clock)
+        self._folder = await WorkFolder.open(
+            settings.work_root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
+        )
 
     async def release_resources(self) -> None:
         self._watch.close()

@@ -24,3 +24,6 @@ class RunnerSettings:
     """Between TERM and KILL for an attempt that went over a limit."""
     pass_environment: tuple[str, ...] = ()
     """Names of further variables of the executor's environment that tasks may see."""
+    lease_file: int | None = None
+    """The descriptor of a file whose first 8 bytes, a double, say until when tasks may run, on the monotonic clock. It
+    is for the processes that watch over them, also while the executor stands still. None: nobody says."""

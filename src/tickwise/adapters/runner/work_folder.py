@@ -2,9 +2,10 @@
 
     <work root>/<process>-<host>-<random>/      locked (flock) for as long as its executor lives
 
-A killed executor cannot end its tasks. Its undertaker does, at once; if that was killed too, the next start on the host
-does: a folder of this host that nobody locks belonged to a dead executor. Its tasks are found by what only they have:
-the folder's name in their environment, and a number that follows from that name in a resource limit (`process_tree`).
+A killed executor cannot end its tasks. Its orphan reaper does, at once; if that was killed too, the next start on the
+host does: a folder of this host that nobody locks belonged to a dead executor. Its tasks are found by what only they
+have: the folder's name in their environment, and a number that follows from that name in a resource limit
+(`process_tree`).
 
 Invariant: nothing is begun in a folder before the tasks of every dead executor of its work root have ended.
 """
@@ -29,9 +30,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tickwise.adapters.runner import orphan_reaper_program
 from tickwise.adapters.runner.cgroups import Places, find_places, left_behind
+from tickwise.adapters.runner.orphan_reaper import OrphanReaper
 from tickwise.adapters.runner.process_tree import number_of, present, signal_each, stats
-from tickwise.adapters.runner.undertaker import Undertaker
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
@@ -39,7 +41,7 @@ RESULT_VARIABLE: Final = "TICKWISE_RESULT_FILE"
 """In the environment of each process task; its value lies in the folder."""
 WORKER_VARIABLE: Final = "TICKWISE_WORKER"
 """In the environment of each function worker; its value holds the folder's name."""
-ATTEMPTS: Final = 10_000_000
+ATTEMPTS: Final = orphan_reaper_program.ATTEMPTS
 """How many attempts have numbers of their own before the first number is used again."""
 EXECUTORS: Final = 90_000_000_000
 """With the attempts, 18 digits: a limit has room for them."""
@@ -81,11 +83,6 @@ class Marks:
         """How the value of a worker's variable begins: with the executor's process."""
         return f"{self.folder.name}-"
 
-    @property
-    def limit_line(self) -> str:
-        """A regular expression for the line of `/proc/*/limits` in which its tasks have their numbers."""
-        return f"^Max file locks +{self.number}[0-9]{{7}} "
-
     def attempt(self, count: int) -> int:
         """The number of its attempt `count`."""
         return self.number * ATTEMPTS + count % ATTEMPTS
@@ -94,9 +91,9 @@ class Marks:
 class WorkFolder:
     """The folder of one runner. Its methods block: they are for a thread."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lease_file: int | None = None) -> None:
         if "\n" in str(root):
-            # Each line would be a mark of its own for the undertaker, and one of them may be anybody's.
+            # Each line of its environment would pass for a mark of its own, and one of them may be anybody's.
             raise Misconfigured(f"the folder for running tasks, {root}, has a line break in its name; choose another")
         self._root = root
         private_folder(root)
@@ -107,17 +104,19 @@ class WorkFolder:
             self._lock = _lock(self.path)
         self.marks = Marks(self.path)
         self.places: Places = find_places(self.marks.name)
-        self._undertaker: Undertaker | None = Undertaker(self.marks, self.places)
+        self._reaper: OrphanReaper | None = OrphanReaper(self.marks, self.places, lease_file=lease_file)
 
     @classmethod
-    async def open(cls, root: Path, *, threads: Executor, clock: Clock) -> WorkFolder:
+    async def open(cls, root: Path, *, threads: Executor, clock: Clock, lease_file: int | None = None) -> WorkFolder:
         """Make the folder below `root`, and end the tasks of all whose executor is dead.
+
+        `lease_file` says until when its own tasks may run (`lease_beacon`); None: nobody says.
 
         Raises `Misconfigured` if others can write there, or it cannot be made.
         """
         loop = asyncio.get_running_loop()
         try:
-            made = await loop.run_in_executor(threads, cls, root)
+            made = await loop.run_in_executor(threads, cls, root, lease_file)
         except OSError as error:
             raise Misconfigured(f"the folder for running tasks, {root}, cannot be written: {error.strerror}") from error
         dead = [Marks(folder) for folder, _ in made.dead]
@@ -144,9 +143,9 @@ class WorkFolder:
 
     def close(self) -> None:
         """Nothing of it lives any more: remove it."""
-        undertaker, self._undertaker = self._undertaker, None
-        if undertaker is not None:
-            undertaker.dismiss()
+        reaper, self._reaper = self._reaper, None
+        if reaper is not None:
+            reaper.dismiss()
             for group in left_behind(self.places, self.marks.name):
                 group.remove()
             shutil.rmtree(self.path, ignore_errors=True)

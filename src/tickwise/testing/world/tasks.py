@@ -309,6 +309,6 @@ class Runner:
             await self._emptied.wait()
 
     def _orphaned(self) -> None:
-        """Its executor is gone: the undertaker ends what is left of it."""
+        """Its executor is gone: the orphan reaper ends what is left of it."""
         for name in self._tokens.items():
             self._host.kill(name)
