@@ -272,6 +272,22 @@ class Settings:
         "202 once the broker has them, also while the store is away; recorders apply them. Needs `broker_url`.",
         choices=("direct", "buffered"),
     )
+    requests_keys: tuple[str, ...] = _setting(
+        (),
+        "Secrets by which recorders know that an API took a buffered request in: the first signs, each is accepted. "
+        'For APIs with `ingest = "buffered"` and for recorders. Each has 32 characters or more, as of '
+        "`openssl rand -hex 32`. Two at once are for changing them (`docs/how-to/scale-out.md`). Unset: whoever may "
+        "write the topic of requests speaks for every key.",
+        shortest=32,
+        secret=True,
+    )
+    unsigned_messages: str = _setting(
+        "older",
+        "What a recorder accepts without a signature. `older`: results of executors of versions that sign none; "
+        "requests only where `requests_keys` is not set. `refused`: nothing. `accepted`: requests too, while "
+        "`requests_keys` is being introduced.",
+        choices=("older", "refused", "accepted"),
+    )
     results: str = _setting(
         "direct",
         "How executors tell what ended. `direct`: to the store. `broker`: through the broker; recorders apply them, "
@@ -556,7 +572,7 @@ def _check_alone(facts: Facts, value: Any) -> None:
             raise ValueError
     if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
         raise ValueError
-    if len(str(value)) < facts.shortest:
+    if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
         raise ValueError
 
 
@@ -648,6 +664,8 @@ def allowed(setting: Setting) -> str:
         return ("one or more of " if many else "one of ") + ", ".join(facts.choices)
     if facts.schemes:
         return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
+    if facts.shortest and setting.kind.startswith("tuple"):
+        return f"a list of texts of at least {facts.shortest} characters (in the environment with commas between)"
     if facts.shortest:
         return f"a text of at least {facts.shortest} characters"
     called = _KINDS[setting.kind].called

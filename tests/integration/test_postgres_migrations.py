@@ -59,6 +59,11 @@ FORMS = {
 Work = Callable[[], Awaitable[None]]
 
 
+JOIN = """
+    INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions)
+    VALUES (now(), now() + interval '10 minutes', 600, 16, 'before', '{default}', '{}', '{}') RETURNING executor"""
+
+
 @pytest_asyncio.fixture
 async def old_url(postgres_url: str) -> AsyncIterator[str]:
     """A database of the first release, empty."""
@@ -82,6 +87,14 @@ async def working_before(url: str) -> AsyncIterator[PostgresStore]:
         yield store
     finally:
         await store.close()
+
+
+async def joined_before(url: str) -> int:
+    """An executor that joined as programs of the first release do."""
+    connection = await asyncpg.connect(url)
+    number: int = await connection.fetchval(JOIN)
+    await connection.close()
+    return number
 
 
 async def form(url: str) -> dict[str, dict[str, str]]:
@@ -130,7 +143,7 @@ async def test_what_was_there_is_there_after_an_upgrade(old_url: str) -> None:
         operation = make.operation()
         await before.jobs_add([*jobs, later])
         await before.operation_add(operation)
-        executor = await before.executor_join(factories.executor(lease_seconds=600.0))
+        executor = await joined_before(old_url)
         request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=2, ahead_seconds=0.0)
         ended, held = await before.attempts_claim(request)
         assert await before.attempts_finish(executor, [factories.outcome(ended)]) == []
@@ -155,7 +168,7 @@ async def test_a_schema_moves_while_others_write(old_url: str) -> None:
     ended: Counter[bytes] = Counter()
     async with working_before(old_url) as submitter, working_before(old_url) as worker:
         make = Factory(await submitter.now(), seed="moves")
-        executor = await worker.executor_join(factories.executor(lease_seconds=600.0))
+        executor = await joined_before(old_url)
         request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=50, ahead_seconds=0.0)
 
         async def submit() -> None:

@@ -121,6 +121,8 @@ MEANINGS = {
     "loop_recovered": "A loop that had failed, or missed the store, works again.",
     "message_parked": "A message could not be read or applied and was put into the channel `dead`, with its bytes and "
     "why.",
+    "messages_parked": "Of so many messages (`count`) that could not be read or applied at once, only the first were "
+    "logged one by one.",
     "not_ready": "`/readyz` of a role without an API answered 503, and why.",
     "operation_failed": "A page of an operation over many things failed with an error that nobody foresaw. It is "
     "tried again. Please report it.",
@@ -140,6 +142,8 @@ MEANINGS = {
     "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
     "request_refused": "A request that had been answered with 202 could not be applied: it is an operation that has "
     "failed, with the reason.",
+    "requests_unsigned": "`requests_keys` is not set where requests go through the broker: whoever may write their "
+    "topic speaks for every key.",
     "requests_untold": "Other processes could not be told of `count` requests that this one has taken in: until those "
     "are applied, they may say of some that they are not there.",
     "results_unapplied": "Results that the broker has were not applied for a while, as by recorders that are away. "

@@ -71,7 +71,7 @@ HEAD = f"""\
 <!-- Written from src/tickwise/roles/messages.py by `python -m tests.style.messages_page`; a test compares the two. -->
 
 Roles that run apart send each other three kinds of messages through the broker (`broker_url`). You need this page to
-look into a topic, to read what was parked, or to send requests from a program of your own; nothing is to be configured.
+look into a topic or to read what was parked; nothing is to be configured.
 
 Every message is one [MessagePack](https://msgpack.org) map with the names of its fields as keys, so any tool shows it.
 A field at its default may be left out. Ids are text in their usual form, unless a field says otherwise; times are
@@ -85,8 +85,33 @@ Who meets a `v` later than it knows, or bytes that are no message, parks them in
 **A mark** is a message of `requests` with an empty value. Recorders send one to each partition every second; when it
 comes back, everything before it in its partition is applied: by that readers tell what is pending from what is absent.
 
-**Who may write here may do what a key with every scope may do**, in every namespace: protect the topics as you protect
-the database.
+## Who made a message
+
+A recorder believes a message by its signature, not by its place in a topic. Requests and results have the header
+`signature`; everything else says nothing that the store does not check anyway.
+
+| message | signed by | with |
+| --- | --- | --- |
+| request | the API that answered it | HMAC-SHA256, the first secret of `requests_keys` |
+| results | the executor that ran the attempts | Ed25519, a key pair that it makes when it joins |
+| mark, hint, `dead` | – | – |
+
+Recorders verify requests with each secret of `requests_keys`, and results with the public key in the executor's row;
+the private one never leaves its process. A mark says nothing but its own place; what a hint names is claimed in the
+store, with its fences.
+
+Signed are these bytes, where `0` is a zero byte and numbers are decimal: `tickwise.1` 0 the name of the store
+(`tickwise.cluster.cluster_id`) 0 the channel (`requests`, `results`) 0 the partition 0 the length of the key 0 the key,
+the value. So a message that is copied to another cluster, channel or partition is refused there. One that is sent again
+to its own place comes after the first and changes nothing; a request that is sent again more than 7 days after it was
+accepted (or half of `retention_runs_days`, if that is shorter) is refused, because the store may have forgotten what it
+came to.
+
+A message that is not signed, or wrongly, goes to `dead` with its bytes, and is counted
+(`tickwise_messages_unverified_total`); what stands behind it goes on. `unsigned_messages` says what is accepted without
+a signature: as shipped results of executors that are older than signatures, and requests while `requests_keys` is not
+set. **Then whoever may write `requests` may do what a key with every scope may do**, in every namespace; a recorder
+without `requests_keys` warns of that at its start.
 
 """
 
@@ -95,7 +120,9 @@ DEAD = """\
 
 What could not be read or applied: value, key and headers as they came, and headers of ours, as UTF-8: `channel`,
 `partition` and `offset` say where it was, `error` what is wrong with it, `role` who parked it, `time` when. Nothing
-reads it but people. To apply it again once the reason is gone, send value and key to its channel.
+reads it but people. To apply it again once the reason is gone, send value, key and the header `signature` to its
+channel, within 7 days for a request. A message without room for our headers loses its own, or its key and what is over
+2 MiB.
 """
 
 

@@ -26,6 +26,7 @@ from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.signals import Topic
+from tickwise.ports.signing import Signer
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.secrets import admit_setting, secret_digest
@@ -84,6 +85,7 @@ async def world(
     searches: Any = None,
     calendars: CalendarReader | None = None,
     broker: Broker | None = None,
+    signer: Signer | None = None,
     board: Board | None = None,
     roll: Board | None = None,
     **options: Any,
@@ -107,6 +109,7 @@ async def world(
         searches=searches,
         runs_kept_seconds=RUNS_KEPT_SECONDS,
         broker=broker,
+        signer=signer,
         board=board,
         roll=roll,
         scripts=ScriptChecker(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.adapters.signing import SharedSecrets
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.observability.metrics import Metrics
@@ -22,6 +23,7 @@ from tickwise.ports.broker import REQUESTS, Broker, Consumer, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.roles.control.control import Control
 from tickwise.roles.requests import RequestsRecorder
+from tickwise.roles.signatures import RequestCheck, Unsigned
 
 CLUSTER = "a-cluster"
 
@@ -77,7 +79,9 @@ class Buffered:
         await self.apply()
 
 
-def new_recorder(store: Any, broker: Broker, clock: Clock, metrics: Metrics) -> RequestsRecorder:
+def new_recorder(
+    store: Any, broker: Broker, clock: Clock, metrics: Metrics, *, check: RequestCheck | None = None
+) -> RequestsRecorder:
     """One with a control of its own, as wiring makes it."""
     control = Control(
         store=store,
@@ -90,14 +94,23 @@ def new_recorder(store: Any, broker: Broker, clock: Clock, metrics: Metrics) -> 
         counters=metrics,
         runs_kept_seconds=RUNS_KEPT_SECONDS,
     )
-    return RequestsRecorder(control=control, store=store, broker=broker, clock=clock, telemetry=metrics)
+    return RequestsRecorder(control=control, store=store, broker=broker, clock=clock, telemetry=metrics, check=check)
 
 
 @asynccontextmanager
 async def buffered(
-    *, start: float = 1_800_000_000.0, board: Board | None = None, partitions: int = 3, **options: Any
+    *,
+    start: float = 1_800_000_000.0,
+    board: Board | None = None,
+    partitions: int = 3,
+    api_keys: Sequence[str] = (),
+    recorder_keys: Sequence[str] = (),
+    unsigned: Unsigned = Unsigned.OLDER,
+    cluster: str | None = None,
+    **options: Any,
 ) -> AsyncIterator[Buffered]:
-    """An API in front of a broker, and what applies its requests."""
+    """An API in front of a broker, and what applies its requests; each with the secrets that it is given.
+    `cluster`: the recorder's store has another name than the API's."""
     clock = VirtualClock(start)
     link = Severed(MemoryStore(clock))
     exchange = Exchange(partitions=partitions)
@@ -106,8 +119,15 @@ async def buffered(
     metrics = Metrics()
     consumer = broker.consumer([REQUESTS], "the test")
     await consumer.start()
-    async with world(clock=clock, store=link, broker=broker, board=board, **options) as here:
-        recorder = new_recorder(link, broker, clock, metrics)
+    signer = SharedSecrets(api_keys) if api_keys else None
+    async with world(clock=clock, store=link, broker=broker, signer=signer, board=board, **options) as here:
+        check = RequestCheck(
+            SharedSecrets(recorder_keys) if recorder_keys else None,
+            cluster=cluster or await link.store.cluster_id(),
+            unsigned=unsigned,
+            kept_seconds=RUNS_KEPT_SECONDS,
+        )
+        recorder = new_recorder(link, broker, clock, metrics, check=check)
         yield Buffered(here, link, exchange, broker, recorder, consumer, clock, metrics)
         link.away = False
     await consumer.stop()

@@ -93,7 +93,7 @@ def _another_value(setting: Setting, folder: Path) -> str:
         case "Path":
             return str(folder)
         case "tuple[str, ...]":
-            return "one,two"
+            return f"{KEY},{KEY}more" if setting.facts.shortest else "one,two"
         case "int":
             return str((setting.default or 8) + 1)
         case "float":

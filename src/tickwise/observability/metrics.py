@@ -195,6 +195,19 @@ class Metrics:
             ["channel"],
             registry=registry,
         )
+        self._unverified = Counter(
+            "tickwise_messages_unverified",
+            "Messages that a recorder refused, by channel and why: unsigned, forged (by another key, or copied from "
+            "another place), unknown (no such executor), late (sent again after days). They are put aside.",
+            ["channel", "reason"],
+            registry=registry,
+        )
+        self._unsigned = Counter(
+            "tickwise_messages_unsigned",
+            "Messages without a signature that a recorder accepted (`unsigned_messages`), by channel.",
+            ["channel"],
+            registry=registry,
+        )
         self._applied = Counter(
             "tickwise_requests_applied",
             "Buffered requests that this recorder carried out, by what came of them: done or failed.",
@@ -332,6 +345,14 @@ class Metrics:
     def parked_message(self, channel: str) -> None:
         """A message that was put aside."""
         self._parked_messages.labels(channel).inc()
+
+    def unverified(self, channel: str, reason: str) -> None:
+        """A message that was refused because nobody knows who made it."""
+        self._unverified.labels(channel, reason).inc()
+
+    def unsigned(self, channel: str, count: int) -> None:
+        """Messages that were accepted without a signature."""
+        self._unsigned.labels(channel).inc(count)
 
     def applied(self, *, done: int, failed: int) -> None:
         """Buffered requests that a recorder carried out."""

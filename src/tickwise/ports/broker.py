@@ -169,6 +169,10 @@ class Broker(Protocol):
         """How many partitions it has, numbered from 0; as asked for, until the broker was heard."""
         ...
 
+    def partition_of(self, channel: Channel, key: bytes) -> int:
+        """Where a message with this key goes, if it names no partition."""
+        ...
+
     async def open(self, cluster: str) -> None:
         """Make the channels that are not there, check those that are, and that they belong to `cluster`, the name of
         the store that they serve: whoever opens them first marks them.

@@ -31,6 +31,7 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Began, CancelKind, NewExecutor, Records, Runs
 from tickwise.roles.books import Books, Held, Seat, Stage, read_body
 from tickwise.roles.circuits import CircuitRecord
@@ -44,6 +45,7 @@ from tickwise.roles.parking import Parking
 from tickwise.roles.publishing import KEPT_MOST, Publisher
 from tickwise.roles.run_log import RunLog
 from tickwise.roles.service import Loop, Service, Telemetry, wait_for
+from tickwise.roles.signatures import ResultsSigning
 from tickwise.roles.starting import IDLE_SECONDS, Starter
 from tickwise.roles.store_clock import StoreClock
 from tickwise.roles.telling import Teller
@@ -57,6 +59,8 @@ WATCH_SECONDS: Final = 0.05
 """How often a lease that is over is looked at: what a runner had not begun by then, or was just given, ends too."""
 GHOST_SECONDS: Final = 1.0
 """A run of which an older attempt still dies here goes back for so long."""
+PUBLISHES_NOTHING: Final = b""
+"""The key of an executor that tells the store directly: whatever speaks for it in the broker is forged."""
 LEAVE_SECONDS: Final = 5.0
 """How long an executor that ends tries to tell the store so. If it cannot, its lease runs out by itself."""
 LEAVE_RETRY_SECONDS: Final = 0.25
@@ -110,10 +114,12 @@ class Executor(Service):
         broker: Broker | None = None,
         records: Records | None = None,
         hold_until: Callable[[float], None] | None = None,
+        signing: ResultsSigning | None = None,
     ) -> None:
         """`broker` brings hints. Without one, or while it is away, signals wake it, and it looks what there is.
         `records` is told of open circuits. `hold_until` is told with each heartbeat until when tasks may run, on the
-        monotonic clock, for those who watch over them while this process stands still."""
+        monotonic clock, for those who watch over them while this process stands still. `signing`: with what it signs
+        the outcomes that go through the broker."""
         super().__init__()
         self._runs = runs
         self._signals = signals
@@ -134,7 +140,7 @@ class Executor(Service):
         self._intakes = [self._intake(seat) for seat in seats]
         self._by_kind = {kind: intake for intake in self._intakes for kind in intake.kinds}
         self._publisher: Publisher | None = None
-        self._outbox = self._make_outbox(broker)
+        self._outbox = self._make_outbox(broker, signing)
         self._starter = Starter(
             runs=runs,
             clock=clock,
@@ -167,11 +173,11 @@ class Executor(Service):
             hinting=self._hinting,
         )
 
-    def _make_outbox(self, broker: Broker | None) -> Outbox:
+    def _make_outbox(self, broker: Broker | None, signing: ResultsSigning | None) -> Outbox:
         settings, signals = self._settings, self._signals
         teller = Teller(self._runs, self._telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
         if broker is not None and settings.results == "broker":
-            self._publisher = Publisher(broker, runs=self._runs, clock=self._clock, teller=teller)
+            self._publisher = Publisher(broker, runs=self._runs, clock=self._clock, teller=teller, signing=signing)
         return Outbox(
             runs=self._runs,
             clock=self._clock,
@@ -326,6 +332,9 @@ class Executor(Service):
     async def _join(self) -> None:
         settings = self._settings
         mark = self._lease.mark()
+        publisher = self._publisher
+        # A pair for each life: a number is never used again, and neither is its key.
+        key = None if publisher is None else publisher.new_key()
         number = await self._runs.executor_join(
             NewExecutor(
                 name=settings.name,
@@ -334,8 +343,11 @@ class Executor(Service):
                 functions=self._functions(),
                 slots=settings.slots,
                 lease_seconds=settings.lease_seconds,
+                results_key=_public(publisher, key),
             )
         )
+        if publisher is not None:
+            publisher.joined(number, key)
         for _ in range(3):
             # The shortest of three round trips bounds the store's clock best.
             sent = self._clock.monotonic()
@@ -604,3 +616,10 @@ class Executor(Service):
                 logger.warning("attempt_stale", run_id=str(began.run_id), executor=self._lease.number)
                 self._books.abandon(held)
         return IDLE_SECONDS
+
+
+def _public(publisher: Publisher | None, key: ExecutorKey | None) -> bytes | None:
+    """The key that an executor joins with."""
+    if publisher is None:
+        return PUBLISHES_NOTHING
+    return None if key is None else key.public

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import structlog
 
-from tickwise.ports.broker import DEAD, Broker, Delivery, Message
+from tickwise.domain.errors import TooLarge
+from tickwise.ports.broker import DEAD, MESSAGE_BYTES_MOST, STORY_BYTES_MOST, Broker, Delivery, Message, size_of
 from tickwise.ports.clock import Clock
 from tickwise.roles.service import Telemetry
 
 ERROR_MOST: Final = 2_000
 """Characters of what is said of it."""
+SEND_BYTES_MOST: Final = 4 << 20
+"""Of messages that are put aside in one send: whoever may write a topic can fill it with large ones."""
+STORY_HEADERS: Final = 6
+"""Headers that we add."""
+LOGGED_MOST: Final = 20
+"""Messages of one call that are logged one by one."""
 
 logger = structlog.get_logger("tickwise.roles")
+
+
+class Rejected(NamedTuple):
+    """A message that is to be put aside."""
+
+    delivery: Delivery
+    error: str
 
 
 class Parking:
@@ -26,26 +41,69 @@ class Parking:
         self._telemetry = telemetry
 
     async def park(self, delivery: Delivery, error: str) -> None:
-        """Put it aside with its bytes, its key and its own headers; ours say where it was, and what is wrong with it.
+        """Put one aside with its bytes, its key and its own headers; ours say where it was, and what is wrong with it.
 
         Raises `BrokerUnavailable` and `Busy`: it is not put aside yet.
         """
-        ours = {
+        await self.park_many([Rejected(delivery, error)])
+
+    async def park_many(self, rejected: Sequence[Rejected]) -> None:
+        """The same for each of these. After an error some may be put aside, and are put aside again."""
+        begin = size = 0
+        messages = [self._message(one) for one in rejected]
+        for place, message in enumerate(messages):
+            if place > begin and size + size_of(message) > SEND_BYTES_MOST:
+                await self._send(messages[begin:place])
+                begin, size = place, 0
+            size += size_of(message)
+        await self._send(messages[begin:])
+        for place, one in enumerate(rejected):
+            self._told(one, logged=place < LOGGED_MOST)
+        if len(rejected) > LOGGED_MOST:
+            logger.error("messages_parked", count=len(rejected), logged=LOGGED_MOST)
+
+    async def _send(self, messages: Sequence[Message]) -> None:
+        try:
+            await self._broker.send(DEAD, messages)
+        except TooLarge:
+            for message in messages:
+                await self._send_alone(message)
+
+    async def _send_alone(self, message: Message) -> None:
+        """One that came as large as the broker takes any has no room for what we say of it: it loses its own headers
+        then, or, if that does not help, its key and the end of its value."""
+        bare = message._replace(headers=message.headers[-STORY_HEADERS:])
+        cut = bare._replace(value=message.value[:MESSAGE_BYTES_MOST], key=None)
+        fitting = next(
+            (less for less in (message, bare) if size_of(less) <= MESSAGE_BYTES_MOST + STORY_BYTES_MOST), cut
+        )
+        await self._broker.send(DEAD, [fitting])
+
+    def _message(self, rejected: Rejected) -> Message:
+        delivery = rejected.delivery
+        story = self._story(delivery, rejected.error[:ERROR_MOST])
+        headers = [(name, text.encode("utf-8", "replace")) for name, text in story.items()]
+        return Message(delivery.value, delivery.key, [*delivery.headers, *headers])
+
+    def _story(self, delivery: Delivery, error: str) -> dict[str, str]:
+        return {
             "channel": delivery.channel.name,
             "partition": str(delivery.partition),
             "offset": str(delivery.offset),
-            "error": error[:ERROR_MOST],
+            "error": error,
             "role": self._role,
             "time": f"{self._clock.now():.6f}",
         }
-        headers = [(name, text.encode("utf-8", "replace")) for name, text in ours.items()]
-        await self._broker.send(DEAD, [Message(delivery.value, delivery.key, [*delivery.headers, *headers])])
-        logger.error(
-            "message_parked",
-            channel=delivery.channel.name,
-            partition=delivery.partition,
-            offset=delivery.offset,
-            length=len(delivery.value),
-            error=error[:ERROR_MOST],
-        )
+
+    def _told(self, rejected: Rejected, *, logged: bool) -> None:
+        delivery = rejected.delivery
+        if logged:
+            logger.error(
+                "message_parked",
+                channel=delivery.channel.name,
+                partition=delivery.partition,
+                offset=delivery.offset,
+                length=len(delivery.value),
+                error=rejected.error[:ERROR_MOST],
+            )
         self._telemetry.parked_message(delivery.channel.name)

@@ -22,8 +22,10 @@ from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import Outcome
 from tickwise.ports.broker import RESULTS, Broker, Message
 from tickwise.ports.clock import Clock
+from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Runs
 from tickwise.roles.messages import Results, encode
+from tickwise.roles.signatures import ResultsSigning, signed
 from tickwise.roles.telling import Teller
 
 ASK_SECONDS: Final = 0.1
@@ -57,7 +59,10 @@ class Kept(NamedTuple):
 class Publisher:
     """One executor's."""
 
-    def __init__(self, broker: Broker, *, runs: Runs, clock: Clock, teller: Teller) -> None:
+    def __init__(
+        self, broker: Broker, *, runs: Runs, clock: Clock, teller: Teller, signing: ResultsSigning | None = None
+    ) -> None:
+        """`signing`: with what is signed; None: nothing is, for tests."""
         self.kept_more = asyncio.Event()
         """Set when something is kept."""
         self.count = 0
@@ -66,6 +71,10 @@ class Publisher:
         self._runs = runs
         self._clock = clock
         self._teller = teller
+        self._signing = signing
+        self._key: ExecutorKey | None = None
+        self._key_of = 0
+        """The executor that registered the key."""
         self._kept: deque[Kept] = deque()
         self._size = 0
         self._executor = 0
@@ -75,6 +84,14 @@ class Publisher:
         """Counts burials: what was under way then counts no more."""
         self._avoided_until = float("-inf")
         self._moved_at = 0.0
+
+    def new_key(self) -> ExecutorKey | None:
+        """A key pair for an executor that is about to join; None: it will sign nothing."""
+        return None if self._signing is None else self._signing.keys.new()
+
+    def joined(self, executor: int, key: ExecutorKey | None) -> None:
+        """It has this number from now on, and registered the public half of this key."""
+        self._key_of, self._key = executor, key
 
     def takes(self, outcomes: Sequence[Outcome]) -> bool:
         """Whether these are to go through the broker now."""
@@ -98,7 +115,7 @@ class Publisher:
         key, since = b"%d" % executor, self._kept[0].number if self._kept else first
         try:
             messages = [
-                Message(encode(Results(executor, number, tuple(batch), since)), key)
+                self._signed(executor, Message(encode(Results(executor, number, tuple(batch), since)), key))
                 for number, (batch, _) in enumerate(batches, first)
             ]
         except (ValueError, TypeError) as wrong:
@@ -121,6 +138,14 @@ class Publisher:
         self.count += len(outcomes)
         self.kept_more.set()
         return True
+
+    def _signed(self, executor: int, message: Message) -> Message:
+        """With the key of this executor. Raises `ValueError` for one of a life before."""
+        if self._signing is None:
+            return message
+        if self._key is None or self._key_of != executor:
+            raise ValueError("the key of this executor is gone")
+        return signed(message, self._key, broker=self._broker, channel=RESULTS, cluster=self._signing.cluster)
 
     def tokens(self) -> Iterator[int]:
         """Of all that is kept."""

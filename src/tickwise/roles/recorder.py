@@ -26,14 +26,17 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Runs
 from tickwise.roles.messages import Results, Unreadable, decode
-from tickwise.roles.parking import Parking
+from tickwise.roles.parking import Parking, Rejected
 from tickwise.roles.service import Loop, Service, Telemetry
+from tickwise.roles.signatures import Reason, ResultCheck, Unverified
 from tickwise.roles.telling import Teller
 
 TAKE_SECONDS: Final = 1.0
 """How long it waits for the first message."""
 RESULTS_MOST: Final = 200
 """Messages with results that are applied at once: each bears what one executor gathered in a few milliseconds."""
+VERIFIED_AT_ONCE: Final = 50
+"""Messages that are verified in one turn of the loop: some 5 ms."""
 OUTCOMES_MOST: Final = 2_000
 """Outcomes in one transaction, as executors tell them."""
 REMEMBERED_MOST: Final = 10_000
@@ -55,6 +58,7 @@ class Recorder(Service):
         self._clock = clock
         self._channel = channel
         self._most = most
+        self._telemetry = telemetry
         self._parking = Parking(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
         self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
         self._batch: Sequence[Delivery] = ()
@@ -104,35 +108,90 @@ class Recorder(Service):
                 await self._apply_all([delivery])
 
     async def _park(self, delivery: Delivery, wrong: Exception) -> None:
-        error = str(wrong) if isinstance(wrong, Unreadable) else f"{type(wrong).__name__}: {wrong}"
-        await self._parking.park(delivery, error)
+        await self._park_many([(delivery, wrong)])
+
+    async def _park_many(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
+        """Put these aside: in one send, for whoever may write the channel can fill it with them."""
+        if not wrongs:
+            return
+        await self._parking.park_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])
+        for _, wrong in wrongs:
+            if isinstance(wrong, Unverified):
+                self._telemetry.unverified(self._channel.name, wrong.reason)
         # Once is enough: the rest of its batch may be tried again for long.
-        self._parked.append(delivery)
-        self._batch = [each for each in self._batch if each is not delivery]
+        parked = [delivery for delivery, _ in wrongs]
+        self._parked += parked
+        gone = {id(delivery) for delivery in parked}
+        self._batch = [each for each in self._batch if id(each) not in gone]
 
     def buffers(self) -> Mapping[str, Buffer]:
         """What waits here, and how much may."""
         return {f"recorder_{self._channel.name}": Buffer(len(self._batch), self._most)}
 
 
+def _said(wrong: Exception) -> str:
+    return str(wrong) if isinstance(wrong, Unreadable) else f"{type(wrong).__name__}: {wrong}"
+
+
 class ResultsRecorder(Recorder):
     """Applies how attempts ended, and tells their executors so."""
 
-    def __init__(self, *, runs: Runs, broker: Broker, signals: Signals, clock: Clock, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        *,
+        runs: Runs,
+        broker: Broker,
+        signals: Signals,
+        clock: Clock,
+        telemetry: Telemetry,
+        check: ResultCheck | None = None,
+    ) -> None:
+        """`check` verifies who made a message; None: nobody does, for tests."""
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=RESULTS_MOST)
         self._runs = runs
+        self._check = check
         self._applied: dict[int, int] = {}
         """By executor, the number up to which all is applied or settled; those that were heard of last."""
         self._teller = Teller(runs, telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """As the frame says. Those of one executor in order, those of several side by side."""
-        messages = [decode(Results, delivery.value) for delivery in batch]
+        messages = (
+            [decode(Results, delivery.value) for delivery in batch]
+            if self._check is None
+            else (await self._verified(self._check, batch))
+        )
         outcomes: dict[int, list[Outcome]] = {}
         for message in messages:
             outcomes.setdefault(message.executor, []).extend(message.outcomes)
         await self._finish(outcomes)
         await self._runs.results_mark(await self._marks(messages))
+
+    async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
+        """Those that their executors made; the others are put aside."""
+        await check.learn(batch)
+        messages: list[Results] = []
+        unsigned = 0
+        wrongs: list[tuple[Delivery, Exception]] = []
+        for place, delivery in enumerate(batch, 1):
+            if place % VERIFIED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+            try:
+                maker = check.verify(delivery)
+                message = decode(Results, delivery.value)
+                if message.executor != maker.executor:
+                    raise Unverified(
+                        Reason.FORGED, f"executor {maker.executor} speaks of results of {message.executor}"
+                    )
+            except Unreadable as wrong:
+                wrongs.append((delivery, wrong))
+            else:
+                messages.append(message)
+                unsigned += not maker.signed
+        await self._park_many(wrongs)
+        if unsigned:
+            self._telemetry.unsigned(self._channel.name, unsigned)
+        return messages
 
     async def _marks(self, messages: Sequence[Results]) -> Mapping[int, int]:
         """What to tell executors. Of a number that is missing nobody knows whether it still comes: what comes after it

@@ -28,7 +28,7 @@ from tickwise.domain.model import Principal
 from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus, Store
-from tickwise.roles.control.bodies import JobBody
+from tickwise.roles.control.bodies import TEXT_MAX, JobBody
 from tickwise.roles.control.bulk import BulkProblem, Kind
 from tickwise.roles.control.control import Control
 from tickwise.roles.control.jobs import AcceptedChange
@@ -36,6 +36,7 @@ from tickwise.roles.control.submits import refusal_of
 from tickwise.roles.messages import Request, Unreadable, decode
 from tickwise.roles.recorder import Recorder
 from tickwise.roles.service import Loop, Telemetry
+from tickwise.roles.signatures import RequestCheck
 
 REQUESTS_MOST: Final = 500
 """Requests that are applied at once: as many creates as one statement stores well."""
@@ -46,8 +47,8 @@ RACES_MOST: Final = 10
 LOGGED_MOST: Final = 20
 """Refusals of one batch that are logged one by one."""
 _KINDS: Final = {"create": Kind.JOB_CREATE, "change": Kind.JOB_CHANGE, "cancel": Kind.JOB_CANCEL}
-_SCOPES: Final = frozenset({"*"})
-"""What the key was allowed was checked when the request was accepted."""
+_SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
+"""What the key was allowed was checked when the request was accepted; no request needs more than these."""
 
 logger = structlog.get_logger("tickwise.recorder")
 
@@ -80,9 +81,8 @@ class _Turn:
     done: int = 0
     failed: int = 0
 
-    def add(self, request: Request) -> None:
-        """A create."""
-        job = request.new_job()
+    def add(self, request: Request, job: NewJob) -> None:
+        """A create, and the job that it comes to."""
         self.creates.append((request, job))
         self.ids.add(job.job_id)
         self.keyed = self.keyed or job.key is not None
@@ -110,8 +110,19 @@ class _Turn:
 class RequestsRecorder(Recorder):
     """The role. Its control writes to the store, whatever way requests take in."""
 
-    def __init__(self, *, control: Control, store: Store, broker: Broker, clock: Clock, telemetry: Applied) -> None:
+    def __init__(
+        self,
+        *,
+        control: Control,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        telemetry: Applied,
+        check: RequestCheck | None = None,
+    ) -> None:
+        """`check` verifies who made a message; None: nobody does, for tests."""
         super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=REQUESTS, most=REQUESTS_MOST)
+        self._check = check
         self._control = control
         self._store = store
         self._broker = broker
@@ -132,14 +143,7 @@ class RequestsRecorder(Recorder):
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """As the frame says."""
-        requests = []
-        for delivery in batch:
-            if not delivery.value:
-                continue
-            try:
-                requests.append(decode(Request, delivery.value))
-            except Unreadable as wrong:
-                await self._park(delivery, wrong)
+        requests = await self._readable(batch)
         turn = _Turn()
         try:
             for request in requests:
@@ -157,6 +161,30 @@ class RequestsRecorder(Recorder):
         self._told.applied(done=turn.done, failed=turn.failed)
         await self._tell_marks(batch, busy=bool(requests))
 
+    async def _readable(self, batch: Sequence[Delivery]) -> list[Request]:
+        """The requests that an API made; what is none is put aside. Marks are no requests."""
+        requests: list[Request] = []
+        wrongs: list[tuple[Delivery, Exception]] = []
+        unsigned = 0
+        for delivery in batch:
+            if not delivery.value:
+                continue
+            try:
+                is_signed = self._check is not None and self._check.verify(delivery)
+                request = decode(Request, delivery.value)
+                _check_asker(request)
+                if self._check is not None and is_signed:
+                    self._check.check_age(delivery, request)
+            except Unreadable as wrong:
+                wrongs.append((delivery, wrong))
+            else:
+                requests.append(request)
+                unsigned += not is_signed
+        await self._park_many(wrongs)
+        if unsigned and self._check is not None:
+            self._telemetry.unsigned(self._channel.name, unsigned)
+        return requests
+
     async def _tell_marks(self, batch: Sequence[Delivery], *, busy: bool) -> None:
         for delivery in batch:
             if not delivery.value:
@@ -171,7 +199,7 @@ class RequestsRecorder(Recorder):
         if request.kind == "create":
             # A key may have become free since this create was refused for it.
             if request.job is None or request.job.key is None or not await self._is_over(turn, request):
-                turn.add(request)
+                await self._take_create(turn, request)
             return
         if turn.keyed or request.job_id in turn.ids:
             await self._store_creates(turn)
@@ -184,6 +212,15 @@ class RequestsRecorder(Recorder):
                 await self._cancel(turn, request)
         except Refused as refusal:
             turn.end(request, refusal)
+
+    async def _take_create(self, turn: _Turn, request: Request) -> None:
+        job = request.new_job()
+        try:
+            job = await self._control.recheck(job, request.accepted)
+        except Refused as refusal:
+            turn.end(request, refusal)
+        else:
+            turn.add(request, job)
 
     async def _store_creates(self, turn: _Turn) -> None:
         """Store the creates that were gathered; if one of them keeps all others from it, each by itself."""
@@ -243,6 +280,13 @@ class RequestsRecorder(Recorder):
         ended, turn.ended, turn.ended_jobs, turn.refused = turn.ended, [], set(), False
         if ended:
             await self._store.operations_record(ended)
+
+
+def _check_asker(request: Request) -> None:
+    """Refuse names that no key has. Raises `Unreadable`."""
+    for what, name in (("namespace", request.namespace), ("principal", request.principal)):
+        if not 1 <= len(name) <= TEXT_MAX or "\0" in name:
+            raise Unreadable(f"the name of its {what} has 1 to {TEXT_MAX} characters, and no U+0000")
 
 
 def _asker(request: Request) -> Principal:

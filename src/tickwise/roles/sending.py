@@ -21,6 +21,7 @@ from tickwise.domain.errors import BrokerUnavailable, Busy, Unavailable
 from tickwise.observability.buffers import Buffer
 from tickwise.observability.draining import Drain
 from tickwise.ports.broker import MESSAGE_BYTES_MOST, Broker, Channel, Message
+from tickwise.ports.broker import size_of as message_size
 from tickwise.ports.clock import Clock
 from tickwise.roles.gather import Room
 
@@ -180,7 +181,7 @@ def size_of(message: Message) -> int:
 
 def fits(message: Message) -> bool:
     """Whether a broker takes it."""
-    return size_of(message) <= MESSAGE_BYTES_MOST
+    return message_size(message) <= MESSAGE_BYTES_MOST
 
 
 def _copy(failure: Exception) -> Exception:

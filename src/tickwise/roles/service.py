@@ -101,6 +101,14 @@ class Telemetry(Protocol):
         """A message that could not be read or applied was put aside."""
         ...
 
+    def unverified(self, channel: str, reason: str) -> None:
+        """A message was refused because nobody knows who made it, or because it is sent again."""
+        ...
+
+    def unsigned(self, channel: str, count: int) -> None:
+        """Messages without a signature were accepted, as the settings say."""
+        ...
+
 
 async def wait_for(event: asyncio.Event, seconds: float) -> None:
     """Return when the event is set or after `seconds`, whichever comes first. The event is not cleared."""

@@ -49,6 +49,7 @@ from tickwise.roles.service import Service
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.neighbours import Neighbours, open_neighbours
 from tickwise.wiring.patience import Patience
+from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 
 DAY_SECONDS: Final = 86_400.0
 
@@ -65,6 +66,8 @@ class House:
     searches: Searches
     """What people's searches ask: a replica, if the settings name one."""
     broker: Broker | None
+    cluster: str
+    """The name of the store, with which what goes through the broker is signed; empty without a broker."""
     signals: Signals
     near: Neighbours
     """How it hears of the other processes; the signals are part of it."""
@@ -148,7 +151,8 @@ async def open_house(
         await patience.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
-        await stack.enter_async_context(open_broker(broker, store=store, patience=patience, needed=needs_broker))
+        cluster = "" if broker is None else await patience.until("store", store.cluster_id)
+        await stack.enter_async_context(open_broker(broker, cluster=cluster, patience=patience, needed=needs_broker))
         blobs = open_blobs(settings.blobs_url or _local_blobs(settings))
         near = await stack.enter_async_context(
             open_neighbours(settings, url, store=store, clock=clock, patience=patience)
@@ -159,6 +163,7 @@ async def open_house(
             store=store,
             searches=searches,
             broker=broker,
+            cluster=cluster,
             signals=near.signals,
             near=near,
             blobs=blobs,
@@ -254,6 +259,7 @@ def _control(
         calendars=CalendarFiles(),
         counters=house.metrics,
         broker=house.broker if buffered else None,
+        signer=requests_signer(house.settings) if buffered and house.broker is not None else None,
         # Through the database a note for each request would cost as much as the job, and be away when it is wanted.
         board=house.near.board if house.near.are_apart else None,
         roll=house.near.board,
@@ -324,6 +330,7 @@ def make_executor(house: House) -> Service:
         telemetry=house.metrics,
         broker=house.broker,
         records=house.store,
+        signing=None if house.broker is None else results_signing(house.cluster),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
@@ -359,6 +366,7 @@ def make_recorders(house: House) -> list[Service]:
                 broker=broker,
                 clock=house.clock,
                 telemetry=house.metrics,
+                check=request_check(house.settings, house.cluster),
             )
         )
     if "results" in serve:
@@ -369,6 +377,7 @@ def make_recorders(house: House) -> list[Service]:
                 signals=house.signals,
                 clock=house.clock,
                 telemetry=house.metrics,
+                check=result_check(house.settings, house.store, house.cluster),
             )
         )
     return recorders

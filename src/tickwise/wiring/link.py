@@ -19,7 +19,6 @@ from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.observability.brokers import watched
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.broker import Broker
-from tickwise.ports.store import Store
 from tickwise.wiring.patience import Patience
 
 AGAIN_SECONDS: Final = 1.0
@@ -54,9 +53,9 @@ def named_broker(settings: Settings, metrics: Metrics) -> Broker | None:
 
 @contextlib.asynccontextmanager
 async def open_broker(
-    broker: Broker | None, *, store: Store, patience: Patience, needed: bool
+    broker: Broker | None, *, cluster: str, patience: Patience, needed: bool
 ) -> AsyncIterator[Broker | None]:
-    """The broker, opened before (`needed`) or beside what is done with it.
+    """The broker, opened for the store of this name before (`needed`) or beside what is done with it.
 
     Raises `Misconfigured`, at the end also for what was found out beside."""
     if broker is None:
@@ -65,7 +64,6 @@ async def open_broker(
     clock = SystemClock()
     opening: asyncio.Task[None] | None = None
     try:
-        cluster = await patience.until("store", store.cluster_id)
         if needed:
             await patience.until("broker", lambda: broker.open(cluster))
         else:

@@ -16,6 +16,7 @@ from tickwise.domain.model import Lane
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.roles.signatures import ResultsSigning
 from tickwise.testing.factories import Factory
 
 LANE = Lane(requires=("task:scripted",))
@@ -124,6 +125,8 @@ class Silent:
     def mended(self, invariant: str, count: int) -> None: ...
     def hinted(self, *, named: int, claimed: int) -> None: ...
     def parked_message(self, channel: str) -> None: ...
+    def unverified(self, channel: str, reason: str) -> None: ...
+    def unsigned(self, channel: str, count: int) -> None: ...
 
 
 class Flaky:
@@ -164,10 +167,16 @@ class Rig:
     """One executor and all that it stands on."""
 
     def __init__(
-        self, runner: ScriptedRunner | None = None, *, exchange: Exchange | None = None, quick: int = 0, **settings: Any
+        self,
+        runner: ScriptedRunner | None = None,
+        *,
+        exchange: Exchange | None = None,
+        quick: int = 0,
+        signing: ResultsSigning | None = None,
+        **settings: Any,
     ) -> None:
         """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each). Open
-        circuits are told to the store."""
+        circuits are told to the store. With `signing` it signs what it publishes."""
         self.clock = VirtualClock()
         self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)
@@ -184,6 +193,7 @@ class Rig:
             telemetry=Silent(),
             broker=self.broker,
             records=self.store,
+            signing=signing,
         )
 
     async def submit(self, due: float | None = None, **definition: Any) -> NewJob:

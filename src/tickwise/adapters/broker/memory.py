@@ -113,7 +113,11 @@ class Exchange:
     def _partition(self, message: Message) -> int:
         if message.partition is not None:
             return message.partition
-        return (next(self._turns) if message.key is None else zlib.crc32(message.key)) % self.partitions
+        return next(self._turns) % self.partitions if message.key is None else self.partition_of(message.key)
+
+    def partition_of(self, key: bytes) -> int:
+        """Where a key belongs."""
+        return zlib.crc32(key) % self.partitions
 
     def log(self, place: Place) -> Log:
         """One partition."""
@@ -178,6 +182,10 @@ class MemoryBroker:
     def partitions(self, channel: Channel) -> int:  # noqa: ARG002 - all have as many here
         """See the port."""
         return self._exchange.partitions
+
+    def partition_of(self, channel: Channel, key: bytes) -> int:  # noqa: ARG002 - all have as many here
+        """See the port."""
+        return self._exchange.partition_of(key)
 
     async def open(self, cluster: str) -> None:
         """See the port."""

@@ -168,6 +168,10 @@ class Records(Protocol):
         """The earliest of those times, over so many partitions; None: of one of them nothing is known."""
         ...
 
+    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+        """By executor, the `results_key` that it joined with; nothing of those that are not there."""
+        ...
+
     async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
         """One run, living or ended."""
         ...

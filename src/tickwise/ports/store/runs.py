@@ -26,6 +26,9 @@ class NewExecutor:
     functions: Sequence[str]
     slots: int
     lease_seconds: float
+    results_key: bytes | None = None
+    """The public key by which its published results are verified; empty: it publishes none. None: it signs none, as
+    programs before 0.2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,21 +105,23 @@ def own_function(name: str, check: TaskCheck) -> ResolvedTask:
 def lane(body: JobBody, task: CheckedTask, offered: frozenset[str], before: Lane = _ANYWHERE) -> Lane:
     """Where its runs wait. The labels that hold a colon are ours: they say what an executor must be able to run."""
     if before is _ANYWHERE and body.requires is UNSET and body.queue is UNSET and body.priority is UNSET:
-        return _usual_lane(task.kind, task.function, task.function in offered)
+        return usual_lane(task.kind, task.function, offered=task.function in offered)
     own = before.requires if body.requires is UNSET else tuple(body.requires or ())
-    labels = _labels(own, task.kind, task.function, task.function in offered)
+    labels = labels_of(own, task.kind, task.function, task.function in offered)
     queue = before.queue if body.queue is UNSET else body.queue or DEFAULT_QUEUE
     priority = before.priority if body.priority is UNSET else body.priority
     return Lane(queue, DEFAULT_PRIORITY if priority is None else priority, labels)
 
 
 @lru_cache(maxsize=4096)
-def _usual_lane(kind: str, function: str | None, offered: bool) -> Lane:
-    return Lane(DEFAULT_QUEUE, DEFAULT_PRIORITY, _labels((), kind, function, offered))
+def usual_lane(kind: str, function: str | None, *, offered: bool) -> Lane:
+    """Where runs of a job wait that says nothing of it. `offered`: a living executor has the function."""
+    return Lane(DEFAULT_QUEUE, DEFAULT_PRIORITY, labels_of((), kind, function, offered))
 
 
 @lru_cache(maxsize=4096)
-def _labels(own: tuple[str, ...], kind: str, function: str | None, offered: bool) -> tuple[str, ...]:
+def labels_of(own: tuple[str, ...], kind: str, function: str | None, offered: bool) -> tuple[str, ...]:
+    """The labels that a task needs, and its job's own. `offered`: a living executor has the function."""
     labels = {label for label in own if ":" not in label}
     labels.add(f"task:{kind}")
     if function is not None:

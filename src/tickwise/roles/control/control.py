@@ -15,6 +15,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey, Keys
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.signing import Signer
 from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
 from tickwise.roles.announcing import Announcer
 from tickwise.roles.control.awaited import Awaited
@@ -55,6 +56,7 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,
         announcer: Announcer | None = None,
         broker: Broker | None = None,
+        signer: Signer | None = None,
         board: Board | None = None,
         roll: Board | None = None,
         group_commit_seconds: float = 0.003,
@@ -66,9 +68,9 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
         for others under load. `dead_letter_seconds`: how long a dead letter waits for a person. `announcer` tells
         executors by a broker what they can claim. With `broker`, requests are buffered: what goes through it is
-        answered once it has it, and `board` tells other processes so. `roll` is the board on which roles
-        say that they are alive. `scripts` looks at the syntax of scripts; None: nobody does. `source_bytes_most`: how
-        long a script in a job may be."""
+        answered once it has it; `signer` signs them, and `board` tells other processes so. `roll` is the board on which
+        roles say that they are alive. `scripts` looks at the syntax of scripts; None: nobody does. `source_bytes_most`:
+        how long a script in a job may be."""
         parts = Parts(
             store=store,
             keys=keys,
@@ -84,6 +86,7 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
             dead_letter_seconds=dead_letter_seconds,
             announcer=announcer,
             broker=broker,
+            signer=signer,
             board=board,
         )
         gatherer = Gatherer(

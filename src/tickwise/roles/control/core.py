@@ -19,6 +19,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.signing import Signer
 from tickwise.ports.store import ExecutorRow, JobRow, NewJob, NewRun, Ready, Receipt, RuleKind, RuleRow, RunRow, Store
 from tickwise.roles.announcing import Announcer
 from tickwise.roles.calendars import decode_calendar
@@ -78,6 +79,8 @@ class Parts:
     """Tells executors by a broker what they can claim."""
     broker: Broker | None = None
     """Requests go through it, and are answered once it has them; None: each waits for the store."""
+    signer: Signer | None = None
+    """Signs requests, so that recorders know that this API took them in."""
     board: Board | None = None
     """Where other processes are told of them."""
 

@@ -48,6 +48,7 @@ from tickwise.roles.control.turns import Turns
 from tickwise.roles.gather import Gatherer
 from tickwise.roles.messages import NewJobPart, Request, encode
 from tickwise.roles.sending import Sender, fits
+from tickwise.roles.signatures import signed
 
 CLOCKS_SECONDS: Final = 5.0
 """So far the clocks of broker, store and API may lie apart when it is told whether a request was applied."""
@@ -77,6 +78,7 @@ class Ingest(Jobs):
         self._sender = None if parts.broker is None else Sender(parts.broker, REQUESTS, parts.clock, room=gatherer.room)
         self._reach = Reach(parts.clock)
         self._cluster: str | None = None
+        self._signer = parts.signer
         self._pendings = Pendings(parts.clock, parts.board)
         self._tasks_seen = Remembered[tuple[str, str], StoredTask](parts.clock)
         self._calendars_seen = Remembered[tuple[str, str], str](parts.clock)
@@ -93,7 +95,7 @@ class Ingest(Jobs):
             await self._sender.start()
             await self._pendings.start()
             with contextlib.suppress(StoreUnavailable):  # else with the first that needs it
-                self._cluster = await self._reach.ask(self._store.cluster_id)
+                await self._cluster_name()
                 await self._reach.ask(self._time.now)
 
     async def ingest_stop(self) -> None:
@@ -178,7 +180,7 @@ class Ingest(Jobs):
                 raise id_taken(job.job_id)
         request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
         pending = Pending(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
-        return pending, Message(encode(request), job.job_id.bytes)
+        return pending, await self._message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed (`_repeated`). Raises the refusal, and `StoreUnavailable`
@@ -208,9 +210,9 @@ class Ingest(Jobs):
     async def _name_of(self, who: Principal, once: Once) -> bytes:
         """Of what is asked for under an Idempotency-Key: the same wherever and whenever it is asked for again. Nobody
         who does not know the name of the store can guess it, and take its ids first."""
-        if self._cluster is None:
-            self._cluster = await self._reach.ask(self._store.cluster_id)
-        return hashlib.sha256(_pack((self._cluster, who.namespace, who.name, once.route, once.key))).digest()
+        return hashlib.sha256(
+            _pack((await self._cluster_name(), who.namespace, who.name, once.route, once.key))
+        ).digest()
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
         """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
@@ -245,7 +247,7 @@ class Ingest(Jobs):
         now = self._time.at_best()
         operation = time_id(int(now * 1000), self._clock.noise(10))
         request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
-        message = Message(encode(request), job_id.bytes)
+        message = await self._message(request)
         if not fits(message):
             return None
         pending = Pending(operation, job_id, kind, who.namespace)
@@ -339,6 +341,20 @@ class Ingest(Jobs):
             graph,
             serving=self._living.serving(),
         )
+
+    async def _cluster_name(self) -> str:
+        """The name of the store. Raises `StoreUnavailable` if it was never heard."""
+        if self._cluster is None:
+            self._cluster = await self._reach.ask(self._store.cluster_id)
+        return self._cluster
+
+    async def _message(self, request: Request) -> Message:
+        """As it is sent: signed, where there is a secret. Raises `StoreUnavailable`."""
+        message = Message(encode(request), request.job_id.bytes)
+        if self._signer is None or self._broker is None:
+            return message
+        cluster = self._cluster or await self._cluster_name()
+        return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=cluster)
 
     async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:
         """Returns when the broker has all of them. Raises `Busy`, `BrokerUnavailable`."""

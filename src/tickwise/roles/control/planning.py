@@ -195,6 +195,14 @@ def _timed(plan: Plan, job_id: UUID, now: float, used: dict[str, str], warnings:
     return Timing(plan, due, True, due is None, (*schedules.warnings(schedule), *warnings, *never))
 
 
+def retimed(plan: Plan, job_id: UUID, now: float) -> Timing:
+    """A plan that was made elsewhere at `now`: checked, and what follows from it. Raises `Invalid`."""
+    if plan.schedule_type is ScheduleType.INTERVAL and plan.anchor is None:
+        raise Invalid("an interval counts from an anchor", pointer="/anchor")
+    _calendars(plan.calendars)
+    return _timed(plan, job_id, now, {}, ())
+
+
 def words(said: Said) -> Words:
     """What names a schedule, without short forms. Raises `Invalid` where one thing was said twice."""
     used: dict[str, str] = {}

@@ -88,6 +88,22 @@ def policies(body: JobBody) -> dict[str, Any]:
     return found
 
 
+def check_policies(definition: Definition, kind: str, task: msgspec.Raw, *, known: Collection[str]) -> None:
+    """Check what a definition says of failures, limits and payload as if a body had said it. Raises `Invalid`."""
+    if definition.isolation != ISOLATION:
+        raise Invalid(f"isolation is {ISOLATION}", pointer="/isolation")
+    if definition.retry != _NO_RETRY:
+        retry = definition.retry
+        _checked_retry(RetryBody(**{name: getattr(retry, name) for name in retry.__struct_fields__}))
+        doubtful(retry, kind, task)
+    if definition.limits != _NO_LIMITS:
+        check_kept(_checked_limits(definition.limits), kind, known, sent=True)
+    _checked_concurrency(definition.concurrency)
+    _checked_rate(definition.rate)
+    if bytes(definition.payload) != b"{}":
+        payload_of(definition.payload, UNSET)
+
+
 # ------------------------------------------------------------------------------------------ failures
 
 
@@ -211,6 +227,7 @@ def check_kept(limits: Limits, kind: str, known: Collection[str], *, sent: bool)
 
 
 _NO_LIMITS: Final = Limits()
+_NO_RETRY: Final = Retry()
 
 # ------------------------------------------------------------------------------------------ limits by key
 

@@ -82,11 +82,11 @@ async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID]
     return replaced
 
 
-def check_strength(secret: str) -> None:
+def check_strength(secret: str, setting: str = "TICKWISE_BOOTSTRAP_KEY") -> None:
     """Raise `Misconfigured` if a secret that a person chose is none: short, or made of what is easily guessed."""
     weakness = _weakness(secret)
     if weakness is not None:
-        raise Misconfigured(f"TICKWISE_BOOTSTRAP_KEY {weakness}; make one with: openssl rand -hex 32")
+        raise Misconfigured(f"{setting} {weakness}; make one with: openssl rand -hex 32")
 
 
 def _weakness(secret: str) -> str | None:

@@ -19,6 +19,7 @@ from tickwise.ports.store import Added, NewJob, Replay, StoredTask
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.composing import Composed, Scene, compose
 from tickwise.roles.control.core import Core, ReceiptFor, ring_for
+from tickwise.roles.control.rechecking import Named, named, read, rechecked
 from tickwise.roles.control.successors import NOTHING, listed, look
 from tickwise.roles.control.tasks import Findings, TaskCheck
 from tickwise.roles.control.turns import Turns
@@ -197,6 +198,32 @@ class Submits(Core):
                 then = scene._replace(now=row.created_at)
                 return compose(who, body, then, self._check_task, self._clock.noise(10))
         raise refusal
+
+    async def recheck(self, job: NewJob, accepted: float) -> NewJob:
+        """A job that was composed elsewhere and accepted at this time, checked and composed as if here. Raises
+        `Invalid` and `StoreUnavailable`. One that is stored by now was checked then: what it names may be gone
+        meanwhile."""
+        try:
+            definition = read(job)
+            scene = Scene(accepted, {}, frozenset())
+            names = named(definition)
+            if names is not None:
+                scene = await self._scene_named(job.namespace, names, accepted)
+            return rechecked(job, definition, scene, self._check_task)
+        except Invalid:
+            if await self._store.job_get(job.namespace, job.job_id) is not None:
+                return job
+            raise
+
+    async def _scene_named(self, namespace: str, names: Named, accepted: float) -> Scene:
+        """What a definition names, as far as it is there."""
+        tasks: dict[str, StoredTask] = {}
+        if names.task is not None:
+            found = await self._store.task_get(namespace, *names.task) if "\0" not in names.task[0] else None
+            tasks = {} if found is None else {found.task_id: found}
+        calendars = await self._calendars_known(namespace, names.calendars) if names.calendars else frozenset()
+        following = await look(self._store, namespace, names.successors) if names.successors else NOTHING
+        return Scene(accepted, tasks, frozenset(), calendars, following)
 
     async def store_accepted(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
         """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if

@@ -126,6 +126,14 @@ class MessagesContract(BrokerSuite):
         assert {at: b"%d" % at for at in range(PARTITIONS)} == named
         assert set(range(PARTITIONS)) == {each.partition for each in taken if each.channel == RESULTS}
 
+    async def test_it_is_known_where_a_key_belongs(self, broker: Broker) -> None:
+        """A message with that key goes there, if it names no partition."""
+        keys = [b"%d" % number for number in range(40)]
+        await broker.send(RESULTS, [Message(b"value", key) for key in keys])
+        async with member(broker, [RESULTS]) as consumer:
+            taken = {each.key: each.partition for each in await take_all(consumer, len(keys))}
+        assert {key: broker.partition_of(RESULTS, key) for key in keys} == taken
+
 
 class GroupsContract(BrokerSuite):
     """Who takes what, and what comes again."""

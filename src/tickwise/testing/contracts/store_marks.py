@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tickwise.domain.errors import Conflict, VersionConflict
-from tickwise.ports.store import EndedOperation, OperationRow, OperationStatus, Retention
+from tickwise.ports.store import EndedOperation, NewExecutor, OperationRow, OperationStatus, Retention
 from tickwise.testing.contracts.base import DAY_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory
 
@@ -56,6 +57,19 @@ class MarksContract(StoreContract):
         )
         await store.results_mark({one: 3, two: 9})
         assert [await store.results_marked(executor) for executor in (one, two)] == [8, 16]
+
+    async def test_an_executor_is_known_by_the_key_that_it_joined_with(
+        self, store: KeyedStore, other: KeyedStore
+    ) -> None:
+        """Through any client, also once it left; an empty key is not the lack of one, and of a stranger nothing is
+        said."""
+        joined = NewExecutor(name="e", queues=("default",), labels=(), functions=(), slots=1, lease_seconds=10.0)
+        keys = [bytes(range(32)), b"", None]
+        numbers = [await store.executor_join(replace(joined, results_key=key)) for key in keys]
+        await store.executor_leave(numbers[0])
+        expected = dict(zip(numbers, keys, strict=True))
+        assert dict(await other.results_keys([*numbers, numbers[-1] + 1_000])) == expected
+        assert dict(await store.results_keys([])) == {}
 
     async def test_of_an_executor_that_is_not_there_nothing_is_marked(self, store: KeyedStore) -> None:
         """The others of the same call are."""

@@ -102,6 +102,9 @@ class ProcessBroker:
     def partitions(self, channel: Channel) -> int:
         return self._inner.partitions(channel)
 
+    def partition_of(self, channel: Channel, key: bytes) -> int:
+        return self._inner.partition_of(channel, key)
+
     async def open(self, cluster: str) -> None:
         await self._inner.open(cluster)
 

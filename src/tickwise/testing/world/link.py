@@ -34,7 +34,7 @@ READS: Final = frozenset(
         "run_attempts", "runs_list", "runs_count", "runs_tally", "executors_list", "executors_between", "stats",
         "incidents_list", "rule_get", "rules_list", "rules_all", "rules_version", "key_find", "keys_count", "follows",
         "queues_list", "violations", "letters_list", "letters_count", "letter_get", "operation_get", "operations_list",
-        "fires", "runs_waiting", "results_marked", "cluster_id", "requests_marked", "keys_list",
+        "fires", "runs_waiting", "results_marked", "results_keys", "cluster_id", "requests_marked", "keys_list",
     }
 )  # fmt: skip
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -66,6 +67,10 @@ class KafkaBroker:
         """See the port."""
         found = self._found.get(channel)
         return found.partitions if found else self._address.partitions
+
+    def partition_of(self, channel: Channel, key: bytes) -> int:
+        """See the port. As the library's own partitioner (`consistent_random`) does it."""
+        return zlib.crc32(key) % self.partitions(channel)
 
     async def open(self, cluster: str) -> None:
         """See the port."""

@@ -92,6 +92,10 @@ class Executors(Duty):
         found = self._state.executors.get(executor)
         return 0 if found is None else found.results_applied
 
+    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+        known = self._state.executors
+        return {number: known[number].said.results_key for number in executors if number in known}
+
 
 def lease_is_over(state: State, executor: ExecutorRecord, now: float) -> bool:
     """Whether its lease is. One that ran out while the store was away gets one more period, in which it can beat."""

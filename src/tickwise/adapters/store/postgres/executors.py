@@ -23,8 +23,8 @@ HELD_MOST: Final = 100_000
 
 
 class Executors(Part):
-    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep`, `leases_expire` and `results_mark*` of the
-    port."""
+    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep`, `leases_expire` and `results_*` of
+    the port."""
 
     async def executor_join(self, executor: NewExecutor) -> int:
         """See the port."""
@@ -37,6 +37,7 @@ class Executors(Part):
                 executor.queues,
                 executor.labels,
                 executor.functions,
+                executor.results_key,
             )
         return number
 
@@ -112,6 +113,12 @@ class Executors(Part):
         async with self._links.pooled(writes=False) as connection:
             number: int = await connection.fetchval(statement("results_marked"), executor)
         return number
+
+    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("results_keys"), executors)
+        return {row["executor"]: row["results_key"] for row in rows}
 
     async def _free(
         self,

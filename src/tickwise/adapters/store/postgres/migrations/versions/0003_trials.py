@@ -12,6 +12,7 @@ down_revision = "0002"
 FILES: Final[tuple[str, ...]] = (
     "0003_keys.sql",
     "0003_paused.sql",
+    "0003_signatures.sql",
 )
 """One file per subject, in this order."""
 

@@ -1,0 +1,49 @@
+"""Signatures of what goes through a broker: who made a message is proved by a key, not by the right to write a topic.
+
+    requests    API ──shared secret──► recorder               one secret of the installation, two during its rotation
+    results     executor ──its private key──► recorder        a key pair for each life of an executor; the public half
+                                                              is in its row of the store
+
+What is signed, and who refuses what: `roles/signatures.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Signer(Protocol):
+    """Holds a key that signs."""
+
+    def sign(self, text: bytes) -> bytes:
+        """The signature of this text. The same text has the same one."""
+        ...
+
+
+class Verifier(Protocol):
+    """Holds the keys of which a signature is accepted."""
+
+    def verify(self, text: bytes, signature: bytes) -> bool:
+        """Whether one of the keys signed this text. Never raises, whatever the bytes are."""
+        ...
+
+
+class ExecutorKey(Signer, Protocol):
+    """The key pair of one life of an executor. Its private half never leaves the process."""
+
+    @property
+    def public(self) -> bytes:
+        """What verifies its signatures; no secret."""
+        ...
+
+
+class ExecutorKeys(Protocol):
+    """Makes key pairs, and verifies by their public halves."""
+
+    def new(self) -> ExecutorKey:
+        """A pair that nobody else has."""
+        ...
+
+    def verify(self, public: bytes, text: bytes, signature: bytes) -> bool:
+        """Whether the holder of the private half signed this text. Never raises, whatever the bytes are."""
+        ...

@@ -1,0 +1,79 @@
+"""Who signs what goes through the broker, and who verifies it, as the settings say (`roles/signatures.py`).
+
+The library of signatures comes with the broker's client, so it is imported only where there is a broker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from tickwise.config import SETTINGS, Settings
+from tickwise.domain.errors import Misconfigured
+from tickwise.ports.signing import Signer
+from tickwise.ports.store import Records
+from tickwise.roles.control.secrets import check_strength
+from tickwise.roles.signatures import RequestCheck, ResultCheck, ResultsSigning, Unsigned
+
+if TYPE_CHECKING:
+    from tickwise.adapters.signing import SharedSecrets
+
+_DAY_SECONDS: Final = 86_400.0
+
+logger = structlog.get_logger("tickwise.wiring")
+
+
+def requests_signer(settings: Settings) -> Signer | None:
+    """What an API signs requests with; None: there is no secret, and it signs none. Raises `Misconfigured`."""
+    if not settings.requests_keys:
+        _warn("this API signs no requests")
+        return None
+    return _secrets(settings)
+
+
+def request_check(settings: Settings, cluster: str) -> RequestCheck:
+    """What a recorder verifies requests with. Raises `Misconfigured`, also if it would refuse all."""
+    verifier: SharedSecrets | None = None
+    unsigned = Unsigned(settings.unsigned_messages)
+    if settings.requests_keys:
+        verifier = _secrets(settings)
+    elif unsigned is Unsigned.REFUSED:
+        raise Misconfigured(
+            "unsigned_messages is refused, and requests_keys is not set, so this recorder would refuse every request: "
+            "set TICKWISE_REQUESTS_KEYS as for the APIs, or leave unsigned_messages at older"
+        )
+    else:
+        _warn("this recorder accepts requests that nobody signed")
+    kept = min(settings.retention_runs_days, settings.retention_failed_days) * _DAY_SECONDS
+    return RequestCheck(verifier, cluster=cluster, unsigned=unsigned, kept_seconds=kept)
+
+
+def results_signing(cluster: str) -> ResultsSigning:
+    """What executors sign results with."""
+    from tickwise.adapters.signing import Ed25519Keys
+
+    return ResultsSigning(Ed25519Keys(), cluster)
+
+
+def result_check(settings: Settings, store: Records, cluster: str) -> ResultCheck:
+    """What a recorder verifies results with."""
+    from tickwise.adapters.signing import Ed25519Keys
+
+    return ResultCheck(Ed25519Keys(), store, cluster=cluster, unsigned=Unsigned(settings.unsigned_messages))
+
+
+def _secrets(settings: Settings) -> SharedSecrets:
+    """Raises `Misconfigured` for a secret that can be guessed."""
+    from tickwise.adapters.signing import SharedSecrets
+
+    for secret in settings.requests_keys:
+        check_strength(secret, SETTINGS["requests_keys"].variable)
+    return SharedSecrets(settings.requests_keys)
+
+
+def _warn(what: str) -> None:
+    logger.warning(
+        "requests_unsigned",
+        detail=f"requests_keys is not set: {what}, and whoever may write the topic of requests speaks for every key",
+    )
