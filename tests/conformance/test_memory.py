@@ -26,6 +26,7 @@ from tickwise.testing.contracts.store_health import ChecksContract, HealsContrac
 from tickwise.testing.contracts.store_hints import FiredNamesContract, WaitingNamesContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store_keys import KeysContract
+from tickwise.testing.contracts.store_lanes import LanesContract
 from tickwise.testing.contracts.store_leases import LeasesContract
 from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
 from tickwise.testing.contracts.store_limits import LimitsContract
@@ -43,7 +44,7 @@ from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, R
 from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
 from tickwise.testing.contracts.store_sequences import OnDemandContract, SequencesContract
 from tickwise.testing.contracts.store_stops import StopsContract
-from tickwise.testing.contracts.store_submits import LanesContract, SubmitsContract
+from tickwise.testing.contracts.store_submits import SubmitsContract
 from tickwise.testing.contracts.store_timers import TimersContract
 from tickwise.testing.contracts.store_unknown import UnknownContract
 from tickwise.testing.contracts.store_waiting import WaitingContract

@@ -18,8 +18,9 @@ import pytest_asyncio
 from tests.support import databases
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, schema_status, upgrade
+from tickwise.adapters.store.postgres import PostgresStore, lanes, schema_status, upgrade
 from tickwise.adapters.store.postgres.schema import MIGRATIONS, WANTED
+from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import ClaimRequest
@@ -32,6 +33,16 @@ NOTE = """
     CREATE TABLE tickwise.alembic_version (
       version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));
     INSERT INTO tickwise.alembic_version VALUES ('0001')"""
+
+FIRST_WORDS = {
+    "lanes": "SELECT lane, namespace, queue, priority, requires, false FROM tickwise.lanes",
+    "lanes_add": """
+        INSERT INTO tickwise.lanes (namespace, queue, priority, requires)
+        SELECT e ->> 0, e ->> 1, (e ->> 2)::smallint, ARRAY(SELECT jsonb_array_elements_text(e -> 3))
+        FROM jsonb_array_elements($1::jsonb) e WHERE $2::int + $3::int + $4::int > 0
+        ON CONFLICT DO NOTHING""",
+}
+"""Statements whose words for the first schema were others. Programs that have these work on every later one, too."""
 
 FORMS = {
     "columns": """
@@ -83,10 +94,12 @@ async def working_before(url: str) -> AsyncIterator[PostgresStore]:
     in the words of the first schema."""
     store = PostgresStore(url, clock=SystemClock())
     await store._links.open()
-    try:
-        yield store
-    finally:
-        await store.close()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"{lanes.__name__}.statement", lambda name: FIRST_WORDS.get(name) or statement(name))
+        try:
+            yield store
+        finally:
+            await store.close()
 
 
 async def joined_before(url: str) -> int:

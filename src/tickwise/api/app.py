@@ -190,7 +190,7 @@ class Server:
         # Path and query are part of what was asked, so they are part of what must be the same.
         asked = call.path.encode() + b"?" + call.query_text + b"\0" + call.body
         claim = Claim(
-            principal=f"{call.principal.namespace}/{call.principal.name}",
+            principal=call.principal.full_name,
             route=f"{endpoint.method} {endpoint.path}",
             key=key,
             digest=hashlib.sha256(asked).digest(),

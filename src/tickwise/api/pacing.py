@@ -33,7 +33,7 @@ class Pacer:
     async def admit(self, who: Principal, headers: Headers) -> None:
         """Let one more request through; the answer to it bears what is put into `headers`, refused or not. Raises
         `RateLimited`."""
-        passed = await self._limits.hit(f"{who.namespace}/{who.name}")
+        passed = await self._limits.hit(who.full_name)
         limit = f"{NAME};r={passed.remaining};t={math.ceil(passed.reset_seconds)}"
         headers += [self._policy, (b"ratelimit", limit.encode())]
         if not passed.allowed:

@@ -64,6 +64,11 @@ BELOW_MILLIS: Final = 80
 """Bits of a time id below its milliseconds."""
 
 
+def joined(*parts: str) -> str:
+    """One text for several: no other parts give the same. Parts without `/` and `%` stay as they are."""
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
 def id_instant(identifier: UUID) -> float:
     """The instant inside a time id, to the millisecond."""
     return (identifier.int >> BELOW_MILLIS) / 1000.0
@@ -107,6 +112,11 @@ class Principal(NamedTuple):
     """The key that was sent; None where no request is behind it."""
     expires_at: float | None = None
     """When that key expires; None: it does not."""
+
+    @property
+    def full_name(self) -> str:
+        """Its namespace and its name as one text, which no other principal has."""
+        return joined(self.namespace, self.name)
 
     def may(self, scope: str) -> bool:
         """Whether `scope`, such as `jobs:write`, is granted; `*` grants all."""

@@ -35,6 +35,17 @@ async def kept(here: World, job_id: str) -> Definition:
     return decode_definition((await stored(here, job_id)).definition)
 
 
+async def test_labels_that_read_alike_are_different_limits(here: World) -> None:
+    """The name of a label and its value may both hold a sign of equality."""
+    keys = []
+    for name, value in (("a", "b=c"), ("a=b", "c")):
+        limit = {"limit": 1, "key": f"label:{name}"}
+        keys.append(
+            (await kept(here, await create(here, every="1h", labels={name: value}, concurrency=limit))).limit_key
+        )
+    assert ["label:a=b=c", "label:a%3Db=c"] == keys
+
+
 async def test_all_of_it_is_answered_as_it_was_said(here: World) -> None:
     """Every field of every object, also those at their defaults."""
     said: dict[str, Any] = {

@@ -69,6 +69,19 @@ async def test_each_key_has_a_pace_of_its_own_and_what_needs_no_key_has_none() -
             assert (200, False) == (probe.status_code, "ratelimit" in probe.headers)
 
 
+async def test_keys_whose_namespace_and_name_read_alike_have_a_pace_each() -> None:
+    """A namespace and a name may hold a slash."""
+    clock = VirtualClock()
+    async with world(clock=clock, limits=LocalLimits(PACE, clock)) as here:
+        one = await here.key("a-key-of-c-in-the-namespace-a/b", "*", namespace="a/b", name="c")
+        two = await here.key("a-key-of-b/c-in-the-namespace-a", "*", namespace="a", name="b/c")
+        statuses = [
+            (await here.client.get(f"{API}/jobs", headers={"Authorization": f"Bearer {key}"})).status_code
+            for key in (*[one] * 4, two)
+        ]
+    assert [200, 200, 200, 429, 200] == statuses
+
+
 async def test_without_a_limit_nothing_is_counted_and_nothing_is_said() -> None:
     """As it is by default."""
     async with world() as here:

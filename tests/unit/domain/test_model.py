@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from uuid import RFC_4122, UUID
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tickwise.domain.model import Principal, Trigger, id_instant, run_id, time_id
+from tickwise.domain.model import Principal, Trigger, id_instant, joined, run_id, time_id
 
 MILLIS_MAX = (1 << 48) - 1
 
@@ -100,3 +100,18 @@ def test_a_principal_may_what_it_was_granted() -> None:
     assert not reader.may("jobs")
     assert admin.may("jobs:write")
     assert not Principal("c", "n", frozenset()).may("jobs:read")
+
+
+@given(st.lists(st.text(max_size=4), max_size=4), st.lists(st.text(max_size=4), max_size=4))
+@example(["a/b", "c"], ["a", "b/c"])
+@example(["a%2Fb"], ["a/b"])
+@example(["a", ""], ["a/"])
+def test_different_parts_never_make_one_text(some: list[str], others: list[str]) -> None:
+    """Namespaces and names are people's, so no sign between them is ours alone."""
+    if some and others:
+        assert (joined(*some) == joined(*others)) == (some == others)
+
+
+def test_names_without_the_sign_between_them_stay_as_they_are() -> None:
+    """What was stored under them before is found."""
+    assert "default/ada" == Principal("ada", "default", frozenset()).full_name

@@ -21,7 +21,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from tickwise.ports.store.definitions import (
+    LANE_IDLE_SECONDS,
     LANES_MOST,
+    LANES_OF_NAMESPACE_MOST,
+    LANES_RESERVED,
     Added,
     Definitions,
     EndedOperation,
@@ -39,6 +42,8 @@ from tickwise.ports.store.definitions import (
     Replan,
     Replay,
     StoredTask,
+    is_default_lane,
+    no_lane,
 )
 from tickwise.ports.store.flow import (
     Check,
@@ -77,6 +82,7 @@ from tickwise.ports.store.records import (
 )
 from tickwise.ports.store.rules import (
     NAMESPACE_MOST,
+    RESERVED,
     RULES_MOST,
     RuleKind,
     RuleRow,
@@ -106,7 +112,11 @@ from tickwise.ports.store.runs import (
 
 __all__ = [
     "LANES_MOST",
+    "LANES_OF_NAMESPACE_MOST",
+    "LANES_RESERVED",
+    "LANE_IDLE_SECONDS",
     "NAMESPACE_MOST",
+    "RESERVED",
     "RULES_MOST",
     "TALLIES_MOST",
     "TALLIES_SECONDS",
@@ -176,7 +186,9 @@ __all__ = [
     "Violation",
     "check_room",
     "check_seen",
+    "is_default_lane",
     "is_done",
+    "no_lane",
 ]
 
 

@@ -10,12 +10,37 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import Overlap, Pending, Reason
+from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import JobStatus
-from tickwise.domain.model import Lane
+from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 
 LANES_MOST: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
-them, so what would bring another one raises `Conflict`, code `lanes_exhausted`, and nothing of it is stored."""
+them, so what would bring one more is refused, code `lanes_exhausted`."""
+LANES_OF_NAMESPACE_MOST: Final = 1_000
+"""So many of them one namespace may have, so that none uses up what all may have."""
+LANES_RESERVED: Final = 16
+"""So many a namespace may have however many there are; and its default lanes, whatever it has already."""
+
+LANE_IDLE_SECONDS: Final = 3_600.0
+"""A lane that no job and no run has used for so long may be freed, where there is little room left."""
+
+
+def is_default_lane(lane: Lane) -> bool:
+    """Whether jobs wait there that name neither queue nor priority nor labels. People's labels hold no colon."""
+    return (
+        lane.queue == DEFAULT_QUEUE and lane.priority == DEFAULT_PRIORITY and all(":" in each for each in lane.requires)
+    )
+
+
+def no_lane(namespace: str) -> Conflict:
+    """The refusal of a lane for which there is no room."""
+    return Conflict(
+        f"the namespace {namespace} uses as many combinations of queue, priority and required labels as there is room "
+        f"for ({LANES_OF_NAMESPACE_MOST}, and {LANES_MOST} in all namespaces): use one of those, or the default queue "
+        "without labels, which is always there",
+        code="lanes_exhausted",
+    )
 
 
 class NewJob(NamedTuple):
@@ -93,6 +118,8 @@ class Added(StrEnum):
     ID_TAKEN = "job_id_taken"
     """A named id that stands for another body, or for a job of another namespace. Looked at before the key."""
     KEY_TAKEN = "key_taken"
+    NO_LANE = "lanes_exhausted"
+    """Its namespace may have no more different lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

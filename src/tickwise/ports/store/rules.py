@@ -10,7 +10,8 @@ from typing import Final, Protocol
 from tickwise.domain.errors import Conflict, VersionConflict
 
 RULES_MOST: Final = 10_000
-"""Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory."""
+"""Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory. A namespace
+with few may have more (`RESERVED`)."""
 
 
 class RuleKind(StrEnum):
@@ -26,6 +27,9 @@ NAMESPACE_MOST: Final = {RuleKind.CALENDAR: 1_000, RuleKind.WINDOW: 200}
 """So many of a kind one namespace may have, so that none uses up what all may have; each decision looks at all windows
 of its namespace."""
 
+RESERVED: Final = 20
+"""So many of a kind a namespace may have, however many there are in others."""
+
 
 def check_room(kind: RuleKind, *, of_all: int, of_kind: int) -> None:
     """Raise `Conflict`, code `rules_exhausted`, if one rule more is too many: `of_all` are stored, `of_kind` of them of
@@ -36,7 +40,7 @@ def check_room(kind: RuleKind, *, of_all: int, of_kind: int) -> None:
             "used, or put the times of several into one",
             code="rules_exhausted",
         )
-    if of_all >= RULES_MOST:
+    if of_all >= RULES_MOST and of_kind >= RESERVED:
         raise Conflict(
             f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
             code="rules_exhausted",
@@ -89,8 +93,9 @@ class Rules(Protocol):
         it repeats a call whose outcome is in doubt: then the version after the expected one, with this body, is its
         own effect. (Without, of several that only create the same one does.) Who created it and when stays.
 
-        What would be one more than `NAMESPACE_MOST` of its kind in the namespace, or than `RULES_MOST`, raises
-        `Conflict`, code `rules_exhausted`; what is there can always be replaced."""
+        What would be one more than `NAMESPACE_MOST` of its kind in the namespace, or than `RULES_MOST`
+        where the namespace has `RESERVED` of them, raises `Conflict`, code `rules_exhausted`; what is there can always
+        be replaced."""
         ...
 
     async def rule_get(self, namespace: str, kind: RuleKind, name: str) -> RuleRow | None:

@@ -302,4 +302,5 @@ def _key(key: str, keyed: Keyed, pointer: str) -> str:
         return key
     if name not in keyed.labels:
         raise Invalid(f"a limit goes by the label {name!r}, which the job does not have; give it one", pointer=pointer)
-    return f"{key}={keyed.labels[name]}"
+    # Names and values may both hold a sign of equality: only the one between them is left as it is.
+    return f"label:{name.replace('%', '%25').replace('=', '%3D')}={keyed.labels[name]}"

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from tickwise.domain.errors import Busy, Conflict, Invalid, Refused
 from tickwise.domain.model import Principal
-from tickwise.ports.store import Added, NewJob, Replay, StoredTask
+from tickwise.ports.store import Added, NewJob, Replay, StoredTask, no_lane
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.composing import Composed, Scene, compose
 from tickwise.roles.control.core import Core, ReceiptFor, ring_for
@@ -261,6 +261,8 @@ def refusal_of(added: Added, job: NewJob) -> Conflict | None:
     """Why the store did not take a job; None: it did."""
     if added is Added.ID_TAKEN:
         return id_taken(job.job_id)
+    if added is Added.NO_LANE:
+        return no_lane(job.namespace)
     return key_taken(str(job.key)) if added is Added.KEY_TAKEN else None
 
 

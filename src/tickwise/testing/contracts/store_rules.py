@@ -11,7 +11,7 @@ import pytest
 
 from tickwise.domain.decision import NEVER, Hold
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.ports.store import NAMESPACE_MOST, RULES_MOST, JobAction, RuleKind, RuleRow
+from tickwise.ports.store import NAMESPACE_MOST, RESERVED, RULES_MOST, JobAction, RuleKind, RuleRow
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, held
 
@@ -187,18 +187,20 @@ class RulesContract(StoreContract):
         assert (await store.rule_put(make.rule("one"), 0)).version == 1
 
     async def test_there_are_only_so_many_rules(self, store: KeyedStore, make: Factory) -> None:
-        """One more is refused; those that are there can be replaced, and make room when they go."""
+        """One more is refused where there are some; those that are there can be replaced, and make room by going."""
         each = NAMESPACE_MOST[RuleKind.CALENDAR]
         assert RULES_MOST % each == 0
         spaces = [f"space {number}" for number in range(RULES_MOST // each)]
         await self.crowd(store, [make.rule(f"{n}", namespace=space) for space in spaces for n in range(each)])
         for namespace in ("space 0", "elsewhere"):
+            await self.crowd(store, [make.rule(f"{n}", RuleKind.WINDOW, namespace=namespace) for n in range(RESERVED)])
             with pytest.raises(Conflict) as refused:
                 await store.rule_put(make.rule("one more", RuleKind.WINDOW, namespace=namespace))
             assert refused.value.code == "rules_exhausted"
         assert (await store.rule_put(make.rule("7", body='"new"', namespace="space 0"))).version == 2
-        await store.rule_delete("space 0", RuleKind.CALENDAR, "8")
-        await store.rule_put(make.rule("one more", RuleKind.WINDOW))
+        for number in range(2 * RESERVED + 1):
+            await store.rule_delete("space 0", RuleKind.CALENDAR, f"{number}")
+        await store.rule_put(make.rule("one more", RuleKind.WINDOW, namespace="elsewhere"))
         assert len((await store.rules_all())[1]) == RULES_MOST
 
     @pytest.mark.parametrize("kind", list(RuleKind))

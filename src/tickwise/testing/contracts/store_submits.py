@@ -5,37 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-import pytest
-
-from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import LANES_MOST, Added
+from tickwise.ports.store import Added
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, added, lane, microseconds
 from tickwise.testing.factories import Factory, outcome
 
 HOUR = 3600.0
 ODD_TEXT = '{ "task":{"kind":"shell","command":"echo \\u0000 \\ud83d\\ude00 Ünïcode 😀"},\t"n":1.0e+2, "n":1 ,"z":{} }'
-
-
-class LanesContract(StoreContract):
-    """The bound on different lanes."""
-
-    async def test_there_are_only_so_many_lanes(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
-        """Each claim looks at all of them: one more is refused, by submit and by edit; those that are there go on."""
-        wanted = [make.job(make.now + HOUR, lane=lane(queue=f"queue-{number}")) for number in range(LANES_MOST)]
-        await self.add(store, *wanted)
-        more = make.job(lane=lane(queue="one-more"))
-        for client in (store, other):
-            for add in (client.jobs_add, client.jobs_add_all):
-                with pytest.raises(Conflict):
-                    await add([make.job(lane=wanted[0].lane), more])
-        row = await self.job_row(store, wanted[0].job_id)
-        with pytest.raises(Conflict):
-            await store.job_change(make.change(row, lane=more.lane))
-        assert (await store.stats()).queued == 0
-        await self.add(other, make.job(lane=wanted[-1].lane))
-        assert len(await self.claim(store, await self.born(store), queues=["queue-9999"])) == 1
 
 
 class SubmitsContract(StoreContract):

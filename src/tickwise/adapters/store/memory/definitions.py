@@ -25,6 +25,7 @@ from tickwise.ports.store import (
     Replan,
     Replay,
     StoredTask,
+    no_lane,
 )
 
 PAUSED = "the job was paused"
@@ -39,7 +40,6 @@ class Definitions(Duty):
     async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
-        self._state.admit((job.namespace, job.lane) for job in jobs)
         answers = list(self._judge(jobs))
         self._store(jobs, answers, receipt)
         return answers
@@ -47,7 +47,6 @@ class Definitions(Duty):
     async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
-        self._state.admit((job.namespace, job.lane) for job in jobs)
         answers = list(self._judge(jobs))
         if STORED.issuperset(answers):
             self._store(jobs, answers, receipt)
@@ -57,7 +56,11 @@ class Definitions(Duty):
         """What will become of each, those before it in the batch considered."""
         batch: dict[UUID, NewJob] = {}
         keys: set[tuple[str, str]] = set()
+        refused = self._state.admit((job.namespace, job.lane) for job in jobs)
         for job in jobs:
+            if (job.namespace, job.lane) in refused:
+                yield Added.NO_LANE
+                continue
             stored = self._state.jobs.get(job.job_id) or batch.get(job.job_id)
             key = None if job.key is None else (job.namespace, job.key)
             if stored is not None:
@@ -135,7 +138,8 @@ class Definitions(Duty):
     # ------------------------------------------------------------------------------------------- changes
 
     async def job_change(self, change: JobChange) -> JobRow:
-        self._state.admit([(change.namespace, change.lane)])
+        if self._state.admit([(change.namespace, change.lane)]):
+            raise no_lane(change.namespace)
         job = self._state.job(change.namespace, change.job_id)
         if job.standing is JobAction.CANCEL:
             raise Conflict(f"the job {job.job_id} is cancelled", code="job_cancelled")

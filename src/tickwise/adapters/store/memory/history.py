@@ -119,6 +119,7 @@ class History(Duty):
         for name in expired:
             del self._state.receipts[name]
         self._state.slots.trim(now)
+        self._state.free_lanes()
         for counted in [each for each in self._state.tallies if each[1] * HOUR_SECONDS < now - TALLIES_SECONDS]:
             del self._state.tallies[counted]
         self._drop_past(now - max(retention.runs_seconds, GONE_LISTED_SECONDS))

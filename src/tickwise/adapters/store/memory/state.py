@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Final
 from uuid import UUID
@@ -31,13 +32,16 @@ from tickwise.adapters.store.memory.records import (
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import NEVER, Hold, Overlap, Pending, Reason
-from tickwise.domain.errors import Conflict, NotFound
+from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
+    LANE_IDLE_SECONDS,
     LANES_MOST,
+    LANES_OF_NAMESPACE_MOST,
+    LANES_RESERVED,
     CancelKind,
     Follow,
     Incident,
@@ -52,6 +56,7 @@ from tickwise.ports.store import (
     RuleRow,
     RunRow,
     StoredTask,
+    is_default_lane,
 )
 
 ON_DEMAND: Final = "ON_DEMAND"
@@ -76,8 +81,10 @@ class State:
         self.ended: dict[UUID, EndedRun] = {}
         self.tallies: Counter[tuple[str, int, RunState]] = Counter()
         """How many came on record, by namespace, hour and final state."""
-        self.known: set[tuple[str, Lane]] = set()
-        """Every lane that a job of a namespace has ever named."""
+        self.known: dict[tuple[str, Lane], float | None] = {}
+        """The lanes of namespaces, and since when nothing is known to use them; None: something does."""
+        self.known_of: Counter[str] = Counter()
+        """How many of them each namespace has."""
         self.lanes: dict[tuple[str, Lane], TimeQueue[RunRecord]] = {}
         self.slots = Slots()
         self.queue_holds: dict[tuple[str, str], QueueHold] = {}
@@ -124,16 +131,41 @@ class State:
             raise NotFound(f"there is no job {job_id}")
         return job
 
-    def admit(self, lanes: Iterable[tuple[str, Lane]]) -> None:
-        """Know these lanes from now on. Raises `Conflict` if that would be too many."""
-        known = self.known.union(lanes)
-        if len(known) > LANES_MOST and known > self.known:
-            raise Conflict(
-                f"there are {LANES_MOST} different combinations of namespace, queue, priority and requirements "
-                "already: use one of those",
-                code="lanes_exhausted",
-            )
-        self.known = known
+    def admit(self, places: Iterable[tuple[str, Lane]]) -> AbstractSet[tuple[str, Lane]]:
+        """Know these lanes from now on, as far as there is room; those for which there is none."""
+        refused = set()
+        for namespace, lane in places:
+            if (namespace, lane) not in self.known and not self._has_room(namespace, lane):
+                refused.add((namespace, lane))
+                continue
+            if (namespace, lane) not in self.known:
+                self.known_of[namespace] += 1
+            self.known[namespace, lane] = None
+        return refused
+
+    def _has_room(self, namespace: str, lane: Lane) -> bool:
+        mine = self.known_of[namespace]
+        if is_default_lane(lane) or mine < LANES_RESERVED:
+            return True
+        return mine < LANES_OF_NAMESPACE_MOST and len(self.known) < LANES_MOST
+
+    def free_lanes(self) -> None:
+        """Forget lanes that no job and no run has used for an hour, where there is little room left."""
+        now = self.now()
+        used = {(job.namespace, job.lane) for job in self.jobs.values()}
+        used |= {(run.job.namespace, run.lane) for run in self.runs.values()}
+        for place, idle_since in list(self.known.items()):
+            namespace = place[0]
+            if len(self.known) <= LANES_MOST // 2 and self.known_of[namespace] <= LANES_OF_NAMESPACE_MOST // 2:
+                continue
+            if place in used:
+                self.known[place] = None
+            elif idle_since is None:
+                self.known[place] = now
+            elif idle_since < now - LANE_IDLE_SECONDS:
+                del self.known[place]
+                self.known_of[namespace] -= 1
+                self.lanes.pop(place, None)
 
     def replay(self, receipt: Receipt | None) -> Replay | None:
         """The answer that was kept under the same key, if it has not expired."""

@@ -22,7 +22,7 @@ class Part:
         self._links = Links(dsn, reads_only=reads_only)
         self._clock = clock
         self._near_seconds = near_seconds
-        self._lanes = Lanes(self._links)
+        self._lanes = Lanes(self._links, clock)
         self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], Claimer] = {}
         self._timers_mark = FAR_PAST
         self._timers_swept = FAR_PAST

@@ -33,8 +33,7 @@ class Changes(Part):
 
     async def job_change(self, change: JobChange) -> JobRow:
         """See the port."""
-        place = (change.namespace, change.lane)
-        lane = (await self._lanes.numbers([place]))[place]
+        lane = await self._lanes.number(change.namespace, change.lane)
         try:
             async with self._links.pooled(writes=True) as connection, connection.transaction():
                 job = await _locked(connection, change.namespace, change.job_id)

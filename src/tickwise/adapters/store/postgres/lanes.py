@@ -1,16 +1,35 @@
-"""Lanes by number: the hot index holds four bytes for namespace, queue, priority and labels together."""
+"""Lanes by number: the hot index holds four bytes for namespace, queue, priority and labels together.
+
+    wanted ──► known for `FRESH_SECONDS` ──► its number
+           └─► lanes_add, as far as there is room ──► read all ──► its number, or none
+    upkeep: no job and no run uses it ──► idle ──(`LANE_IDLE_SECONDS`, looked at again)──► freed
+
+Invariant: a lane is freed only after every process has read that it is idle; one that wants it then says so
+(`lanes_add`) before it uses it. A process that slept through that leaves a run in a freed lane, which the
+upkeep puts right.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
 from tickwise.adapters.store.postgres.link import Links
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Lane
-from tickwise.ports.store import LANES_MOST
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import LANES_MOST, LANES_OF_NAMESPACE_MOST, LANES_RESERVED, is_default_lane, no_lane
+
+FRESH_SECONDS: Final = 60.0
+"""A lane that is about to be freed is found out so soon."""
+FULL_SECONDS: Final = 1.0
+"""A namespace that had no room is not looked at again for so long: what it asks for costs others nothing."""
+FREED_SECONDS: Final = 7 * 86_400.0
+"""So long it is known what a freed number stood for."""
+
+Numbers = Mapping[tuple[str, Lane], int]
 
 
 class Place(NamedTuple):
@@ -21,34 +40,36 @@ class Place(NamedTuple):
 
 
 class Lanes:
-    """Every lane that this process has met. Lanes are never renumbered, so what is known stays true."""
+    """Every lane that this process has met."""
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, clock: Clock) -> None:
         self._links = links
+        self._monotonic = clock.monotonic
         self._numbers: dict[tuple[str, Lane], int] = {}
+        """Those that are in use."""
         self._places: dict[int, Place] = {}
+        self._read_at = float("-inf")
+        self._full: dict[str, float] = {}
+        """Namespaces that have no room, and until when that is so."""
 
-    async def numbers(self, places: Iterable[tuple[str, Lane]]) -> dict[tuple[str, Lane], int]:
-        """The numbers of all these lanes (namespace and lane), given now to those that have none. They may outlive an
-        effect that fails.
-
-        Raises `Conflict` if that would be more than `LANES_MOST`.
-        """
-        wanted = set(places)
-        known = self._numbers
-        if not wanted <= known.keys():
-            new = [[namespace, lane.queue, lane.priority, lane.requires] for namespace, lane in wanted - known.keys()]
-            async with self._links.pooled(writes=True) as connection:
-                await connection.execute(statement("lanes_add"), json.dumps(new), LANES_MOST)
+    async def find(self, wanted: AbstractSet[tuple[str, Lane]]) -> tuple[Numbers, AbstractSet[tuple[str, Lane]]]:
+        """Numbers of lanes (namespace and lane), given now to those that have none, as far as there is room; and those
+        that get none. They may outlive an effect that fails."""
+        if self._monotonic() > self._read_at + FRESH_SECONDS:
             await self._load()
-            if not wanted <= known.keys():
-                raise Conflict(
-                    f"there are {LANES_MOST} different combinations of namespace, queue, priority and requirements "
-                    "already: "
-                    "use one of those",
-                    code="lanes_exhausted",
-                )
-        return known
+        if wanted <= self._numbers.keys():
+            return self._numbers, frozenset()
+        new = [place for place in wanted - self._numbers.keys() if not self._is_full(place)]
+        if new:
+            await self._add(new)
+        return self._numbers, wanted - self._numbers.keys()
+
+    async def number(self, namespace: str, lane: Lane) -> int:
+        """The number of one. Raises `Conflict`, code `lanes_exhausted`."""
+        numbers, refused = await self.find({(namespace, lane)})
+        if refused:
+            raise no_lane(namespace)
+        return numbers[namespace, lane]
 
     async def place(self, number: int) -> Place:
         """What a number that the store gave stands for."""
@@ -58,12 +79,37 @@ class Lanes:
         """What numbers that the store gave stand for, among all that are known."""
         if not self._places.keys() >= set(numbers):
             await self._load()
+            lost = set(numbers) - self._places.keys()
+            if lost:
+                async with self._links.pooled(writes=False) as connection:
+                    self._learn(await connection.fetch(statement("lanes_freed"), sorted(lost)))
         return self._places
+
+    def _is_full(self, place: tuple[str, Lane]) -> bool:
+        return not is_default_lane(place[1]) and self._full.get(place[0], 0.0) > self._monotonic()
+
+    async def _add(self, places: Collection[tuple[str, Lane]]) -> None:
+        said = [
+            [namespace, lane.queue, lane.priority, lane.requires, is_default_lane(lane)] for namespace, lane in places
+        ]
+        limits = (LANES_MOST, LANES_OF_NAMESPACE_MOST, LANES_RESERVED)
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("lanes_add"), json.dumps(said), *limits)
+        await self._load()
+        now = self._monotonic()
+        self._full = {namespace: until for namespace, until in self._full.items() if until > now}
+        self._full |= {place[0]: now + FULL_SECONDS for place in places if place not in self._numbers}
 
     async def _load(self) -> None:
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("lanes"))
-        for number, namespace, queue, priority, requires in rows:
+        self._read_at = self._monotonic()
+        self._numbers = {}  # another one: who has the one before goes on with it
+        self._learn(rows)
+
+    def _learn(self, rows: Iterable[tuple[int, str, str, int, list[str], bool]]) -> None:
+        for number, namespace, queue, priority, requires, idle in rows:
             place = Place(namespace, Lane(queue, priority, tuple(requires)))
-            self._numbers[place] = number
             self._places[number] = place
+            if not idle:
+                self._numbers[place] = number

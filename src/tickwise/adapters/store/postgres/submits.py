@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.lanes import Numbers
 from tickwise.adapters.store.postgres.link import UniqueBroken
 from tickwise.adapters.store.postgres.placing import is_lasting
 from tickwise.adapters.store.postgres.starting import OVERLAPS
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.model import Lane
 from tickwise.ports.store import Added, EndedOperation, NewJob, NewRun, NewSkip, Receipt, Replay
 
 NEVER: Final = float("inf")
@@ -50,26 +53,47 @@ class Submits(Part):
         """See the port."""
         if not jobs and receipt is None:
             return []
+        numbers, refused = await self._lanes.find({(job.namespace, job.lane) for job in jobs})
+        if refused:
+            return await self._add_others(jobs, refused, receipt)
         if receipt is None and _is_plain(jobs):
             try:
-                await self._add_plain(jobs)
+                await self._add_plain(jobs, numbers)
             except UniqueBroken:
                 pass  # a repeat after a commit in doubt: look which of them are there
             else:
                 return [Added.CREATED] * len(jobs)
-        return await self._add_checked(jobs, receipt, whole=False)
+        return await self._add_checked(jobs, numbers, receipt, whole=False)
 
     async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
         """See the port."""
+        numbers, refused = await self._lanes.find({(job.namespace, job.lane) for job in jobs})
+        if refused:
+            replay = await self._replay(receipt)
+            return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
         if receipt is None and (not jobs or _is_plain(jobs)):
             return await self.jobs_add(jobs)
         try:
-            return await self._add_checked(jobs, receipt, whole=True)
+            return await self._add_checked(jobs, numbers, receipt, whole=True)
         except _Taken as taken:
             return taken.answers
 
-    async def _add_plain(self, jobs: Sequence[NewJob]) -> None:
-        columns = await self._job_columns(jobs)
+    async def _add_others(
+        self, jobs: Sequence[NewJob], refused: AbstractSet[tuple[str, Lane]], receipt: Receipt | None
+    ) -> Sequence[Added] | Replay:
+        """Store those that have a lane. A batch of which something is refused leaves no receipt."""
+        if (replay := await self._replay(receipt)) is not None:
+            return replay
+        stored = await self.jobs_add([job for job in jobs if _place(job) not in refused])
+        assert not isinstance(stored, Replay)
+        answers = iter(stored)
+        return [Added.NO_LANE if _place(job) in refused else next(answers) for job in jobs]
+
+    async def _replay(self, receipt: Receipt | None) -> Replay | None:
+        return None if receipt is None else await self.receipt_find(receipt.principal, receipt.route, receipt.key)
+
+    async def _add_plain(self, jobs: Sequence[NewJob], numbers: Numbers) -> None:
+        columns = self._job_columns(jobs, numbers)
         for place in _MOSTLY_ALIKE:
             columns[place] = _once_if_alike(columns[place])
         # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
@@ -77,13 +101,11 @@ class Submits(Part):
         async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
             await connection.execute(statement("jobs_add"), self._near_seconds, *columns)
 
-    async def _job_columns(self, jobs: Sequence[NewJob]) -> list[Sequence[Any]]:
+    def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
         """One array for each parameter that both statements have."""
         (ids, namespaces, names, types, kinds, definitions, lanes, creators, recurring, run_ids, dues, never, *_) = zip(
             *jobs, strict=True
         )
-        places = list(zip(namespaces, lanes, strict=True))
-        numbers = await self._lanes.numbers(places)
         if any(never):
             dues = tuple(NEVER if nothing else due for due, nothing in zip(dues, never, strict=True))
         return [
@@ -93,7 +115,7 @@ class Submits(Part):
             types,
             kinds,
             definitions,
-            [numbers[place] for place in places],
+            [numbers[place] for place in zip(namespaces, lanes, strict=True)],
             creators,
             recurring,
             run_ids,
@@ -102,9 +124,9 @@ class Submits(Part):
         ]
 
     async def _add_checked(
-        self, jobs: Sequence[NewJob], receipt: Receipt | None, *, whole: bool
+        self, jobs: Sequence[NewJob], numbers: Numbers, receipt: Receipt | None, *, whole: bool
     ) -> Sequence[Added] | Replay:
-        columns = await self._job_columns(jobs) if jobs else []
+        columns = self._job_columns(jobs, numbers) if jobs else []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
                 return replay
@@ -146,6 +168,10 @@ class Submits(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await take_receipt(connection, receipt)
+
+
+def _place(job: NewJob) -> tuple[str, Lane]:
+    return job.namespace, job.lane
 
 
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:

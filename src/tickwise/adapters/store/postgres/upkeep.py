@@ -17,11 +17,19 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.lanes import FREED_SECONDS
 from tickwise.adapters.store.postgres.link import UPKEEP, UniqueBroken, translated
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import time_id
-from tickwise.ports.store import TALLIES_SECONDS, Maintained, Retention
+from tickwise.ports.store import (
+    LANE_IDLE_SECONDS,
+    LANES_MOST,
+    LANES_OF_NAMESPACE_MOST,
+    TALLIES_SECONDS,
+    Maintained,
+    Retention,
+)
 
 DAY_SECONDS: Final = 86_400
 BEHIND_SECONDS: Final = 86_400.0
@@ -87,6 +95,7 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     await steps.trim("attempts_trim", _first_id(failed_since))
     await steps.trim("letters_trim", _first_id(failed_since))
     await steps.trim("gates_trim")
+    await _free_lanes(steps)
     await steps.trim("tallies_fold")
     await steps.trim("tallies_trim", now - TALLIES_SECONDS)
     await steps.run("operations_trim", since)
@@ -94,6 +103,16 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     await steps.run("incidents_trim", since)
     await steps.run("fires_trim")
     return Maintained(made=made, dropped=dropped, receipts=await steps.trim("receipts_trim"))
+
+
+async def _free_lanes(steps: Steps) -> None:
+    """Free lanes that nothing uses, where there is little room left: half of what there is."""
+    await steps.run("lanes_heal")
+    await steps.run("lanes_trim", FREED_SECONDS)
+    tight = await steps.run("lanes_tight", LANES_MOST // 2, LANES_OF_NAMESPACE_MOST // 2)
+    if tight:
+        await steps.run("lanes_idle", tight)
+        await steps.run("lanes_free", LANE_IDLE_SECONDS, tight)
 
 
 class Steps:

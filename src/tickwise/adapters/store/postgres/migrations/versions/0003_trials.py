@@ -13,6 +13,7 @@ FILES: Final[tuple[str, ...]] = (
     "0003_keys.sql",
     "0003_paused.sql",
     "0003_signatures.sql",
+    "0003_lanes.sql",
 )
 """One file per subject, in this order."""
 

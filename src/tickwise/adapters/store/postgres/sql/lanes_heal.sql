@@ -1,0 +1,18 @@
+-- Runs that were written into freed lanes: the lane comes back with its number, or the run and its job go to the lane that has
+-- taken its place. How many lanes that were.
+WITH lost AS MATERIALIZED (
+  SELECT f.*, l.lane AS instead FROM tickwise.lanes_freed f LEFT JOIN tickwise.lanes l USING (namespace, queue, priority, requires)
+  WHERE (SELECT true FROM tickwise.runs r WHERE r.lane = f.lane LIMIT 1)
+),
+back AS (
+  INSERT INTO tickwise.lanes (lane, priority, namespace, queue, requires) OVERRIDING SYSTEM VALUE
+  SELECT lane, priority, namespace, queue, requires FROM lost WHERE instead IS NULL
+  ON CONFLICT DO NOTHING RETURNING lane
+),
+freed AS (DELETE FROM tickwise.lanes_freed WHERE lane IN (SELECT lane FROM back)),
+jobs AS (
+  UPDATE tickwise.jobs j SET lane = lost.instead FROM lost JOIN tickwise.runs r ON r.lane = lost.lane
+  WHERE lost.instead IS NOT NULL AND j.job_id = r.job_id AND j.lane = lost.lane
+),
+runs AS (UPDATE tickwise.runs r SET lane = lost.instead FROM lost WHERE lost.instead IS NOT NULL AND r.lane = lost.lane)
+SELECT count(*) FROM lost
