@@ -58,7 +58,8 @@ MEANINGS = {
     "key_taken": "Another job of the namespace has this `key`. Change that one, by its key.",
     "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
     "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000), or "
-    "all have (10,000) and it has its 16. Use one of those, or the default queue without labels. Unused ones are freed.",
+    "all have (10,000) and it has its 16. Use one of those, or the default queue without labels; unused ones are freed "
+    "in time.",
     "letter_not_held": "The outcome of the run is known, so there is nothing to decide.",
     "letter_settled": "Somebody redrove, discarded or decided this dead letter before; `detail` says how.",
     "no_occurrence": "The schedule of the job names no further time.",
