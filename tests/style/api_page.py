@@ -76,9 +76,11 @@ def _within(bodies: Iterable[str], known: Description) -> list[str]:
     """The objects that the fields of the bodies are made of, and the fields of those, however deep."""
     found = list(bodies)
     for name in found:
-        for said in known[name].get("properties", {}).values():
+        for said in (*known[name].get("properties", {}).values(), {"oneOf": known[name].get("oneOf", ())}):
             below = dict.fromkeys(_references(said))
-            found += [each for each in below if each not in found and "properties" in known[each]]
+            found += [
+                each for each in below if each not in found and ("properties" in known[each] or "oneOf" in known[each])
+            ]
     return found[len(list(bodies)) :]
 
 
@@ -93,12 +95,13 @@ def _entry(path: str, method: str, operation: Description, known: Description) -
         facts.insert(1, f"part `{operation['x-service']}`")
     facts += [f"body [{name}](#{name.lower()})" for name in _bodies(operation)]
     yield from ("", f"### {method} {path}", "", operation["summary"], "", " · ".join(facts))
-    if operation.get("description"):
+    if operation["description"] != operation["summary"]:
         yield from ("", " ".join(operation["description"].split()))
-    parameters = [said for said in operation.get("parameters", ()) if said["in"] == "query"]
+    parameters = [said for said in operation["parameters"] if said.get("in") == "query"]
     if parameters:
         yield from ("", "| parameter | value | meaning |", "| --- | --- | --- |")
-        yield from (_row(said["name"], said["schema"], known) for said in parameters)
+        for said in parameters:
+            yield _row(said["name"], said["schema"] | {"description": said.get("description", "")}, known)
 
 
 def _bodies(operation: Description) -> list[str]:
@@ -110,7 +113,11 @@ def _bodies(operation: Description) -> list[str]:
 def _references(schema: Description) -> Iterator[str]:
     if "$ref" in schema:
         yield schema["$ref"].rpartition("/")[2]
-    for below in (*schema.get("anyOf", ()), *([schema["items"]] if isinstance(schema.get("items"), dict) else [])):
+    for below in (
+        *schema.get("anyOf", ()),
+        *schema.get("oneOf", ()),
+        *([schema["items"]] if isinstance(schema.get("items"), dict) else []),
+    ):
         yield from _references(below)
 
 
@@ -119,6 +126,12 @@ def _body(name: str, known: Description) -> Iterator[str]:
     yield from ("", f"### {name}", "")
     if schema.get("description"):
         yield from (" ".join(schema["description"].split()), "")
+    if "oneOf" in schema:
+        yield "One of " + ", ".join(_value(part, known) for part in schema["oneOf"]) + "."
+        return
+    if name == "JobChangeBody":
+        yield "They are those of [JobBody](#jobbody); none is required."
+        return
     yield from ("| field | value | meaning |", "| --- | --- | --- |")
     required = set(schema.get("required", ()))
     for field, said in schema.get("properties", {}).items():
@@ -143,12 +156,16 @@ def _value(said: Description, known: Description) -> str:
     """A schema in a few words."""
     if "$ref" in said:
         name = said["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})" if "properties" in known[name] else _value(known[name], known)
+        if "oneOf" in known[name] or "properties" in known[name]:
+            return f"[{name}](#{name.lower()})"
+        return _value(known[name], known)
     if "anyOf" in said:
         return " or ".join(dict.fromkeys(_value(below, known) for below in said["anyOf"]))
     if "enum" in said:
-        return " or ".join(f"`{value}`" for value in said["enum"])
+        return " or ".join("null" if value is None else f"`{value}`" for value in said["enum"])
     kind = said.get("type", "any JSON")
+    if isinstance(kind, list):
+        return " or ".join(_value(said | {"type": each}, known) if each != "null" else "null" for each in kind)
     if kind == "array":
         return f"array of {_value(said.get('items') or {}, known)}"
     words: dict[str, str] = {"date-time": "time", "uuid": "id"}

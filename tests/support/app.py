@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import httpx2
 
+from tests.support.described import check_answer
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
@@ -91,7 +92,7 @@ async def world(
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
-    it."""
+    it. An answer that is not as the API describes it fails the test that asked for it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -127,7 +128,10 @@ async def world(
     )
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://tickwise", headers=headers) as client:
+    hooks = {"response": [check_answer]}
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://tickwise", headers=headers, event_hooks=hooks
+    ) as client:
         yield World(control, store, client, bell, clock, app, metrics)
     await control.stop()
     await store.close()

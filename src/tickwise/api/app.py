@@ -32,7 +32,7 @@ from tickwise.api.auth import Authenticator, require
 from tickwise.api.conditions import conditions_of
 from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed, tagged
 from tickwise.api.health import HealthRoutes
-from tickwise.api.openapi import describe, operation
+from tickwise.api.openapi import describe
 from tickwise.api.pacing import Pacer
 from tickwise.api.pending import unless_awaited
 from tickwise.api.problems import (
@@ -391,7 +391,8 @@ def create_app(
         metrics_media=metrics_media,
         accepts=accepts,
     )
-    endpoints = [*RESOURCES, *health.endpoints()]
+    served = [*RESOURCES, *health.endpoints()]
+    endpoints = [*served, describe(served, control.task_kinds)]
     sizes = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
     elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}
     server = Server(control, clock, sizes, elsewhere)
@@ -432,20 +433,14 @@ def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) ->
         telemetry={"logs": False},
         exception_handlers={HTTPException: _framework_refused},
     )
-    described = describe(framework, endpoints)
-    for endpoint in [*endpoints, described]:
+    for endpoint in endpoints:
         framework.add_api_route(
             endpoint.path,
             _route(server, endpoint),
             methods=[endpoint.method],
-            operation_id=endpoint.name,
             name=endpoint.name,
-            summary=endpoint.summary,
-            description=endpoint.description,
-            tags=[endpoint.tag],
-            status_code=endpoint.status,
             response_class=Response,
-            openapi_extra=operation(endpoint),
+            include_in_schema=False,
         )
         if endpoint.method == "GET":
             # Each GET has its HEAD (RFC 9110, section 9.3.2), and no description of its own.

@@ -131,6 +131,10 @@ class Endpoint:
     """Scopes of which each lets in as well; what it lets see is up to the control."""
     further: tuple[int, ...] = ()
     """Further statuses of success."""
+    also: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    """Further statuses of success with answers of other types."""
+    answer_headers: tuple[str, ...] = ()
+    """Headers of an answer beside those that every route of its kind has; `openapi.HEADERS` says what each means."""
     refuses: tuple[int, ...] = ()
     """Statuses of refusal beside those that every route of its kind has."""
     body: type[msgspec.Struct] | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from tickwise.api.reading import JSON_TYPES, decode, field_names
 from tickwise.domain.errors import Invalid, Refused, TooLarge
@@ -22,10 +23,14 @@ ITEMS: Final = 500
 JOB_FIELDS: Final = field_names(JobBody)
 
 
+_Job = Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/JobBody"})]
+"""Read one by one, so that a bad one spoils no other."""
+
+
 class JobsBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A batch as an object."""
 
-    jobs: list[msgspec.Raw]
+    jobs: Annotated[list[_Job], Meta(extra_json_schema={"minItems": 1, "maxItems": JOBS_MAX})]
 
 
 _job: Final = msgspec.json.Decoder(JobBody)

@@ -1,67 +1,212 @@
 """The description of the API, OpenAPI 3.1, made from the declarations of the endpoints and the types of their bodies.
 
-The types are those that decode the bodies and encode the answers, so the description cannot say anything else.
+    Endpoint ──► paths: parameters, bodies, answers, refusals, headers
+    types of bodies and answers, task kinds ──schemas──► components
+
+The types are those that decode the bodies and encode the answers, so the description cannot say anything else. Programs
+that make clients must read it without switches (docs/decisions/0025): `make clients` makes four and uses them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Final
-
-import msgspec
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
 from tickwise import __version__
 from tickwise.api.endpoint import Answer, Call, Endpoint
-from tickwise.api.ingest import LINES_TYPES
+from tickwise.api.examples import EXAMPLES
+from tickwise.api.ingest import JOBS_MAX, LINES_TYPES
+from tickwise.api.pending import PendingView
 from tickwise.api.problems import MEDIA_TYPE, TITLES, Problem
+from tickwise.api.schemas import Schema, components, fields_of, ref, schema_of
 from tickwise.api.wire import encode
+from tickwise.ports.runner import TaskKind
+from tickwise.roles.control.bodies import JobBody
 
-_REF: Final = "#/components/schemas/{name}"
 _TAGS: Final = r'^(\*|(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*)$'
 """`*`, or a list of entity tags."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
-_SECURITY: Final[list[dict[str, list[str]]]] = [{"key": []}]
 _DESCRIPTION: Final = (
     "Hand in jobs, say when each shall run, ask what became of them. Every route but /livez and /readyz needs a key: "
     "`Authorization: Bearer KEY`. Every POST takes an `Idempotency-Key`. Errors are RFC 9457 problems with a stable "
     "`code`. Times are RFC 3339, in UTC."
 )
-_EVERYWHERE: Final = (401, 403, 503)
-_PATH_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
-    "job_id": {"type": "string", "format": "uuid"},
-    "run_id": {"type": "string", "format": "uuid"},
-    "backfill_id": {"type": "string", "format": "uuid"},
-    "operation_id": {"type": "string", "format": "uuid"},
+_INFO: Final = {
+    "title": "Tickwise",
+    "version": __version__,
+    "summary": "A self-hosted, distributed job scheduler.",
+    "description": _DESCRIPTION,
+    "contact": {"name": "The operators of this server"},
+    "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 }
+_SERVERS: Final = (
+    {"url": "/", "description": "The server that gave this description."},
+    {"url": "http://127.0.0.1:8470", "description": "What `tickwise up` starts on this machine."},
+)
+TAGS: Final[dict[str, str]] = {
+    "jobs": "Definitions: what runs, when, and by which rules.",
+    "schedules": "What a schedule will do, one occurrence moved, many of the past made up for.",
+    "calendars": "Times at which jobs may not run, or may only run.",
+    "windows": "Maintenance windows: times in which the jobs with some labels do not start.",
+    "runs": "What ran, runs, and waits; its attempts and its log.",
+    "dead letters": "Runs that failed for good, and what is done about them.",
+    "operations": "Requests about many jobs or runs, carried out in the background.",
+    "queues": "What waits and runs in each; hold, drain and resume them.",
+    "executors": "Processes that run tasks, and the other roles that are alive.",
+    "keys": "API keys: who may do what.",
+    "tasks": "Scripts and task definitions that many jobs share.",
+    "health": "Is it alive, can it work, what does it count. For load balancers and Prometheus.",
+    "docs": "This description.",
+}
+_UUID: Final[Schema] = {"type": "string", "format": "uuid"}
+_PATH_SCHEMAS: Final[dict[str, Schema]] = dict.fromkeys(
+    ("job_id", "run_id", "backfill_id", "operation_id", "key_id"), _UUID
+)
+_PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
+    "Idempotency-Key": (
+        "The same request under the same key is done once, and answered as it was the first time.",
+        {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    ),
+    "If-Match": (
+        "Only if its ETag is one of these, else 412; `*`: only if it is there.",
+        {"type": "string", "pattern": _TAGS},
+    ),
+    "If-None-Match": (
+        "Only if its ETag is none of these: else 304 to a read, 412 to a write. `*`: only create.",
+        {"type": "string", "pattern": _TAGS},
+    ),
+}
+HEADERS: Final[dict[str, tuple[str, Schema]]] = {
+    "X-Request-Id": ("Names this request in the logs; one that is sent is taken over.", {"type": "string"}),
+    "RateLimit-Policy": (
+        'The pace that the key is held to, such as `"key";q=200;w=2`; none: it is held to none.',
+        {"type": "string"},
+    ),
+    "RateLimit": ('What the key may still send, such as `"key";r=17;t=2`.', {"type": "string"}),
+    "Retry-After": ("Seconds after which to send the same again.", {"type": "integer", "minimum": 1}),
+    "WWW-Authenticate": ("How to send a key.", {"type": "string"}),
+    "ETag": ("Names what a read answers, for `If-Match` and `If-None-Match`.", {"type": "string"}),
+    "Content-Location": ("What the ETag is of.", {"type": "string", "format": "uri-reference"}),
+    "Cache-Control": ("`no-store`: the answer holds a secret.", {"type": "string"}),
+    "Location": ("Where to find what was made.", {"type": "string", "format": "uri-reference"}),
+    "Link": ('The next page, with `rel="next"`; none: this is the last.', {"type": "string"}),
+    "Idempotency-Replayed": (
+        "`true`: the answer to an earlier request under this Idempotency-Key.",
+        {"type": "string", "enum": ["true"]},
+    ),
+    "Tickwise-Attempt": ("The attempt that wrote it.", {"type": "integer"}),
+    "Tickwise-Next-Offset": ("The offset to go on from.", {"type": "integer"}),
+    "Tickwise-Complete": (
+        "`true`: nothing more will be written.",
+        {"type": "string", "enum": ["true", "false"]},
+    ),
+}
+_PACE: Final = ("RateLimit-Policy", "RateLimit")
+_REFUSAL_HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
+REFUSALS: Final[dict[int, str]] = {
+    400: "Malformed", 401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 409: "Conflict",
+    412: "VersionConflict", 413: "TooLarge", 415: "WrongMediaType", 421: "NotServedHere", 422: "Invalid",
+    429: "RateLimited", 503: "Unavailable",
+}  # fmt: skip
+"""The names of the refusals among the components."""
+_SUCCESS: Final = {200: "Done.", 201: "Created.", 202: "Accepted, and not done yet."}
 
 
-def operation(endpoint: Endpoint) -> dict[str, Any]:
-    """What is said of one endpoint beside its summary."""
-    found: dict[str, Any] = {
-        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint), *_header_parameters(endpoint)],
-        "responses": _responses(endpoint),
-        "security": _SECURITY if endpoint.scope else [],
-    }
-    if endpoint.service is not None:
-        found["x-service"] = endpoint.service.value
-    if endpoint.scope:
-        found["x-scope"] = " or ".join((endpoint.scope, *endpoint.or_scopes))
-    if endpoint.body is not None:
-        schema = {"$ref": _REF.format(name=endpoint.body.__name__)}
-        content: dict[str, Any] = {}
-        for media in sorted(endpoint.media):
-            content[media.decode()] = {"schema": {"type": "string"} if media in LINES_TYPES else schema}
-        if endpoint.name == "createJobs":
-            array = {"type": "array", "items": {"$ref": _REF.format(name="JobBody")}, "minItems": 1, "maxItems": 10_000}
-            content["application/json"] = {"schema": {"anyOf": [array, schema]}}
-        found["requestBody"] = {"required": not endpoint.optional_body, "content": content}
+def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endpoint:
+    """The endpoint that gives the description; it is made once, when somebody asks for it."""
+    made: list[bytes] = []
+
+    async def description(_call: Call) -> Answer:
+        if not made:
+            made.append(encode(document([*endpoints, found], kinds)))
+        return Answer(200, made[0])
+
+    found = Endpoint(
+        method="GET", path="/openapi.json", scope="docs:read", name="describe", tag="docs",
+        summary="This description.", handler=description, everywhere=True, answers=(dict[str, Any],),
+    )  # fmt: skip
     return found
 
 
-def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def document(endpoints: Iterable[Endpoint], kinds: Collection[TaskKind]) -> Schema:
+    """The whole description."""
+    known = list(endpoints)
+    bodies = [each.body for each in known if each.body is not None]
+    answers = [Problem, *(kind for each in known for kind in _answered_types(each))]
+    schemas = components([JobBody, *bodies], answers, kinds)
+    for name in EXAMPLES.keys() & schemas.keys():
+        schemas[name]["examples"] = [EXAMPLES[name]]
+    return {
+        "openapi": "3.1.0",
+        "info": _INFO,
+        "servers": list(_SERVERS),
+        "tags": [{"name": name, "description": said} for name, said in TAGS.items()],
+        "security": [{"key": []}],
+        "paths": {
+            path: {each.method.lower(): operation(each) for each in found}
+            for path, found in groupby(sorted(known, key=lambda each: each.path), key=lambda each: each.path)
+        },
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "responses": {name: _refusal(status) for status, name in REFUSALS.items()},
+            "headers": {name: {"description": said, "schema": schema} for name, (said, schema) in HEADERS.items()},
+            "parameters": {
+                name: {"name": name, "in": "header", "required": False, "description": said, "schema": schema}
+                for name, (said, schema) in _PARAMETERS.items()
+            },
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "A key of this server."}},
+        },
+    }
+
+
+def _answered_types(endpoint: Endpoint) -> list[Any]:
+    return [*endpoint.answers, *_pending(endpoint), *(kind for kinds in endpoint.also.values() for kind in kinds)]
+
+
+def _pending(endpoint: Endpoint) -> tuple[Any, ...]:
+    """The types of an answer about what is accepted and not applied yet; a job may be so wherever it is read."""
+    is_read = endpoint.method == "GET" and "{job_id}" in endpoint.path
+    return endpoint.pending or ((PendingView,) if is_read else ())
+
+
+def operation(endpoint: Endpoint) -> Schema:
+    """What is said of one endpoint."""
+    found: Schema = {
+        "operationId": endpoint.name,
+        "tags": [endpoint.tag],
+        "summary": endpoint.summary,
+        "description": endpoint.description or endpoint.summary,
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint), *_header_parameters(endpoint)],
+        "responses": _responses(endpoint),
+    }
+    if endpoint.scope is None:
+        found["security"] = []
+    else:
+        found["x-scope"] = " or ".join((endpoint.scope, *endpoint.or_scopes))
+    if endpoint.service is not None:
+        found["x-service"] = endpoint.service.value
+    if endpoint.body is not None:
+        found["requestBody"] = {"required": not endpoint.optional_body, "content": _body(endpoint)}
+    return found
+
+
+def _body(endpoint: Endpoint) -> Schema:
+    schema = ref(endpoint.body.__name__) if endpoint.body is not None else {}
+    if endpoint.name == "createJobs":
+        array = {"type": "array", "items": ref("JobBody"), "minItems": 1, "maxItems": JOBS_MAX}
+        schema = {"anyOf": [array, schema]}
+    return {
+        media.decode(): {"schema": {"type": "string"} if media in LINES_TYPES else schema}
+        for media in sorted(endpoint.media)
+    }
+
+
+# ------------------------------------------------------------------------------------------ parameters
+
+
+def _path_parameters(endpoint: Endpoint) -> list[Schema]:
     return [
         {
             "name": name,
@@ -73,107 +218,91 @@ def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _query_parameters(endpoint: Endpoint) -> list[Schema]:
     if endpoint.query is None:
         return []
-    (schema,), components = msgspec.json.schema_components([endpoint.query], ref_template=_REF)
-    own = components[endpoint.query.__name__] if "$ref" in schema else schema
-    return [
-        {"name": name, "in": "query", "required": False, "schema": said} for name, said in own["properties"].items()
-    ]
+    found = []
+    for name, schema, required in fields_of(endpoint.query):
+        said = schema.pop("description", None)
+        parameter = {"name": name, "in": "query", "required": required, "schema": schema}
+        found.append(parameter if said is None else {**parameter, "description": said})
+    return found
 
 
-def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _header_parameters(endpoint: Endpoint) -> list[Schema]:
     names = [
         *endpoint.headers,
         *(["If-Match", "If-None-Match"] if endpoint.conditional else []),
         *(["Idempotency-Key"] if endpoint.method == "POST" else []),
     ]
-    schemas: dict[str, dict[str, Any]] = {
-        "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        "If-Match": {"type": "string", "pattern": _TAGS},
-        "If-None-Match": {"type": "string", "pattern": _TAGS},
-        "Accept": {"type": "string"},
-    }
-    return [
-        {"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names if name != "Accept"
-    ]
+    return [{"$ref": f"#/components/parameters/{name}"} for name in names if name in _PARAMETERS]
 
 
-def _responses(endpoint: Endpoint) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    for media in endpoint.answer_media:
-        schema: dict[str, Any] = {"type": "string"}
-        if media == "application/json":
-            schemas = [_schema(kind) for kind in endpoint.answers]
-            schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else {"type": "object"}
-        content[media] = {"schema": schema}
-    found = {
-        str(status): {"description": "Done.", "content": content} for status in (endpoint.status, *endpoint.further)
-    }
-    if endpoint.pending:
-        schemas = [_schema(kind) for kind in endpoint.pending]
-        schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-        content = {"application/json": {"schema": schema}}
-        found["202"] = {"description": "Accepted, and not applied yet; ask again.", "content": content}
+# ------------------------------------------------------------------------------------------ answers
+
+
+def _responses(endpoint: Endpoint) -> Schema:
+    found: Schema = {}
+    for status in (endpoint.status, *endpoint.further):
+        found[str(status)] = _success(endpoint, status, endpoint.answers)
+    for status, kinds in endpoint.also.items():
+        found[str(status)] = _success(endpoint, status, kinds)
+    pending = _pending(endpoint)
+    if pending:
+        found["202"] = _success(endpoint, 202, pending)
     if endpoint.conditional and endpoint.method == "GET":
-        found["304"] = {"description": "The client has it already, by `If-None-Match`."}
-    refusals = (
-        set(endpoint.refuses)
-        | ({400, 412} if endpoint.conditional else set())
-        | ({*_EVERYWHERE} if endpoint.scope else set())
-        | {422}
-    )
-    if endpoint.method in ("POST", "PUT"):
-        refusals |= {400, 413, 415}
-    if endpoint.method == "POST":
-        refusals |= {409, 429}
-    if endpoint.method == "PUT":
-        refusals |= {429}
-    if endpoint.service is not None:
-        refusals |= {421}
-    problem = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
-    for status in sorted(refusals):
-        found[str(status)] = {"description": TITLES[status], "content": problem}
-    return found
+        said = "The client has it already, by `If-None-Match`."
+        found["304"] = {"description": said, "headers": _headers(success_headers(endpoint))}
+    for status in refusals(endpoint):
+        found[str(status)] = {"$ref": f"#/components/responses/{REFUSALS[status]}"}
+    return dict(sorted(found.items()))
 
 
-def _schema(kind: Any) -> dict[str, Any]:
-    (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REF)
-    return schema
-
-
-def describe(framework: FastAPI, endpoints: Sequence[Endpoint]) -> Endpoint:
-    """The endpoint that gives the description; it is made once, when somebody asks for it."""
-    made: list[bytes] = []
-
-    async def description(_call: Call) -> Answer:
-        if not made:
-            made.append(encode(document(framework, endpoints)))
-        return Answer(200, made[0])
-
-    return Endpoint(
-        method="GET", path="/openapi.json", scope="docs:read", name="describe", tag="docs",
-        summary="This description.", handler=description, everywhere=True,
-    )  # fmt: skip
-
-
-def document(framework: FastAPI, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The whole description."""
-    found: dict[str, Any] = get_openapi(
-        title="Tickwise",
-        version=__version__,
-        openapi_version="3.1.0",
-        description=_DESCRIPTION,
-        routes=framework.routes,
-    )
-    kinds: list[Any] = [Problem]
-    for endpoint in endpoints:
-        kinds += endpoint.answers if endpoint.body is None else (endpoint.body, *endpoint.answers)
-        kinds += endpoint.pending
-    _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
-    found["components"] = {
-        "schemas": components,
-        "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "A key of this server."}},
+def _success(endpoint: Endpoint, status: int, kinds: tuple[Any, ...]) -> Schema:
+    schemas = [schema_of(kind) for kind in kinds] or [{"type": "object"}]
+    as_json = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    content = {
+        media: {"schema": as_json if media == "application/json" else {"type": "string"}}
+        for media in endpoint.answer_media
     }
-    return found
+    return {"description": _SUCCESS[status], "headers": _headers(success_headers(endpoint)), "content": content}
+
+
+def success_headers(endpoint: Endpoint) -> tuple[str, ...]:
+    """The headers that an answer of success may have."""
+    pages = endpoint.query is not None and "cursor" in endpoint.query.__struct_fields__
+    return (
+        "X-Request-Id",
+        *(() if endpoint.scope is None else _PACE),
+        *endpoint.answer_headers,
+        *(("ETag", "Content-Location") if endpoint.conditional else ()),
+        *(("Link",) if pages else ()),
+        *(("Idempotency-Replayed",) if endpoint.method == "POST" else ()),
+        *(("Location", "Retry-After") if _pending(endpoint) and "Location" not in endpoint.answer_headers else ()),
+    )
+
+
+def refusals(endpoint: Endpoint) -> list[int]:
+    """The statuses with which a request may be refused."""
+    found = {422, *endpoint.refuses}
+    if endpoint.conditional:
+        found |= {400, 412}
+    if endpoint.scope is not None:
+        found |= {401, 403, 429, 503}
+    if endpoint.method in ("POST", "PUT", "PATCH"):
+        found |= {400, 413, 415}
+    if endpoint.method == "POST":
+        found |= {409}
+    if endpoint.service is not None:
+        found |= {421}
+    return sorted(found)
+
+
+def _refusal(status: int) -> Schema:
+    names = ("X-Request-Id", *_PACE, *_REFUSAL_HEADERS.get(status, ()))
+    content = {MEDIA_TYPE: {"schema": ref("Problem")}}
+    return {"description": f"{TITLES[status]}.", "headers": _headers(names), "content": content}
+
+
+def _headers(names: Iterable[str]) -> Schema:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, answer
-from tickwise.api.problems import Headers, JobPending, problem_of
-from tickwise.api.wire import API, ResultView
+from tickwise.api.problems import Headers, JobPending, ResultView, problem_of
+from tickwise.api.wire import API
 from tickwise.domain.errors import NotFound, Refused, StoreUnavailable
 from tickwise.roles.control.ingest import Once
 from tickwise.roles.control.pending import Pending

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -183,7 +184,7 @@ class BatchRefused(Invalid):
 
     code = "batch_refused"
 
-    def __init__(self, detail: str, results: list[Any]) -> None:
+    def __init__(self, detail: str, results: list[ResultView]) -> None:
         super().__init__(detail)
         self.results = results
 
@@ -253,7 +254,19 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     service: str | None = None
     """The part of the API that serves the route, where it is not this server's."""
     request_id: str | None = None
-    results: list[Any] | None = None
+    results: list[ResultView] | None = None
+    """Of an atomic batch: what is wrong with which job."""
+
+
+class ResultView(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became of one job of a batch."""
+
+    status: int
+    job_id: UUID | None = None
+    operation_id: UUID | None = None
+    """Of a job that is accepted and not stored yet."""
+    warnings: tuple[str, ...] = ()
+    problem: Problem | None = None
 
 
 Headers = list[tuple[bytes, bytes]]

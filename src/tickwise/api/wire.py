@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.api.problems import ResultView
+from tickwise.api.wire_policies import (
+    CalendarUseView,
+    ClockChangesView,
+    ConcurrencyView,
+    LimitsView,
+    MisfireView,
+    RateView,
+    RetryView,
+    retry_view,
+    whole,
+)
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
@@ -22,6 +34,14 @@ from tickwise.roles.control.runs import RunDetails
 from tickwise.roles.definition import Definition, decode_definition
 
 API: Final = "/api/v1"
+
+Instant = Annotated[datetime, Meta(tz=True)]
+"""A time in an answer: the description then says that it is one."""
+StoredTaskObject = Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/StoredTask"})]
+"""A task in its long form."""
+Relative = Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
+"""An address on this server."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 encode = msgspec.json.Encoder().encode
@@ -55,24 +75,24 @@ class JobView(msgspec.Struct, kw_only=True):
     labels: Mapping[str, str]
     owner: str
     schedule_type: ScheduleType
-    schedule_time: datetime | None
+    schedule_time: Instant | None
     cron_expression: str | None
     interval_seconds: float | None
-    anchor: datetime | None
+    anchor: Instant | None
     timezone: str
-    start_at: datetime | None
-    end_at: datetime | None
+    start_at: Instant | None
+    end_at: Instant | None
     max_runs: int | None
-    dst: dict[str, Any]
+    dst: ClockChangesView
     jitter_seconds: float
     window_seconds: float
-    misfire: dict[str, Any]
+    misfire: MisfireView
     overlap: Overlap
-    calendars: list[dict[str, Any]]
+    calendars: list[CalendarUseView]
     fuse_per_minute: int
-    planned_at: datetime | None
+    planned_at: Instant | None
     """Since when its schedule counts: its creation, or the last change of it."""
-    task: msgspec.Raw
+    task: StoredTaskObject
     task_id: str | None = msgspec.field(name="taskId")
     task_version: int | None
     payload: msgspec.Raw
@@ -81,22 +101,22 @@ class JobView(msgspec.Struct, kw_only=True):
     requires: Sequence[str]
     priority: int
     timeout_seconds: float | None
-    limits: dict[str, Any]
+    limits: LimitsView
     max_retries: int
-    retry: dict[str, Any]
+    retry: RetryView
     on_unknown: OnUnknown
-    concurrency: dict[str, Any] | None
-    rate: dict[str, Any] | None
+    concurrency: ConcurrencyView | None
+    rate: RateView | None
     then: Sequence[UUID]
     on_failure: Sequence[UUID]
     status: JobStatus
     pause_reason: str | None
-    pause_until: datetime | None
-    paused_at: datetime | None
+    pause_until: Instant | None
+    paused_at: Instant | None
     paused_by: str | None
-    next_run_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    next_run_at: Instant | None
+    created_at: Instant
+    updated_at: Instant
     created_by: str
     version: int
     warnings: Sequence[str]
@@ -124,12 +144,12 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         start_at=time_or_none(said.start_at),
         end_at=time_or_none(said.end_at),
         max_runs=said.max_runs,
-        dst=_whole(said.dst),
+        dst=whole(ClockChangesView, said.dst),
         jitter_seconds=said.jitter_seconds,
         window_seconds=said.window_seconds,
-        misfire=_whole(said.misfire),
+        misfire=whole(MisfireView, said.misfire),
         overlap=said.overlap,
-        calendars=[_whole(use) for use in said.calendars],
+        calendars=[whole(CalendarUseView, use) for use in said.calendars],
         fuse_per_minute=said.fuse_per_minute,
         planned_at=time_or_none(said.planned_at),
         task=said.task,
@@ -142,12 +162,12 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         requires=[label for label in row.lane.requires if ":" not in label],
         priority=row.lane.priority,
         timeout_seconds=said.timeout_seconds,
-        limits=_whole(said.limits),
+        limits=whole(LimitsView, said.limits),
         max_retries=said.max_retries,
-        retry=_whole(said.retry) | {"on": _whole(said.retry.on)},
+        retry=retry_view(said.retry),
         on_unknown=said.on_unknown,
-        concurrency=None if said.concurrency is None else _whole(said.concurrency),
-        rate=None if said.rate is None else _whole(said.rate),
+        concurrency=None if said.concurrency is None else whole(ConcurrencyView, said.concurrency),
+        rate=None if said.rate is None else whole(RateView, said.rate),
         then=said.then,
         on_failure=said.on_failure,
         status=row.status,
@@ -173,19 +193,14 @@ def _next_run(row: JobRow, said: Definition) -> float | None:
     return first_fire(said.schedule(row.job_id), next_run)
 
 
-def _whole(struct: msgspec.Struct) -> dict[str, Any]:
-    """With its defaults, which the stored form leaves out."""
-    return msgspec.structs.asdict(struct)
-
-
 class ChangeView(msgspec.Struct, kw_only=True):
     """What a change would do to the next 20 fires."""
 
-    before: list[datetime]
-    after: list[datetime]
-    removed: list[datetime]
-    added: list[datetime]
-    kept: list[datetime]
+    before: list[Instant]
+    after: list[Instant]
+    removed: list[Instant]
+    added: list[Instant]
+    kept: list[Instant]
     warnings: Sequence[str]
 
 
@@ -207,23 +222,23 @@ class AttemptView(msgspec.Struct, kw_only=True):
     attempt_number: int
     status: RunState
     executor_id: str
-    dispatched_time: datetime | None
-    start_time: datetime | None
-    end_time: datetime | None
+    dispatched_time: Instant | None
+    start_time: Instant | None
+    end_time: Instant | None
     reason: str | None
     error_message: str | None
-    log_url: str
+    log_url: Relative
 
 
 class CancelView(msgspec.Struct, kw_only=True):
     """A request to stop a run that an executor held."""
 
-    asked_time: datetime
+    asked_time: Instant
     said: str | None
     """Such as who asked."""
-    heard_time: datetime | None
+    heard_time: Instant | None
     """When its executor was told; null: not yet, or never."""
-    ended_time: datetime | None
+    ended_time: Instant | None
     """When nothing of it lived any more."""
 
 
@@ -232,21 +247,21 @@ class RunView(msgspec.Struct, kw_only=True):
 
     run_id: UUID
     status: RunState
-    start_time: datetime | None
-    end_time: datetime | None
-    modified_time: datetime
+    start_time: Instant | None
+    end_time: Instant | None
+    modified_time: Instant
     attempt_number: int
     executor_id: str | None
     error_message: str | None
-    log_url: str | None
+    log_url: Relative | None
     job_id: UUID
     trigger: str
-    nominal_time: datetime
+    nominal_time: Instant
     """The time that the schedule named, or at which it was asked for."""
-    due_time: datetime
-    queued_time: datetime
-    dispatched_time: datetime | None
-    ready_time: datetime | None
+    due_time: Instant
+    queued_time: Instant
+    dispatched_time: Instant | None
+    ready_time: Instant | None
     reason: str | None
     result: msgspec.Raw | None
     failures: int
@@ -263,7 +278,7 @@ class RunView(msgspec.Struct, kw_only=True):
     """That it is, or was, asked to stop."""
     occurrences: int
     """Of a SKIPPED one: how many occurrences it stands for."""
-    until: datetime | None
+    until: Instant | None
     """With several: the nominal time of the last."""
     retry_of: UUID | None
     backfill_id: UUID | None
@@ -394,17 +409,6 @@ class RunStateView(msgspec.Struct, kw_only=True):
     status: RunState
 
 
-class ResultView(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became of one job of a batch."""
-
-    status: int
-    job_id: UUID | None = None
-    operation_id: UUID | None = None
-    """Of a job that is accepted and not stored yet."""
-    warnings: tuple[str, ...] = ()
-    problem: Any = None
-
-
 class BatchView(msgspec.Struct, kw_only=True):
     """What became of a batch, in its order."""
 
@@ -419,10 +423,10 @@ class TaskView(msgspec.Struct, kw_only=True):
     task_id: str = msgspec.field(name="taskId")
     version: int
     name: str
-    task: msgspec.Raw
+    task: StoredTaskObject
     digest: str
     created_by: str
-    created_at: datetime
+    created_at: Instant
 
 
 def task_view(row: StoredTask) -> TaskView:
@@ -472,15 +476,15 @@ class ExecutorView(msgspec.Struct, kw_only=True):
     functions: Sequence[str]
     slots: int
     held: int
-    born_at: datetime
-    lease_until: datetime
-    gone_at: datetime | None
+    born_at: Instant
+    lease_until: Instant
+    gone_at: Instant | None
 
 
 class RunCountView(msgspec.Struct, kw_only=True):
     """How many runs came on record with one final state in one hour."""
 
-    hour: datetime
+    hour: Instant
     """When it began."""
     status: RunState
     runs: int

@@ -21,7 +21,7 @@ from tickwise.api.endpoint import (
 )
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
-from tickwise.api.wire import API, encode, time_of
+from tickwise.api.wire import API, Instant, encode, time_of
 from tickwise.domain.calendar import Otherwise
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.calendars import CalendarBody, HolidaysBody, ResolvedBody, StoredCalendar, decode_calendar, written
@@ -80,8 +80,8 @@ class RuleView(msgspec.Struct, kw_only=True):
     name: str
     version: int
     created_by: str
-    created_at: datetime
-    updated_at: datetime
+    created_at: Instant
+    updated_at: Instant
     warnings: Sequence[str]
     """What was not taken over from `ics` or `holidays`."""
 
@@ -133,8 +133,8 @@ class WindowItem(RuleView, kw_only=True):
 class StretchView(msgspec.Struct, kw_only=True):
     """Time without a break that is covered."""
 
-    begin: datetime = msgspec.field(name="from")
-    end: datetime | None = msgspec.field(name="to")
+    begin: Instant = msgspec.field(name="from")
+    end: Instant | None = msgspec.field(name="to")
     """It may lie after the range; null: no end is in sight."""
     what: str
     """What covers its begin."""
@@ -143,8 +143,8 @@ class StretchView(msgspec.Struct, kw_only=True):
 class CoversView(msgspec.Struct, kw_only=True):
     """Which times are covered."""
 
-    begin: datetime = msgspec.field(name="from")
-    end: datetime = msgspec.field(name="to")
+    begin: Instant = msgspec.field(name="from")
+    end: Instant = msgspec.field(name="to")
     covers: list[StretchView]
     more: bool
     """The limit came before the end of the range: go on from where the last one ends."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given_instant
-from tickwise.api.wire import API, time_of
+from tickwise.api.wire import API, Instant, time_of
 from tickwise.roles.control.explanations import Because, Explanation
 
 
@@ -45,7 +45,7 @@ class ExplanationView(msgspec.Struct, kw_only=True):
     job_id: UUID | None
     run_id: UUID | None
     """The run, or the record, that it speaks of."""
-    nominal_time: datetime | None
+    nominal_time: Instant | None
     data: dict[str, Any]
     """What the sentence speaks of, for programs; which members there are follows from the code."""
     causes: list[CauseView]

@@ -25,7 +25,7 @@ from tickwise.api.endpoint import (
 )
 from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many, once
-from tickwise.api.problems import BadParameter, BatchRefused, Headers, problem_of
+from tickwise.api.problems import BadParameter, BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
 from tickwise.api.wire import (
@@ -34,7 +34,6 @@ from tickwise.api.wire import (
     ChangeView,
     JobCreated,
     JobView,
-    ResultView,
     RunDemanded,
     RunView,
     StatusView,
@@ -46,7 +45,7 @@ from tickwise.api.wire import (
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
-from tickwise.roles.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
+from tickwise.roles.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.roles.control.jobs import Change, Found, check_version
 from tickwise.roles.control.submits import Submitted, Verdict
 
@@ -393,7 +392,7 @@ JOBS: Final = (
         method="POST", path=f"{API}/jobs", scope="jobs:write", name="createJob", tag="jobs",
         summary="Create a job. Answered once it is durable.", description=_BUFFERED,
         handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True,
-        headers_of=_location_of, buffered=job_create_buffered, pending=(PendingView,),
+        headers_of=_location_of, answer_headers=("Location",), buffered=job_create_buffered, pending=(PendingView,),
     ),
     Endpoint(
         method="POST", path=f"{API}/jobs:batch", scope="jobs:write", name="createJobs", tag="jobs",
@@ -415,7 +414,8 @@ JOBS: Final = (
     Endpoint(
         method="PUT", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:write", name="upsertJob", tag="jobs",
         summary="Change the job with this key, or create it.",
-        handler=job_upsert, body=JobBody, answers=(JobView, JobCreated), further=(201,), refuses=(404, 409, 412),
+        handler=job_upsert, body=JobChangeBody, answers=(JobView,), also={201: (JobCreated,)}, refuses=(404, 409, 412),
+        answer_headers=("Location",),
         conditional=True,
     ),
     Endpoint(
@@ -429,8 +429,8 @@ JOBS: Final = (
         description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
         f"skipped. A paused job stays paused. {_BUFFERED} With a precondition, `if_version` or "
         "`dry_run` it is not buffered.",
-        handler=job_change, body=JobBody, answers=(JobView, ChangeView), query=ChangeQuery, refuses=(404, 409, 412),
-        conditional=True, buffered=job_change_buffered, pending=(PendingView,),
+        handler=job_change, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
+        refuses=(404, 409, 412), conditional=True, buffered=job_change_buffered, pending=(PendingView,),
     ),
     Endpoint(
         method="DELETE", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="cancelJob", tag="jobs",

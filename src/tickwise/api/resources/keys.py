@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -12,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
-from tickwise.api.wire import API, time_of, time_or_none
+from tickwise.api.wire import API, Instant, time_of, time_or_none
 from tickwise.ports.identity import KeyOrigin, KeyRow
 from tickwise.roles.control.keys import KeyBody
 
@@ -40,11 +39,11 @@ class KeyView(msgspec.Struct, kw_only=True):
     prefix: str | None
     """How the secret begins."""
     created_by: str | None
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
+    created_at: Instant
+    expires_at: Instant | None
+    last_used_at: Instant | None
     """To the minute or so."""
-    revoked_at: datetime | None
+    revoked_at: Instant | None
 
 
 class MadeKeyView(KeyView, kw_only=True):
@@ -98,6 +97,7 @@ KEYS: Final = (
         description="A key has the namespace of the one that asks, and no scope and no time that it does not have. The "
         "answer is not kept, so an Idempotency-Key has no effect: a repeat makes one more key.",
         handler=key_make, body=KeyBody, answers=(MadeKeyView,), status=201, refuses=(409,), secret=True,
+        answer_headers=("Cache-Control",),
     ),
     Endpoint(
         method="GET", path=f"{API}/keys", scope="keys:admin", name="listKeys", tag="keys",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import (
     API,
     AttemptView,
+    Instant,
     RunDemanded,
     RunView,
     attempt_view,
@@ -61,8 +61,8 @@ class LetterView(msgspec.Struct, kw_only=True):
     attempt_number: int
     failures: int
     crashes: int
-    due_time: datetime
-    end_time: datetime | None
+    due_time: Instant
+    end_time: Instant | None
     log_url: str | None
     origin: UUID | None
     """The run that was repeated by it, or that started it."""
@@ -71,7 +71,7 @@ class LetterView(msgspec.Struct, kw_only=True):
     outcome: Ruling | None
     """What a person decided of an unknown outcome."""
     note: str | None
-    settled_time: datetime | None
+    settled_time: Instant | None
     settled_by: str | None
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given_instant, page_links
-from tickwise.api.wire import API, time_of
+from tickwise.api.wire import API, Instant, time_of
 from tickwise.domain.model import Trigger
 from tickwise.roles.control.filters import TriggerName
 from tickwise.roles.control.occurrences import Kind, Occurrence, Section
@@ -38,9 +38,9 @@ class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
 class TimeLineEntry(msgspec.Struct, kw_only=True):
     """One occurrence, or several that are told of together."""
 
-    nominal_time: datetime
+    nominal_time: Instant
     """The time that the schedule names; of several, the first."""
-    due_time: datetime | None
+    due_time: Instant | None
     """When its run is due; null: it does not run."""
     kind: Kind
     outcome: str
@@ -51,7 +51,7 @@ class TimeLineEntry(msgspec.Struct, kw_only=True):
     """Of what is on record."""
     occurrences: int
     """For how many it stands."""
-    until: datetime | None
+    until: Instant | None
     """With several: the nominal time of the last."""
     note: str | None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.letters import LetterView, letter_view
 from tickwise.api.resources.runs import Cursor, Limit
-from tickwise.api.wire import API, JobView, RunView, job_view, run_view, time_of, time_or_none
+from tickwise.api.wire import API, Instant, JobView, RunView, job_view, run_view, time_of, time_or_none
 from tickwise.ports.store import JobRow, LetterRow, OperationRow, OperationStatus, Replay, RunRow
 from tickwise.roles.control.bulk import BulkProblem
 from tickwise.roles.control.filters import (
@@ -96,9 +95,9 @@ class OperationView(msgspec.Struct, kw_only=True):
     request: msgspec.Raw
     """The filter and the other fields."""
     created_by: str
-    created_at: datetime
-    updated_at: datetime
-    ended_at: datetime | None
+    created_at: Instant
+    updated_at: Instant
+    ended_at: Instant | None
 
 
 def operation_view(row: OperationRow) -> OperationView:
@@ -234,8 +233,8 @@ _LOOK: Final = ("runs:read", "runs:write", "jobs:read", "jobs:write")
 
 def _bulk(path: str, name: str, summary: str, **more: Any) -> Endpoint:
     return Endpoint(
-        method="POST", path=API + path, name=name, summary=summary, description=_WHAT, status=202, further=(200,),
-        foretold=True, headers_of=_location_of, **more,
+        method="POST", path=API + path, name=name, summary=summary, description=_WHAT, status=202,
+        foretold=True, headers_of=_location_of, answer_headers=("Location",), **more,
     )  # fmt: skip
 
 
@@ -243,37 +242,37 @@ OPERATIONS: Final = (
     _bulk(
         "/runs:cancel", "cancelRuns", "Cancel the runs that a filter matches, of those that have not ended.",
         scope="runs:write", tag="runs", handler=runs_cancel, body=RunsCancelBody,
-        answers=(OperationAccepted, RunsMatched),
+        answers=(OperationAccepted,), also={200: (RunsMatched,)},
     ),
     _bulk(
         "/runs:retry", "retryRuns", "Retry the runs that a filter matches: failed ones, unless it names other states.",
         scope="runs:write", tag="runs", handler=runs_retry, body=RunsRetryBody,
-        answers=(OperationAccepted, RunsMatched),
+        answers=(OperationAccepted,), also={200: (RunsMatched,)},
     ),
     _bulk(
         "/jobs:pause", "pauseJobs", "Pause the jobs that a filter matches.",
         scope="jobs:write", tag="jobs", handler=jobs_pause, body=JobsPauseBody,
-        answers=(OperationAccepted, JobsMatched),
+        answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/jobs:resume", "resumeJobs", "Resume the paused jobs that a filter matches.",
         scope="jobs:write", tag="jobs", handler=jobs_resume, body=JobsResumeBody,
-        answers=(OperationAccepted, JobsMatched),
+        answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/jobs:cancel", "cancelJobs", "Cancel the jobs that a filter matches, for good.",
         scope="jobs:write", tag="jobs", handler=jobs_cancel, body=JobsCancelBody,
-        answers=(OperationAccepted, JobsMatched),
+        answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/dead-letters:redrive", "redriveDeadLetters", "Redrive the dead letters that a filter matches.",
         scope="runs:write", tag="dead letters", handler=letters_redrive, body=LettersRedriveBody,
-        answers=(OperationAccepted, LettersMatched),
+        answers=(OperationAccepted,), also={200: (LettersMatched,)},
     ),
     _bulk(
         "/dead-letters:discard", "discardDeadLetters", "Discard the dead letters that a filter matches.",
         scope="runs:write", tag="dead letters", handler=letters_discard, body=LettersDiscardBody,
-        answers=(OperationAccepted, LettersMatched),
+        answers=(OperationAccepted,), also={200: (LettersMatched,)},
     ),
     Endpoint(
         method="GET", path=f"{API}/operations", scope="runs:read", name="listOperations", tag="operations",

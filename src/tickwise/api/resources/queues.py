@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.reading import decode, field_names
-from tickwise.api.wire import API, time_or_none
+from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.ports.store import QueueHold, QueueRow
 from tickwise.roles.control.bodies import QueueDrainBody, QueueHoldBody
 
@@ -20,12 +19,12 @@ _drain: Final = msgspec.json.Decoder(QueueDrainBody)
 class HoldView(msgspec.Struct, kw_only=True):
     """A time in which a queue stands still."""
 
-    start: datetime | None = msgspec.field(name="from")
-    until: datetime | None
+    start: Instant | None = msgspec.field(name="from")
+    until: Instant | None
     """Null: until somebody resumes it."""
     reason: str | None
     by: str
-    asked_at: datetime | None
+    asked_at: Instant | None
 
 
 class QueueView(msgspec.Struct, kw_only=True):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
-from tickwise.api.wire import API, time_or_none
+from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.roles.roll import RoleFacts
 
 
@@ -19,12 +18,12 @@ class RoleView(msgspec.Struct, kw_only=True):
     name: str
     """The host and the process, as in logs."""
     version: str
-    since: datetime | None
+    since: Instant | None
     """When it was ready, by the clock of its machine."""
     health_url: str | None
     serves: list[str]
     """The parts that it serves, of an API or a recorder."""
-    last_scan_at: datetime | None
+    last_scan_at: Instant | None
     """Of a scheduler: when it last looked for what is due."""
 
 

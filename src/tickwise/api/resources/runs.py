@@ -214,6 +214,7 @@ RUNS: Final = (
         summary="What an attempt wrote, from an offset on; the headers Tickwise-… say how to go on.",
         handler=run_log, answers=(LogView,), query=LogQuery, refuses=(404,), headers=("Accept",),
         answer_media=("text/plain", "application/json"),
+        answer_headers=("Tickwise-Attempt", "Tickwise-Next-Offset", "Tickwise-Complete"),
     ),
     Endpoint(
         method="GET", path=f"{API}/executors", scope="executors:read", name="listExecutors", tag="executors",

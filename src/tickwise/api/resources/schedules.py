@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given, replayed
 from tickwise.api.reading import decode, field_names
-from tickwise.api.wire import API, time_of
+from tickwise.api.wire import API, Instant, time_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Replay
 from tickwise.roles.control.backfills import Backfill
@@ -38,14 +38,14 @@ class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class FireView(msgspec.Struct, kw_only=True):
     """One occurrence to come, on three clocks, and what becomes of it."""
 
-    nominal: datetime
+    nominal: Instant
     """In the job's zone."""
-    utc: datetime
-    viewer: datetime
+    utc: Instant
+    viewer: Instant
     """In the viewer's zone."""
     decision: Fate
     """As far as it is known now: earlier runs may still go on by then."""
-    due: datetime | None
+    due: Instant | None
     """When its run is due, in UTC: later than the nominal time by jitter, or by what it is deferred; null: skipped."""
     clock_change: bool
     """The job's clock is changed on this day."""
@@ -66,8 +66,8 @@ class OccurrenceView(msgspec.Struct, kw_only=True):
     """What became of one occurrence."""
 
     run_id: UUID
-    nominal_time: datetime
-    due_time: datetime | None
+    nominal_time: Instant
+    due_time: Instant | None
     """When it runs; null: it does not."""
     status: RunState
     """SKIPPED or QUEUED; DISPATCHED: an executor was asked to give it up, and does unless it has begun."""
@@ -78,8 +78,8 @@ class BackfillView(msgspec.Struct, kw_only=True):
 
     backfill_id: UUID
     count: int
-    first: datetime
-    last: datetime
+    first: Instant
+    last: Instant
     """Nominal times."""
     closed: int
     """Occurrences that were left out because calendars close them."""

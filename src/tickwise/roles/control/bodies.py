@@ -34,7 +34,14 @@ OCCURRENCES_MAX: Final = 1_000
 """The most runs that one request asks for."""
 TIMEOUT_SECONDS_MAX: Final = 366 * 86_400
 
-Name = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="What people call it.")]
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=TEXT_MAX,
+        description="What people call it. Beside `taskId` it may be left out: the name of that task serves.",
+    ),
+]
 Key = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="Unique in the namespace.")]
 TaskId = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX, description="The id of a stored task.")]
 Time = Annotated[datetime, Meta(tz=True, description="RFC 3339 with an offset, such as 2027-09-25T10:00:00Z.")]
@@ -124,6 +131,11 @@ Fuse = Annotated[
         description=f"More runs by schedule than this within a minute pause the job; {FUSE_PER_MINUTE} if not sent.",
     ),
 ]
+TaskObject = Annotated[
+    msgspec.Raw,
+    Meta(description="What to run: kind and its parameters.", extra_json_schema={"$ref": "#/components/schemas/Task"}),
+]
+"""Read by its kind; the description of the API has its schema from there."""
 Payload = Annotated[msgspec.Raw, Meta(description="The parameters: any JSON value.")]
 
 
@@ -201,7 +213,7 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     overlap: OverlapRule | UnsetType | None = UNSET
     calendars: Calendars | UnsetType | None = UNSET
     fuse_per_minute: Fuse | UnsetType | None = UNSET
-    task: Annotated[msgspec.Raw, Meta(description="What to run: kind and its parameters.")] | UnsetType = UNSET
+    task: TaskObject | UnsetType = UNSET
     task_id: TaskId | UnsetType | None = msgspec.field(default=UNSET, name="taskId")
     payload: Payload | UnsetType = UNSET
     params: Payload | UnsetType = UNSET
@@ -218,6 +230,10 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     rate: Rate | UnsetType | None = UNSET
     then: Then | UnsetType | None = UNSET
     on_failure: OnFailure | UnsetType | None = UNSET
+
+
+class JobChangeBody(JobBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The fields of a job to change; those that are not sent stay as they are."""
 
 
 NOT_BUILT: Final = frozenset({"notify"})
@@ -362,7 +378,7 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_de
 
     task_id: TaskId | UnsetType = msgspec.field(default=UNSET, name="taskId")
     name: Name | UnsetType = UNSET
-    task: Annotated[msgspec.Raw, Meta(description="What to run: kind and its parameters.")] | UnsetType = UNSET
+    task: TaskObject | UnsetType = UNSET
     script: Annotated[str, Meta(min_length=1, description="The text of a Python script.")] | UnsetType = UNSET
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
 from tickwise.observability.buffers import Buffer
@@ -103,6 +103,11 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         self._scripts = scripts
         self._check_task = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         self._uses = KeyUses(keys, clock)
+
+    @property
+    def task_kinds(self) -> Collection[TaskKind]:
+        """The kinds of tasks that are known here, for the description of the API."""
+        return self._kinds.values()
 
     async def start(self) -> None:
         """Begin to take jobs."""

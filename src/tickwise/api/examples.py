@@ -1,0 +1,100 @@
+"""Examples of bodies, answers and problems for the description, by the name of their schema.
+
+A test checks each against its schema, and sends each body to a server, which must accept it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_JOB: Final = "019a2b3c-4d5e-8f60-9123-456789abcdef"
+_RUN: Final = "019a2b3c-4d5e-8f60-9123-456789abcd00"
+
+BODIES: Final[dict[str, Any]] = {
+    "JobBody": {
+        "name": "nightly report",
+        "cron": "30 2 * * *",
+        "timezone": "Europe/Berlin",
+        "task": {"kind": "shell", "command": "./report.sh"},
+        "max_retries": 5,
+        "labels": {"team": "billing"},
+    },
+    "JobChangeBody": {"cron": "0 3 * * *", "timezone": "Europe/Berlin"},
+    "JobsBody": {
+        "jobs": [
+            {"name": "hello", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "echo hello"}},
+            {"name": "once", "at": "2100-01-01T00:00:00Z", "task": {"kind": "function", "name": "invoice"}},
+        ]
+    },
+    "PauseBody": {"reason": "the database moves", "until": "2100-01-01T00:00:00Z"},
+    "ResumeBody": {"missed": "run_latest"},
+    "RunNowBody": {"payload": {"day": "2026-11-01"}},
+    "SkipNextBody": {"reason": "a public holiday"},
+    "SnoozeBody": {"until": "2026-11-23T09:00:00Z"},
+    "BackfillBody": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "limit": 10},
+    "PreviewBody": {"cron": "0 9 * * mon-fri", "timezone": "America/New_York", "count": 5},
+    "CalendarBody": {"timezone": "Europe/Berlin", "dates": ["2026-12-25", {"from": "2026-12-31", "to": "2027-01-01"}]},
+    "CalendarPreviewBody": {"calendar": {"weekly": [{"days": ["sat", "sun"]}]}, "limit": 5},
+    "WindowBody": {
+        "when": {"periods": [{"from": "2026-12-24T18:00:00Z", "to": "2026-12-24T22:00:00Z"}]},
+        "labels": {"team": "billing"},
+        "action": "defer",
+        "reason": "the database moves",
+    },
+    "RunRetryBody": {"payload": {"day": "2026-11-01"}},
+    "RunsCancelBody": {"filter": {"status": ["QUEUED"]}, "dry_run": True},
+    "RunsRetryBody": {"filter": {"reason": "timeout"}, "dry_run": True},
+    "JobsPauseBody": {"filter": {"labels": {"team": "billing"}}, "reason": "the database moves"},
+    "JobsResumeBody": {"filter": {"labels": {"team": "billing"}}, "missed": "skip"},
+    "JobsCancelBody": {"filter": {"name": "hello"}, "dry_run": True},
+    "LettersRedriveBody": {"filter": {"reason": "timeout"}, "dry_run": True},
+    "LettersDiscardBody": {"filter": {"reason": "timeout"}, "note": "known outage"},
+    "RedriveBody": {"note": "the address was wrong"},
+    "DiscardBody": {"note": "known outage"},
+    "DecideBody": {"outcome": "succeeded", "note": "the invoice was sent"},
+    "QueueHoldBody": {"reason": "the printer is away", "until": "2100-01-01T00:00:00Z"},
+    "QueueDrainBody": {"reason": "the host is replaced"},
+    "KeyBody": {"name": "reports", "scopes": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
+    "TaskBody": {"taskId": "report", "script": "print('hello')\n"},
+}
+"""What people send."""
+
+ANSWERS: Final[dict[str, Any]] = {
+    "JobCreated": {"job_id": _JOB},
+    "PendingView": {"job_id": _JOB, "operation_id": _JOB, "status": "pending"},
+    "RunDemanded": {"run_id": _RUN},
+    "RunStateView": {"run_id": _RUN, "status": "CANCELLED"},
+    "OperationAccepted": {"operation_id": _RUN, "matched": 17},
+    "BatchView": {
+        "created": 1,
+        "refused": 1,
+        "results": [
+            {"status": 201, "job_id": _JOB},
+            {
+                "status": 422,
+                "problem": {
+                    "type": "urn:tickwise:problem:invalid",
+                    "title": "A field is wrong",
+                    "status": 422,
+                    "code": "invalid",
+                    "detail": "a job needs a name",
+                    "pointer": "/name",
+                },
+            },
+        ],
+    },
+    "Problem": {
+        "type": "urn:tickwise:problem:cron_invalid",
+        "title": "A field is wrong",
+        "status": 422,
+        "code": "cron_invalid",
+        "detail": "hour 24 does not exist; hours go from 0 to 23",
+        "pointer": "/cron",
+        "position": 2,
+        "request_id": "9f86d081884c7d6500000001",
+    },
+    "Health": {"status": "ready"},
+}
+"""What is answered."""
+
+EXAMPLES: Final[dict[str, Any]] = BODIES | ANSWERS
