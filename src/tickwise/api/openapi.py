@@ -25,8 +25,6 @@ from tickwise.api.wire import encode
 from tickwise.ports.runner import TaskKind
 from tickwise.roles.control.bodies import JobBody
 
-_TAGS: Final = r'^(\*|(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*)$'
-"""`*`, or a list of entity tags."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _DESCRIPTION: Final = (
     "Hand in jobs, say when each shall run, ask what became of them. Every route but /livez and /readyz needs a key: "
@@ -71,11 +69,11 @@ _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
     ),
     "If-Match": (
         "Only if its ETag is one of these, else 412; `*`: only if it is there.",
-        {"type": "string", "pattern": _TAGS},
+        {"type": "string"},
     ),
     "If-None-Match": (
         "Only if its ETag is none of these: else 304 to a read, 412 to a write. `*`: only create.",
-        {"type": "string", "pattern": _TAGS},
+        {"type": "string"},
     ),
 }
 HEADERS: Final[dict[str, tuple[str, Schema]]] = {
@@ -233,7 +231,7 @@ def _header_parameters(endpoint: Endpoint) -> list[Schema]:
     names = [
         *endpoint.headers,
         *(["If-Match", "If-None-Match"] if endpoint.conditional else []),
-        *(["Idempotency-Key"] if endpoint.method == "POST" else []),
+        *(["Idempotency-Key"] if endpoint.method == "POST" and not endpoint.secret else []),
     ]
     return [{"$ref": f"#/components/parameters/{name}"} for name in names if name in _PARAMETERS]
 
@@ -277,7 +275,7 @@ def success_headers(endpoint: Endpoint) -> tuple[str, ...]:
         *endpoint.answer_headers,
         *(("ETag", "Content-Location") if endpoint.conditional else ()),
         *(("Link",) if pages else ()),
-        *(("Idempotency-Replayed",) if endpoint.method == "POST" else ()),
+        *(("Idempotency-Replayed",) if endpoint.method == "POST" and not endpoint.secret else ()),
         *(("Location", "Retry-After") if _pending(endpoint) and "Location" not in endpoint.answer_headers else ()),
     )
 
