@@ -86,6 +86,8 @@ class Access:
     """With `tls`: nobody without one that our authority signed."""
     users: Mapping[str, str] = field(default_factory=dict)
     """Passwords by name; each user may come by every one of `MECHANISMS`. Nobody is asked if there are none."""
+    owner: str = ""
+    """The user who may do everything; all others may do what ACLs say. Without one everybody may do everything."""
 
     @property
     def protocol(self) -> str:
@@ -206,6 +208,10 @@ class Kafka(Server):
             for mechanism in MECHANISMS[:2]:
                 scram = f"{module}.scram.ScramLoginModule required;"
                 properties[f"{here}{mechanism.lower()}.sasl.jaas.config"] = scram
+        if access.owner:
+            # Whoever comes by the other listener, which asks for no password, is the cluster itself.
+            properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            properties["super.users"] = f"User:ANONYMOUS;User:{access.owner}"
         if access.tls:
             stores = {"keystore": self.folder / "server.both", "truststore": self.authority}
             for store, file in stores.items():

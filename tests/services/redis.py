@@ -16,31 +16,39 @@ DATABASES: Final = 4_096
 
 
 class Redis(Server):
-    """`settings`: more of redis.conf, as `{"maxmemory": "10mb"}`."""
+    """`settings`: more of redis.conf, as `{"maxmemory": "10mb"}`; `password`: without it nobody is let in."""
 
     name = "redis"
 
     def __init__(
-        self, folder: Path | None = None, *, port: int | None = None, settings: dict[str, str] | None = None
+        self,
+        folder: Path | None = None,
+        *,
+        port: int | None = None,
+        settings: dict[str, str] | None = None,
+        password: str = "",
     ) -> None:
         super().__init__(folder, port=port)
         self._settings = settings or {}
+        self._password = password
 
     @property
     def url(self) -> str:
         """Of its first database."""
-        return f"redis://{self.address}/0"
+        login = f":{self._password}@" if self._password else ""
+        return f"redis://{login}{self.address}/0"
 
     async def prepare(self) -> Sequence[str]:
         settings = {
             "bind": "127.0.0.1", "port": str(self.port), "save": "", "appendonly": "no",
             "databases": str(DATABASES), "dir": str(self.folder), **self._settings,
+            **({"requirepass": self._password} if self._password else {}),
         }  # fmt: skip
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
         return [await asyncio.to_thread(program, "redis-server"), *words]
 
     def answers(self) -> bool:
-        return self.says("PING") == b"+PONG\r\n"
+        return self.says("PING").startswith((b"+PONG", b"-NOAUTH"))
 
     def says(self, *command: str) -> bytes:
         """The first bytes of its answer to one command, past any client library. Raises OSError."""

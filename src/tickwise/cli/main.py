@@ -101,6 +101,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         ),
         "roles": Entry("roll", "roles", "Look at which processes are alive."),
         "db": Entry("database", "db", "Prepare the database, or look at its version."),
+        "broker": Entry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
     "Tools": {
         "doctor": Entry("doctor", "doctor", "Check this set-up and say what to do."),

@@ -135,6 +135,11 @@ class Forgery:
     part: Callable[[NewJobPart], NewJobPart]
     pointer: str
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """What the API was sent."""
+        return BODIES[self.of]
+
 
 def part(**fields: Any) -> Callable[[NewJobPart], NewJobPart]:
     return lambda said: msgspec.structs.replace(said, **fields)
@@ -201,7 +206,7 @@ FORGERIES = {
 async def test_a_job_that_no_api_would_have_taken_becomes_no_row(forgery: Forgery) -> None:
     """It ends as a failed operation that says what is wrong with it, even where nothing is signed."""
     async with buffered() as here:
-        request = await composed(here, **BODIES[forgery.of])
+        request = await composed(here, **forgery.body)
         assert request.job is not None
         wrong = msgspec.structs.replace(request, job=forgery.part(request.job))
         assert [] == await forged(here, wrong)

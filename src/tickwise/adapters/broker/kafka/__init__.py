@@ -9,6 +9,7 @@ member      one member of a group, in a thread that always polls
 share       the same of a share group, for hints
 consumer    the loop's side of it
 broker      all of it as the port wants it
+rights      who may do what, as ACLs
 inspection  a look that changes nothing
 """
 

@@ -224,9 +224,10 @@ class Topics:
         """What a failure of the cluster is to whoever asked."""
         error, kinds = failure.args[0], self._library.KafkaError
         detail = f"could not {doing} the topic {name}: {error.str()}"
+        if error.code() in (kinds.TOPIC_AUTHORIZATION_FAILED, kinds.CLUSTER_AUTHORIZATION_FAILED):
+            # Somebody else makes the topics and gives the rights, and may yet do so.
+            return BrokerUnavailable(f"{detail} Run `tickwise broker prepare` with the address of a user who may.")
         if error.code() in (
-            kinds.TOPIC_AUTHORIZATION_FAILED,
-            kinds.CLUSTER_AUTHORIZATION_FAILED,
             kinds.INVALID_REPLICATION_FACTOR,
             kinds.POLICY_VIOLATION,
             kinds.INVALID_CONFIG,

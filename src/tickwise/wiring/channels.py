@@ -1,0 +1,45 @@
+"""The channels of a broker, made ahead by somebody who may: then no role needs the right to make one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.config import Settings
+from tickwise.wiring.house import given_database
+from tickwise.wiring.link import given_broker, make_broker
+
+
+class Prepared(NamedTuple):
+    """What was done."""
+
+    cluster: str
+    """The name of the store that the channels serve."""
+    rights: int
+    """How many rights of users there are."""
+
+
+def prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
+    """Make the channels for the store of the settings, and give each user (by role) the rights of its role. Twice is
+    once. Raises `Misconfigured`, `StoreUnavailable`, `BrokerUnavailable`."""
+    return asyncio.run(_prepare(settings, users))
+
+
+async def _prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
+    from tickwise.adapters.broker.kafka.rights import allow
+    from tickwise.adapters.store.postgres import PostgresStore
+
+    url, clock = given_broker(settings), SystemClock()
+    broker = make_broker(url, clock)
+    store = PostgresStore(given_database(settings), clock=clock)
+    try:
+        await store.open()
+        cluster = await store.cluster_id()
+        await broker.open(cluster)
+        rights = await asyncio.to_thread(allow, url, users) if users else 0
+    finally:
+        await broker.close()
+        await store.close()
+    return Prepared(cluster, rights)
