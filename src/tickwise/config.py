@@ -303,6 +303,13 @@ class Settings:
         least=0,
         most=1_000_000,
     )
+    wrong_keys_per_second_most: float = _setting(
+        200.0,
+        "Most keys a second that an API process looks up in vain. More of them wait for their turn, and callers of "
+        "different addresses take turns. None is refused unread; keys that the process has found before never wait.",
+        least=1,
+        most=1_000_000,
+    )
     group_commit_seconds: float = _setting(
         0.0,
         "How long a single submit waits for others to share its commit, besides those that come while the commit "

@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from tickwise.api.auth import Authenticator, require
+from tickwise.api.auth import MISSES_PER_SECOND, Authenticator, require
 from tickwise.api.conditions import conditions_of
 from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed, tagged
 from tickwise.api.health import HealthRoutes
@@ -277,7 +277,8 @@ class Front:
         try:
             if path not in self._open:
                 said = headers.get(b"authorization")
-                exchange.principal = self._authenticator.remembered(said) or await self._authenticator.principal(said)
+                principal = self._authenticator.remembered(said)
+                exchange.principal = principal or await self._authenticator.principal(said, _address(scope))
                 if self._pacer is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced)
             endpoint = self._hot.get((scope["method"], path))
@@ -323,6 +324,12 @@ class Front:
         if said is not None and _REQUEST_ID.fullmatch(said):
             return said.decode()
         return f"{self._prefix}{next(self._count):08x}"
+
+
+def _address(scope: Scope) -> str:
+    """Of the caller, or of the proxy before us; empty if there is none."""
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def problem_answer(failure: Exception, request_id: str) -> Answer:
@@ -375,6 +382,7 @@ def create_app(
     limits: Limits | None = None,
     body_limit_bytes: int = 1 << 20,
     batch_body_limit_bytes: int = 32 << 20,
+    wrong_keys_per_second_most: float = MISSES_PER_SECOND,
     late_limit_seconds: float = 60.0,
 ) -> ASGI:
     """The application over a control that is started (by `lifespan`, or before).
@@ -406,6 +414,7 @@ def create_app(
             clock,
             stale_seconds=0.0 if control.sender is None else STALE_SECONDS,
             news=control.key_news,
+            misses_per_second=wrong_keys_per_second_most,
         ),
         clock=clock,
         metrics=metrics,

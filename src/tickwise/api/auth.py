@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.api.key_lookups import Find, KeyLookups
 from tickwise.domain.errors import Forbidden, StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
-from tickwise.ports.identity import FoundKey
 
 KNOWN_SECONDS: Final = 4.0
 """A key that was revoked is refused after this long."""
@@ -35,7 +35,8 @@ REMEMBERED_MAX: Final = 10_000
 """Keys that are known; and as many that are not."""
 KEY_BYTES_MAX: Final = 1_024
 
-Find = Callable[[bytes], Awaitable[FoundKey | None]]
+MISSES_PER_SECOND: Final = 200.0
+
 News = Callable[[Callable[[UUID], bool]], asyncio.Event]
 
 
@@ -56,10 +57,19 @@ class _Known(NamedTuple):
 class Authenticator:
     """Turns an Authorization header into a principal."""
 
-    def __init__(self, find: Find, clock: Clock, *, stale_seconds: float = 0.0, news: News | None = None) -> None:
+    def __init__(
+        self,
+        find: Find,
+        clock: Clock,
+        *,
+        stale_seconds: float = 0.0,
+        news: News | None = None,
+        misses_per_second: float = MISSES_PER_SECOND,
+    ) -> None:
         """`find` looks a digest up in the store; what it said counts for `stale_seconds` while the store is away.
-        `news` gives the event of revocations."""
+        `news` gives the event of revocations. `misses_per_second`: most queries for keys that turn out wrong."""
         self._find = find
+        self._lookups = KeyLookups(find, clock, misses_per_second=misses_per_second)
         self._key_ids: set[UUID] = set()
         self._news = asyncio.Event() if news is None else news(self._key_ids.__contains__)
         self._round = 0
@@ -74,14 +84,15 @@ class Authenticator:
         known = None if digest is None else self._known(digest)
         return None if known is None else known.principal
 
-    async def principal(self, authorization: bytes | None) -> Principal:
-        """Who it is. Raises `Unauthenticated`, and `StoreUnavailable` if that cannot be told."""
+    async def principal(self, authorization: bytes | None, address: str = "") -> Principal:
+        """Who it is. Raises `Unauthenticated`, and `StoreUnavailable` if that cannot be told. `address`: of the caller,
+        because addresses take turns in the look-ups of keys that were never shown here."""
         if authorization is None:
             raise Unauthenticated("send a key: Authorization: Bearer KEY")
         digest = _digest(authorization)
         if digest is None:
             raise Unauthenticated("write the header as Authorization: Bearer KEY")
-        known = self._known(digest) or await self._look_up(digest)
+        known = self._known(digest) or await self._look_up(digest, address)
         if known.principal is None:
             raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
         return known.principal
@@ -95,11 +106,12 @@ class Authenticator:
             known = self._strange.get(digest)
         return known if known is not None and known.until > self._monotonic() else None
 
-    async def _look_up(self, digest: bytes) -> _Known:
+    async def _look_up(self, digest: bytes, address: str) -> _Known:
         # Read before the store is asked: news that come meanwhile make what it says old.
         asked_at, round_ = self._monotonic(), self._round
         try:
-            found = await self._find(digest)
+            known_here = digest in self._remembered
+            found = await (self._find(digest) if known_here else self._lookups.find(digest, address))
         except StoreUnavailable as away:
             return self._stale(digest, away)
         now = self._monotonic()

@@ -234,6 +234,7 @@ def _app(house: House, control: Control) -> Any:
         accepts=partial(reachable, broker) if broker is not None and _api_needs_broker(settings) else None,
         body_limit_bytes=settings.body_limit_bytes,
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
+        wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
         limits=house.near.limits,
     )
 

@@ -1,0 +1,146 @@
+"""Keys that are guessed."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from tests.security.probes import probe
+from tickwise.adapters.clock import VirtualClock
+from tickwise.api.auth import Authenticator
+from tickwise.domain.errors import StoreUnavailable, Unauthenticated
+from tickwise.domain.model import Principal
+from tickwise.ports.identity import FoundKey
+from tickwise.roles.control.secrets import secret_digest
+
+GOOD = "a-good-key"
+
+
+class Keys:
+    """A store of one key that counts what it is asked, and can be held."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.away = False
+
+    async def find(self, digest: bytes) -> FoundKey | None:
+        self.asked.append(digest)
+        await self.open.wait()
+        if self.away:
+            raise StoreUnavailable("away")
+        if digest == secret_digest(GOOD.encode()):
+            return FoundKey(Principal("someone", "default", frozenset(), key_id=uuid4()), None)
+        return None
+
+
+class Door:
+    """An authenticator, and people before it."""
+
+    def __init__(self) -> None:
+        self.keys = Keys()
+        self.clock = VirtualClock()
+        self.authenticator = Authenticator(self.keys.find, self.clock, misses_per_second=100.0)
+
+    def knock(self, key: str, address: str) -> asyncio.Task[Principal]:
+        return asyncio.create_task(self.authenticator.principal(b"Bearer " + key.encode(), address))
+
+    def guess(self, count: int, address: str) -> list[asyncio.Task[Principal]]:
+        return [self.knock(f"{address} guesses {number}", address) for number in range(count)]
+
+
+async def refused(tasks: list[asyncio.Task[Principal]]) -> None:
+    """Each of them was told that its key is not known."""
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(outcome, Unauthenticated), outcome
+
+
+@probe(3, stopped_by="a bounded rate of look-ups; what is over it waits")
+async def test_distinct_wrong_keys_cost_a_bounded_number_of_queries() -> None:
+    """A thousand different keys at once, each of which the store has to be asked for."""
+    door = Door()
+    tasks = door.guess(1_000, "10.0.0.1")
+    await door.clock.advance(0.0)
+    assert len(door.keys.asked) <= 55  # half a second's worth, and the few that look at the same time
+    await door.clock.advance(1.0)
+    assert 140 <= len(door.keys.asked) <= 160
+    await door.clock.advance(10.0)
+    await refused(tasks)
+    assert 1_000 == len(door.keys.asked)
+
+
+@probe(3, stopped_by="addresses take turns, and a good key is never refused")
+@pytest.mark.parametrize("address", ["10.0.0.2", "2001:db8:0:1::1"])
+async def test_guesses_do_not_keep_a_good_key_out(address: str) -> None:
+    """A good key that was never shown here, while another address, or network, guesses."""
+    door = Door()
+    attackers = ["10.0.0.1"] if "." in address else [f"2001:db8:0:2::{n:x}" for n in range(1, 50)]
+    tasks = [task for attacker in attackers for task in door.guess(1_000 // len(attackers), attacker)]
+    await door.clock.advance(1.0)
+    good = door.knock(GOOD, address)
+    await door.clock.advance(0.1)
+    assert "someone" == good.result().name
+    assert not all(task.done() for task in tasks)
+    await door.clock.advance(20.0)
+    await refused(tasks)
+
+
+@probe(3, stopped_by="keys that were found before are not queued")
+async def test_guesses_do_not_slow_a_known_key() -> None:
+    """A key in use whose remembered look-up has just expired, from the address that guesses."""
+    door = Door()
+    first = door.knock(GOOD, "10.0.0.1")
+    await door.clock.advance(0.0)
+    assert first.done()
+    await door.clock.advance(5.0)
+    tasks = door.guess(1_000, "10.0.0.1")
+    again = door.knock(GOOD, "10.0.0.1")
+    await door.clock.advance(0.0)
+    assert "someone" == again.result().name
+    await door.clock.advance(20.0)
+    await refused(tasks)
+
+
+@probe(3, stopped_by="a few look-ups at a time")
+async def test_guesses_take_few_connections_of_a_slow_store() -> None:
+    """Different keys at once while the store does not answer."""
+    door = Door()
+    door.keys.open.clear()
+    tasks = door.guess(40, "10.0.0.1")
+    await door.clock.advance(0.0)
+    assert 4 == len(door.keys.asked)
+    door.keys.open.set()
+    await door.clock.advance(1.0)
+    await refused(tasks)
+
+
+@probe(3, stopped_by="one look-up for all who show the same key at once")
+async def test_one_wrong_key_many_times_is_one_query() -> None:
+    """The same wrong key in a hundred requests at once, some of whose clients go away."""
+    door = Door()
+    door.keys.open.clear()
+    tasks = [door.knock("wrong", "10.0.0.1") for _ in range(100)]
+    await door.clock.advance(0.0)
+    for task in tasks[:50]:
+        task.cancel()
+    door.keys.open.set()
+    await door.clock.advance(0.0)
+    await refused(tasks[50:])
+    assert 1 == len(door.keys.asked)
+
+
+@probe(3, stopped_by="503: the key is neither taken nor called wrong")
+async def test_a_store_that_is_away_makes_no_key_wrong() -> None:
+    """A good key that was never shown here, while the store is away, and again when it is back."""
+    door = Door()
+    door.keys.away = True
+    early = door.knock(GOOD, "10.0.0.1")
+    await door.clock.advance(0.0)
+    assert isinstance(early.exception(), StoreUnavailable)
+    door.keys.away = False
+    late = door.knock(GOOD, "10.0.0.1")
+    await door.clock.advance(0.0)
+    assert "someone" == late.result().name
