@@ -184,6 +184,12 @@ class Settings:
         "Names of variables of the executor's own environment that tasks may see. Everything else is kept from them: "
         "it may hold keys.",
     )
+    http_allow: tuple[str, ...] = _setting(
+        (),
+        "What `http` tasks may reach beside the public internet: networks (`10.0.0.0/8`), addresses (`127.0.0.1`), "
+        "hosts (`localhost`) and either of the last two with a port (`localhost:8080`). Unset: nothing on loopback, in "
+        "private networks or at a cloud's metadata (`docs/how-to/http-tasks.md`).",
+    )
     claim_batch: int = _setting(
         500,
         "Runs claimed in one statement. Measured: 1 at a time 1.5k runs/s, 100 54k, 500 74k, 2000 72k.",

@@ -27,6 +27,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Loca
     with local_up(
         tmp_path_factory.mktemp("up"), "--database", "memory://",
         HOME=str(home), PYTHONPATH=str(EXAMPLES), TICKWISE_FUNCTION_MODULES="functions",
+        TICKWISE_HTTP_ALLOW="127.0.0.1",
     ) as up:  # fmt: skip
         yield up
 

@@ -41,6 +41,7 @@ def _settings(folder: Path) -> RunnerSettings:
         work_root=folder / "work",
         slots=1,
         kill_grace_seconds=0.2,
+        http_allow=("127.0.0.1",),
     )
 
 

@@ -56,6 +56,8 @@ STATUSES = {
     JobStatus.CANCELLED: "Ended by a person, for good.",
 }
 REASONS = {
+    "address_refused": "The http task, or a redirect, leads to an address that `http_allow` does not name "
+    "([http tasks](../how-to/http-tasks.md)). It is not retried.",
     "busy": "It waited too long for a free worker of this executor, and went back unstarted.",
     "cancelled": "A person ended it, or the executor was stopped.",
     "circuit_open": "The host of the http task keeps failing, so nothing was sent; the run went back for a while.",

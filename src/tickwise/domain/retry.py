@@ -50,8 +50,9 @@ _NO_FAILURES: Final = frozenset(
 )  # fmt: skip
 FAILURES: Final = frozenset(
     (
-        "cpu_limit", "crashed", "error", "exit_code", "http_error", "http_status", "invalid", "memory_limit",
-        "not_started", "output_limit", "output_lost", "process_limit", "result", "signal", "timeout", "unkillable",
+        "address_refused", "cpu_limit", "crashed", "error", "exit_code", "http_error", "http_status", "invalid",
+        "memory_limit", "not_started", "output_limit", "output_lost", "process_limit", "result", "signal", "timeout",
+        "unkillable",
     )
 )  # fmt: skip
 """The reasons with which an attempt fails whose task is of a kind of ours; kinds of others may have more."""

@@ -395,6 +395,7 @@ def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:
         kill_grace_seconds=settings.kill_grace_seconds,
         pass_environment=settings.pass_environment,
         lease_file=lease_file,
+        http_allow=settings.http_allow,
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)
     own: list[Runner] = [ProcessRunner(runner_settings), HttpRunner(runner_settings)]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.runners import assignment
 from tickwise.adapters.runner.http import _first_request
+from tickwise.adapters.runner.http_access import HttpAccess
 from tickwise.adapters.runner.kinds import SOURCE_CHARACTERS_MOST, builtin_kinds
 from tickwise.adapters.runner.process_start import arguments_of
 from tickwise.domain.errors import Invalid
@@ -160,7 +161,7 @@ def test_a_start_leaves_the_task_as_it_is(tmp_path: Path) -> None:
         before = copy.deepcopy(task)
         given = assignment(task)
         if said is request:
-            cast("dict[str, str]", _first_request(given).headers)["X-B"] = "2"
+            cast("dict[str, str]", _first_request(given, HttpAccess()).headers)["X-B"] = "2"
         else:
             cast("list[str]", arguments_of(given, tmp_path, None, 1)).append("more")
         assert before == task

@@ -4,6 +4,9 @@
 other 4xx                      the request is wrong: no retry, except for 408, 409, 425 and 429
 anything else                  a failure that may be tried again, no earlier than `Retry-After` says
 
+Where a task may call is settled in `http_access`, for every hop of a chain of redirects. A redirect to another origin
+receives nothing of the task: no headers, no context, no body.
+
 A host that keeps failing is left alone for a while (`breaker`): its tasks are given back as if they had not been
 offered, which counts no attempt.
 """
@@ -15,14 +18,18 @@ import email.utils
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractResolver
+from aiohttp.resolver import ThreadedResolver
+from yarl import URL
 
 from tickwise.adapters.runner.breaker import Breakers, Heard
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.context import context_headers
+from tickwise.adapters.runner.http_access import AddressRefused, HttpAccess, VettedResolver, plain_host
 from tickwise.adapters.runner.kinds import HttpKind, check_url
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
@@ -45,13 +52,13 @@ _SENT_WITH_PAYLOAD = ("POST", "PUT", "PATCH")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CUT_SHORT = {"timeout": Heard.FAILED, "output_limit": Heard.WELL}
 """What a request that we ended says of its host."""
-_CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     method: str
-    url: str
+    url: URL
+    """Vetted."""
     headers: Mapping[str, str]
     body: bytes | None
 
@@ -67,18 +74,26 @@ class _Answer:
 class HttpRunner(SlotRunner):
     """The runner of kind `http`."""
 
-    def __init__(self, settings: RunnerSettings, *, breakers: Breakers | None = None) -> None:
+    def __init__(
+        self, settings: RunnerSettings, *, breakers: Breakers | None = None, resolver: AbstractResolver | None = None
+    ) -> None:
+        """`resolver` instead of the system's. Raises `Misconfigured` for an `http_allow` that cannot be read."""
         super().__init__(settings, (HttpKind(),))
+        self._access = HttpAccess.of(settings.http_allow)
+        self._resolver = resolver
         self._breakers = breakers or Breakers()
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
         await super().start(reports, now)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._settings.slots),
+            connector=aiohttp.TCPConnector(
+                limit=self._settings.slots,
+                resolver=VettedResolver(self._access, self._resolver or ThreadedResolver()),
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),  # attempts share nothing
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            trust_env=False,
+            trust_env=False,  # a proxy would connect to addresses that nobody has judged
         )
 
     async def release_resources(self) -> None:
@@ -125,25 +140,27 @@ class HttpRunner(SlotRunner):
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             message = f"no answer: {type(error).__name__}: {error}"
             return Ending(Verdict.FAILED, attempt.started, self._now(), "http_error", message)
+        except AddressRefused as error:
+            return Ending(Verdict.INVALID, attempt.started, self._now(), "address_refused", str(error))
         except Invalid as error:
             return Ending(Verdict.INVALID, attempt.started, self._now(), "invalid", error.detail)
         return self._judge(attempt, answer)
 
     async def _answer(self, attempt: Attempt) -> _Answer:
         """The last answer of the chain of redirects. Raises `Invalid` if that leads nowhere."""
-        request = _first_request(attempt.assignment)
+        request = _first_request(attempt.assignment, self._access)
         expect = attempt.assignment.task["expect"]
         for _ in range(REDIRECTS_MOST + 1):
             answer = await self._ask(attempt, request)
             target = answer.headers.get("Location")
             if answer.status not in _REDIRECTS or target is None or _expected(answer.status, expect):
                 return answer
-            request = _redirected(request, answer.status, target)
+            request = _redirected(request, answer.status, target, self._access)
         raise Invalid(f"more than {REDIRECTS_MOST} redirects, the last one to {request.url}")
 
     async def _ask(self, attempt: Attempt, request: _Request) -> _Answer:
         """Send it, and tell the breaker what that says of the host."""
-        host = host_of(request.url)
+        host = host_of(str(request.url))
         try:
             answer = await self._send(attempt, request)
         except aiohttp.InvalidURL:
@@ -201,8 +218,9 @@ class HttpRunner(SlotRunner):
         return whole.decode() if len(whole) <= self._settings.result_limit_bytes else plain
 
 
-def _first_request(assignment: Assignment) -> _Request:
+def _first_request(assignment: Assignment, access: HttpAccess) -> _Request:
     task = assignment.task
+    url = access.vet(task["url"])
     method = task["method"]
     headers = {**task["headers"], **context_headers(assignment)}
     body: bytes | None = None
@@ -214,24 +232,29 @@ def _first_request(assignment: Assignment) -> _Request:
         body, is_json = assignment.payload, True
     if is_json and not any(name.lower() == "content-type" for name in headers):
         headers["Content-Type"] = "application/json"
-    return _Request(method, task["url"], headers, body)
+    return _Request(method, url, headers, body)
 
 
-def _redirected(request: _Request, status: int, target: str) -> _Request:
-    """The request to the new address, as RFC 9110 section 15.4 says; credentials stay with their origin."""
-    url = check_url(urljoin(request.url, target))
-    headers = dict(request.headers)
-    if _origin(url) != _origin(request.url):
-        headers = {name: value for name, value in headers.items() if name.lower() not in _CREDENTIALS}
-    if status == 303 or (status in (301, 302) and request.method == "POST"):
+def _redirected(request: _Request, status: int, target: str, access: HttpAccess) -> _Request:
+    """The request to the new address, as RFC 9110 section 15.4 says. What the task sends stays with its origin: another
+    one gets a bare request, and also what leads back from there."""
+    url = access.vet(check_url(urljoin(str(request.url), target)))
+    if request.url.scheme == "https" and url.scheme == "http":
+        raise AddressRefused(
+            f"a redirect leads from https to http, to {host_of(str(url))}; call the address that is meant"
+        )
+    method, headers, body = request.method, dict(request.headers), request.body
+    if status == 303 or (status in (301, 302) and method == "POST"):
+        method = "HEAD" if method == "HEAD" else "GET"
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-        return _Request("HEAD" if request.method == "HEAD" else "GET", url, headers, None)
-    return _Request(request.method, url, headers, request.body)
+        body = None
+    if _origin(url) != _origin(request.url):
+        headers, body = {}, None
+    return _Request(method, url, headers, body)
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+def _origin(url: URL) -> tuple[str, str, int | None]:
+    return url.scheme, plain_host(url), url.port
 
 
 def _expected(status: int, expect: Sequence[int | str]) -> bool:

@@ -27,3 +27,5 @@ class RunnerSettings:
     lease_file: int | None = None
     """The descriptor of a file whose first 8 bytes, a double, say until when tasks may run, on the monotonic clock. It
     is for the processes that watch over them, also while the executor stands still. None: nobody says."""
+    http_allow: tuple[str, ...] = ()
+    """Networks and hosts that http tasks may reach although they are not public."""
