@@ -31,6 +31,7 @@ PROGRAMS: Final = {
     "mvn": "maven",
     "redis-server": "redis-server",
     "nginx": "nginx-light",
+    "pgbouncer": "pgbouncer",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

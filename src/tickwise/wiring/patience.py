@@ -57,7 +57,7 @@ class Patience:
                         f"{away.detail}. It was tried for {self._most_seconds:.0f} s; check the address, and that it "
                         "runs."
                     ) from away
-                self.awaited = f"it waits for the {what}"
+                self.awaited = f"it waits for the {what}: {away.detail}"
                 if now - told_at >= TELL_SECONDS:
                     told_at = now
                     logger.warning("awaited", what=what, detail=away.detail, waited_seconds=round(now - began))

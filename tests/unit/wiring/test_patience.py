@@ -42,10 +42,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 async def test_what_comes_later_is_waited_for() -> None:
-    """And what it gives is given on; meanwhile the process knows what it waits for."""
+    """And what it gives is given on; meanwhile the process knows what it waits for, and what keeps it waiting."""
     patience, later = Patience(asyncio.Event()), Later()
     assert "there" == await patience.until("store", later)
-    assert (3, "it waits for the store") == (later.looks, patience.awaited)
+    assert (3, "it waits for the store: not yet") == (later.looks, patience.awaited)
 
 
 @pytest.mark.usefixtures("quick")
@@ -135,7 +135,7 @@ async def test_who_needs_the_broker_waits_for_it(with_broker: Callable[[Absent],
     async with open_house(SETTINGS, "memory://", patience, needs_broker=True) as house:
         assert house.broker is not None
         assert house.broker.state().reachable
-        assert "it waits for the broker" == patience.awaited
+        assert "it waits for the broker: not yet" == patience.awaited
     assert broker.closed
 
 

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 
 from tickwise.adapters.store.postgres.arrays import pack_columns
+from tickwise.adapters.store.postgres.dialing import Dialer
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, Misconfigured, StoreUnavailable, TickwiseError
 
@@ -109,6 +110,19 @@ _SET_UP_WRONGLY = (
     asyncpg.UndefinedTableError,
     asyncpg.InvalidSchemaNameError,
 )
+_CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (asyncpg.InvalidAuthorizationSpecificationError, "the database refuses the role of its URL, or the password"),
+    (asyncpg.InvalidCatalogNameError, "the database that the URL names does not exist"),
+    (asyncpg.InsufficientPrivilegeError, "the database role lacks a right that this process needs"),
+    (asyncpg.UndefinedTableError, "the database lacks a table: run `tickwise db upgrade`"),
+    (asyncpg.InvalidSchemaNameError, "the database has no schema of Tickwise: run `tickwise db upgrade`"),
+)
+"""What is told to anybody of a refusal that no waiting ends."""
+_REFUSED_BY_POOL: Final = (
+    "startup parameter", "no such database", "no such user", "password", "login rejected", "config error",
+)  # fmt: skip
+"""Parts of what PgBouncer says, in one kind of error, of what no waiting ends. All else may pass: it cannot connect
+just now, all its sessions are in use, it shuts down."""
 _UNSTORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 
 
@@ -138,6 +152,10 @@ def translated(*, writes: bool) -> Iterator[None]:
         raise Misconfigured(
             f"PostgreSQL refuses: {error}; is the database URL right, and its schema upgraded?"
         ) from error
+    except asyncpg.ProtocolViolationError as error:
+        if any(part in str(error) for part in _REFUSED_BY_POOL):
+            raise Misconfigured(f"the pool before PostgreSQL refuses: {error}; is the database URL right?") from error
+        raise _unavailable("the pool before the database refuses for now", error) from error
     except _LOST as error:
         if writes:
             raise _in_doubt(error) from error
@@ -154,6 +172,25 @@ def translated(*, writes: bool) -> Iterator[None]:
         if type(error) is asyncpg.DataError:  # of the driver itself: it could not encode a value, and sent nothing
             raise Invalid(f"a value cannot be stored: {error}") from error
         raise Bug(f"PostgreSQL refused a statement of ours: {error}") from error
+
+
+def cause_of(wrong: Misconfigured) -> str:
+    """What is wrong with the way to the database, without names and addresses: anybody may ask whether we are ready."""
+    error = wrong.__cause__
+    for kind, cause in _CAUSES:
+        if isinstance(error, kind):
+            return cause
+    return "the pool before the database refuses the database URL" if error is not None else wrong.detail
+
+
+@contextlib.contextmanager
+def _outage() -> Iterator[None]:
+    """What goes wrong with the set-up of a store that was open is an outage: an operator changes it back, or on."""
+    try:
+        yield
+    except Misconfigured as wrong:
+        log.error("%s", wrong.detail)
+        raise StoreUnavailable(f"{cause_of(wrong)}: nothing was written") from wrong
 
 
 def _in_doubt(error: Exception) -> InDoubt:
@@ -201,6 +238,7 @@ class Links:
         self.reads_only = reads_only
         self._target = target(dsn, reads_only=reads_only)
         self._settings = READ_SETTINGS if reads_only else {}
+        self._dialer = Dialer()
         self._shift: tuple[str, str] | None = None
         self._pool: asyncpg.Pool | None = None
         self._lines: dict[str, Line] = {}
@@ -218,8 +256,8 @@ class Links:
     async def connect(self, duty: str) -> asyncpg.Connection:
         """A new hot connection."""
         terms = TERMS.get(duty, HOT)
-        with translated(writes=False):
-            connection = await asyncpg.connect(
+        with _outage(), translated(writes=False):
+            connection = await self._dialer.dial(
                 self.dsn,
                 timeout=terms.connect_seconds,
                 target_session_attrs=self._target,
@@ -242,9 +280,13 @@ class Links:
             await connection.execute(statement("shift"), *self._shift)
 
     async def open(self) -> None:
-        """Make the pool ready; its connections are made when they are needed."""
+        """Make the pool ready; its connections are made when they are needed. Raises `Misconfigured` if sessions at
+        this address are shared with others."""
+        with translated(writes=False):
+            await self._dialer.check(self.dsn, target_session_attrs=self._target)
         self._pool = await asyncpg.create_pool(
             self.dsn,
+            connect=self._dialer.dial,
             min_size=0,
             max_size=POOL_CONNECTIONS,
             timeout=CONNECT_SECONDS,
@@ -285,7 +327,7 @@ class Links:
         if pool is None:
             raise StoreUnavailable("the store is not open")
         self.check(writes=writes)
-        with translated(writes=False):
+        with _outage(), translated(writes=False):
             connection = await pool.acquire(timeout=CONNECT_SECONDS)
         try:
             with translated(writes=writes):

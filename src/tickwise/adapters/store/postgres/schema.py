@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.dialing import Dialer
 from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.statements import statement
 
@@ -44,6 +45,8 @@ class SchemaVersion(NamedTuple):
 async def upgrade(dsn: str) -> str:
     """Bring the schema to `WANTED`, or leave a newer one as it is; the version that it has then. Any number of starters
     may call it: one works, the others wait."""
+    with translated(writes=False):
+        await Dialer().check(dsn)
     with translated(writes=True):
         connection = await asyncpg.connect(dsn)
         try:

@@ -1,0 +1,2 @@
+-- This session is not marked.
+SET tickwise.probe = 'off'

@@ -1,0 +1,2 @@
+-- This session is marked.
+SET tickwise.probe = 'on'
