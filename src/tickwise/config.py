@@ -105,6 +105,13 @@ class Settings:
         "`data_dir`.",
         schemes=("file", "memory"),
     )
+    database_connections: int = _setting(
+        5,
+        "The most connections to the database that a process keeps for what has none of its own. Up to nine of the "
+        "hot path and two for signals come beside them (`docs/how-to/database-connections.md`).",
+        least=2,
+        most=100,
+    )
     search_database_url: str | None = _setting(
         None,
         "A replica of `database_url` for the API's searches and counts, which may lag behind. Nothing is decided by "

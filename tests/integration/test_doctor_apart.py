@@ -5,13 +5,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from tickwise.adapters.broker.kafka import KafkaBroker, inspect_topics
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.signals.postgres import PostgresBoard, PostgresLink
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.adapters.store.postgres import upgrade
 from tickwise.config import Settings
-from tickwise.wiring.findings import Finding, findings_apart
+from tickwise.ports.board import Note
+from tickwise.roles.roll import KIND, RoleFacts
+from tickwise.wiring.findings import Finding, clocks, findings_apart
 
 
 async def found(settings: Settings, store: MemoryStore) -> dict[str, Finding]:
@@ -72,3 +77,19 @@ async def test_an_absent_replica_is_no_error(nobody: int) -> None:
     """Searches have somewhere else to go."""
     settings = Settings(search_database_url=f"postgresql://a:b@127.0.0.1:{nobody}/x")
     assert "warning" == (await found(settings, MemoryStore(SystemClock())))["search replica"].level
+
+
+async def test_a_clock_of_another_machine_is_named(database_url: str) -> None:
+    """As that process told it, through the database."""
+    await upgrade(database_url)
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    link = PostgresLink(database_url, clock)
+    try:
+        for ahead, level in ((0.2, "ok"), (-3.25, "warning")):
+            facts = RoleFacts(role="executor", name="far:7", version="1", since=0.0, clock_ahead_seconds=ahead)
+            await PostgresBoard(link).tell([Note(KIND, "executor@far:7", msgspec.to_builtins(facts))], 60.0)
+            assert level == (await clocks(database_url, store)).level
+        assert "far:7 -3.2 s" in (await clocks(database_url, store)).detail
+    finally:
+        await link.close()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -21,6 +22,7 @@ from tickwise.adapters.embedded import EmbeddedPostgres
 from tickwise.adapters.store.postgres import PostgresStore, server, upgrade
 from tickwise.adapters.store.postgres.link import UPKEEP, Links
 from tickwise.cli.main import main
+from tickwise.domain.errors import StoreUnavailable
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -206,3 +208,29 @@ def test_a_server_with_autovacuum_off_is_told_what_to_set(capsys: pytest.Capture
     assert "synchronous_commit=off" in told[0]
     assert "autovacuum=off" in told[1]
     assert told[1].endswith("set it to on and reload")
+
+
+async def test_a_table_that_is_locked_by_hand_is_an_outage_and_not_a_wait(
+    store: PostgresStore, database_url: str
+) -> None:
+    """Who asks meanwhile hears it as long as the lock lasts, and is served after it."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE tickwise.jobs")
+            with pytest.raises(StoreUnavailable):
+                await store.job_get("default", uuid4())
+        assert await store.job_get("default", uuid4()) is None
+    finally:
+        await connection.close()
+
+
+def test_a_time_limit_of_the_role_is_found() -> None:
+    """And what to do about it."""
+    row = {
+        "superuser": False, "role": "tick", "fsync": "on", "synchronous_commit": "on", "autovacuum": "on",
+        "track_counts": "on", "statement_timeout": "5s",
+    }  # fmt: skip
+    [finding] = server.of_settings(row)
+    assert "ALTER ROLE tick SET statement_timeout = 0" in finding
+    assert [] == list(server.of_settings({**row, "statement_timeout": "0"}))

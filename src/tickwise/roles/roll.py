@@ -37,6 +37,8 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     serves: list[str] = []
     last_scan_at: float | None = None
     """Of a scheduler: when it last looked for what is due, by the store's clock."""
+    clock_ahead_seconds: float | None = None
+    """How far the clock of its machine is ahead of the store's; None: not known."""
 
 
 async def roll_of(board: Board) -> list[RoleFacts]:

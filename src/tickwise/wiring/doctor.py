@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,15 +15,13 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
-from tickwise.wiring.findings import Finding, findings_apart
+from tickwise.wiring.findings import SKEW_SECONDS, Finding, clocks, findings_apart
 
 SPACE_BYTES: Final = 1 << 30
 """Less free space than this is worth a word: a day of a busy laptop."""
 CONNECT_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
 """What waits longer than this is worth a word."""
-SKEW_SECONDS: Final = 1.0
-"""Due-ness is the store's to judge, so a skewed clock breaks nothing; it makes logs hard to read."""
 
 
 class Running(NamedTuple):
@@ -66,7 +65,7 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 async def _collect(settings: Settings, port: Finding, database_url: str | None) -> list[Finding]:
     found = [Finding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port]
-    found.append(await _blobs(settings))
+    found += [await _blobs(settings), _work_folders()]
     found += [finding async for finding in _database(settings, database_url)]
     return found
 
@@ -124,7 +123,25 @@ async def _blobs(settings: Settings) -> Finding:
         await open_blobs(url).list("scripts/")
     except TickwiseError as failure:
         return Finding("blobs", "error", failure.detail, "set TICKWISE_BLOBS_URL to a folder that can be written")
+    if url.startswith("file://"):
+        return _room("blobs", url, Path(url.removeprefix("file://")))
     return Finding("blobs", "ok", url)
+
+
+def _work_folders() -> Finding:
+    """Where tasks of this machine's executors find the folder that they run in."""
+    place = Path(tempfile.gettempdir())
+    return _room("work folders", str(place), place)
+
+
+def _room(name: str, said: str, place: Path) -> Finding:
+    """Whether there is room enough."""
+    free = shutil.disk_usage(place).free
+    text = f"{said}, {free / (1 << 30):.1f} GB free"
+    if free < SPACE_BYTES:
+        advice = "free some space: a run whose output cannot be stored waits at its end, and fails after 10 minutes"
+        return Finding(name, "warning", text, advice)
+    return Finding(name, "ok", text)
 
 
 async def _database(settings: Settings, database_url: str | None) -> AsyncIterator[Finding]:
@@ -153,6 +170,7 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         await store.open()
         async for finding in _store(store, clock):
             yield finding
+        yield await clocks(settings.signals_url or database_url, store)
         async for finding in findings_apart(settings, store):
             yield finding
     except TickwiseError as failure:

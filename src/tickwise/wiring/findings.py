@@ -10,9 +10,14 @@ from typing import Any, Final, NamedTuple
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
+from tickwise.roles.roll import RoleFacts, roll_of
 
 REQUESTS_LATE_SECONDS: Final = 30.0
 """Recorders of requests tell once a second how far they are."""
+
+
+SKEW_SECONDS: Final = 1.0
+"""Due-ness is the store's to judge, so a skewed clock breaks nothing; it makes logs hard to read."""
 
 
 class Finding(NamedTuple):
@@ -117,3 +122,40 @@ async def _replica(url: str) -> Finding:
     finally:
         await replica.close()
     return Finding("search replica", "ok", "it answers")
+
+
+async def clocks(url: str, store: Any) -> Finding:
+    """The clocks of all processes that told of themselves lately; `url` is where they tell it."""
+    try:
+        roll = await _roll(url, store)
+    except TickwiseError as failure:
+        return Finding("other clocks", "warning", failure.detail)
+    wrong = {
+        each.name: each.clock_ahead_seconds for each in roll if abs(each.clock_ahead_seconds or 0.0) > SKEW_SECONDS
+    }
+    if wrong:
+        shown = ", ".join(f"{name} {ahead:+.1f} s" for name, ahead in sorted(wrong.items()))
+        return Finding("other clocks", "warning", f"off the database: {shown}", "run an NTP client on those machines")
+    told = len({each.name for each in roll})
+    return Finding("other clocks", "ok", f"{told} processes, each within {SKEW_SECONDS:.0f} s of the database")
+
+
+async def _roll(url: str, store: Any) -> list[RoleFacts]:
+    clock = SystemClock()
+    if url.startswith(("redis:", "rediss:")):
+        try:
+            from tickwise.adapters.signals.redis import RedisBoard, RedisLink
+        except ImportError:
+            return []  # the finding of the signals says what is missing
+        link = RedisLink(url, await store.cluster_id(), clock)
+        try:
+            return await roll_of(RedisBoard(link))
+        finally:
+            await link.close()
+    from tickwise.adapters.signals.postgres import PostgresBoard, PostgresLink
+
+    asked = PostgresLink(url, clock)
+    try:
+        return await roll_of(PostgresBoard(asked))
+    finally:
+        await asked.close()

@@ -21,6 +21,9 @@ from tickwise.wiring.serving import address_of, limits_of, listen, serving
 HEALTH_CONNECTIONS: Final = 64
 """A supervisor and a few collectors of metrics come here."""
 
+BLOBS_SECONDS: Final = 5.0
+"""A write that fails for longer than this is no hiccup."""
+
 Check = Callable[[], Awaitable[None]]
 
 
@@ -69,12 +72,16 @@ async def health_port(settings: Settings, patience: Patience) -> AsyncIterator[H
             yield health
 
 
-def check_of(house: House, *, store: bool = True, broker: bool = False) -> Check:
-    """Whether what a role cannot do without is there."""
-    return partial(_check, house, store=store, broker=broker)
+def check_of(house: House, *, store: bool = True, broker: bool = False, blobs: bool = False) -> Check:
+    """Whether what a role cannot do without is there. `blobs`: it stores the output of tasks."""
+    return partial(_check, house, store=store, broker=broker, blobs=blobs)
 
 
-async def _check(house: House, *, store: bool, broker: bool) -> None:
+async def _check(house: House, *, store: bool, broker: bool, blobs: bool) -> None:
+    if blobs and (failing := getattr(house.blobs, "failing_seconds", 0.0)) > BLOBS_SECONDS:
+        raise NotReady(
+            f"no output could be stored for {failing:.0f} s, so runs wait at their end; is the disk of the blobs full?"
+        )
     if broker and house.broker is not None:
         reachable(house.broker)
     if store:

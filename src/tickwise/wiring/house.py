@@ -29,6 +29,7 @@ from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
+from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics
 from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
@@ -153,7 +154,7 @@ async def open_house(
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
         cluster = "" if broker is None else await patience.until("store", store.cluster_id)
         await stack.enter_async_context(open_broker(broker, cluster=cluster, patience=patience, needed=needs_broker))
-        blobs = open_blobs(settings.blobs_url or _local_blobs(settings))
+        blobs = watched_blobs(open_blobs(settings.blobs_url or _local_blobs(settings)), clock.monotonic)
         near = await stack.enter_async_context(
             open_neighbours(settings, url, store=store, clock=clock, patience=patience)
         )
@@ -211,7 +212,9 @@ def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
         return MemoryStore(clock, near_seconds=settings.horizon_seconds)
     from tickwise.adapters.store.postgres import PostgresStore
 
-    return PostgresStore(url, clock=clock, near_seconds=settings.horizon_seconds)
+    return PostgresStore(
+        url, clock=clock, near_seconds=settings.horizon_seconds, pool_connections=settings.database_connections
+    )
 
 
 def _local_blobs(settings: Settings) -> str:

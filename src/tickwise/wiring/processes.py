@@ -153,7 +153,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), settings, first)
-        health.at_work(house, check_of(house))
+        health.at_work(house, check_of(house, blobs=True))
         await stack.enter_async_context(roll_call(house, roles, health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
 
@@ -187,7 +187,7 @@ async def _scheduler(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _executor(settings: Settings, stop: asyncio.Event) -> None:
     through = settings.results == "broker"
-    await _alone(settings, stop, lambda house: [make_executor(house)], needs_broker=through)
+    await _alone(settings, stop, lambda house: [make_executor(house)], needs_broker=through, stores_output=True)
 
 
 async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
@@ -200,6 +200,7 @@ async def _alone(
     make: Callable[[House], list[Service]],
     *,
     needs_broker: bool = False,
+    stores_output: bool = False,
     serves: Sequence[str] = (),
 ) -> None:
     patience = Patience(stop)
@@ -211,7 +212,7 @@ async def _alone(
         roles = make(house)
         for role in roles:
             await stack.enter_async_context(running(house, role))
-        health.at_work(house, check_of(house, broker=needs_broker))
+        health.at_work(house, check_of(house, broker=needs_broker, blobs=stores_output))
         await stack.enter_async_context(roll_call(house, roles, health.url))
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 
 from tickwise import __version__
+from tickwise.domain.errors import Unavailable
 from tickwise.roles.roll import RoleFacts, RollCall
 from tickwise.roles.service import Service
 from tickwise.wiring.house import House
@@ -19,6 +20,11 @@ async def roll_call(
 ) -> AsyncIterator[None]:
     """While the block lasts. `api`: the parts of the API that this process serves, if it does."""
     name, since = f"{socket.gethostname()}:{os.getpid()}", house.clock.now()
+    ahead: float | None = None
+    with contextlib.suppress(Unavailable):
+        sent = house.clock.now()
+        store_now = await house.store.now()
+        ahead = round((sent + house.clock.now()) / 2 - store_now, 3)
 
     def facts(role: str, serves: Sequence[str] = (), last_scan_at: float | None = None) -> RoleFacts:
         return RoleFacts(
@@ -29,6 +35,7 @@ async def roll_call(
             health_url=health_url,
             serves=[*serves],
             last_scan_at=last_scan_at,
+            clock_ahead_seconds=ahead,
         )
 
     def speak() -> list[RoleFacts]:

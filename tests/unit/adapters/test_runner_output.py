@@ -102,6 +102,29 @@ async def test_a_blob_store_that_was_away_gets_everything_later() -> None:
     assert await _content(blobs, prefix) == [("000000.last", b"kept")]
 
 
+async def test_the_output_of_a_run_that_ended_well_waits_for_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is refused; nothing of it is given up before somebody is in a hurry."""
+    monkeypatch.setattr(output, "CLOSING_TRIES", 2)
+    blobs = Shaky(7)
+    made, prefix = sink(blobs)
+    made.write(b"kept")
+    await made.close(patient=True)
+    assert (None, [("000000.last", b"kept")]) == (made.lost, await _content(blobs, prefix))
+
+
+async def test_output_that_waits_is_given_up_when_its_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one last try."""
+    monkeypatch.setattr(output, "CLOSING_TRIES", 2)
+    made, _ = sink(Shaky(1_000_000))
+    made.write(b"lost")
+    closing = asyncio.create_task(made.close(patient=True))
+    await eventually(lambda: made.pending_bytes > 0)
+    assert not closing.done()
+    made.hurry()
+    await closing
+    assert made.lost is not None
+
+
 async def test_a_blob_store_that_stays_away_does_not_hold_the_run(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

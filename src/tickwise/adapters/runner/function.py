@@ -95,6 +95,8 @@ class FunctionRunner:
         self._restart: asyncio.TimerHandle | None = None
         self._known: asyncio.Future[Hello] | None = None
         self._endings: set[asyncio.Task[None]] = set()
+        self._closing_sinks: dict[int, OutputSink] = {}
+        """Of runs that are over and whose output is being stored, by the number of the run."""
         self._housekeeping: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="function-runner")
         self._survivors = Survivors(self._threads, settings.clock)
@@ -188,6 +190,8 @@ class FunctionRunner:
         run = self._runs.get(run_id.int)
         if run is not None:
             self._stop(run, "cancelled", grace_seconds)
+        elif (sink := self._closing_sinks.get(run_id.int)) is not None:
+            sink.hurry()
 
     def _stop(self, run: Run, reason: str, grace_seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -514,7 +518,14 @@ class FunctionRunner:
         task.add_done_callback(self._endings.discard)
 
     async def _report_with_output(self, run: Run, sink: OutputSink, ending: Ending) -> None:
-        await sink.close()
+        name = run.assignment.run_id.int
+        self._closing_sinks[name] = sink
+        try:
+            if self._closing:
+                sink.hurry()
+            await sink.close(patient=ending.verdict is Verdict.OK)
+        finally:
+            del self._closing_sinks[name]
         self._reports.ended(run.assignment.run_id, with_log(ending, sink))
 
     # ---------------------------------------------------------------------------------------- house
@@ -549,6 +560,8 @@ class FunctionRunner:
             worker.kill()
         for worker in workers:
             await worker.ended()
+        for sink in self._closing_sinks.values():
+            sink.hurry()
         if self._endings:
             await asyncio.wait(list(self._endings))
         folder, self._folder = self._folder, None

@@ -21,10 +21,12 @@ CHUNK_BYTES = 1 << 20
 """Most bytes of one chunk, so that a reader never has to hold more."""
 TAIL_BYTES = 2_000
 """How much of the end of the output an error message may quote."""
+WAITING_SECONDS = 600.0
+"""How long a run that ended well waits for a blob store that is full or away: what it did would be done again."""
 CLOSING_TRIES = 5
-"""How often the end of a log is offered to a blob store that is away, before it is given up."""
+"""How often the end of any other log is offered to a blob store that is away, before it is given up."""
 CLOSING_SECONDS_MOST = 30.0
-"""How long the end of a run waits for its log, whatever blob storage does."""
+"""How long the end of any other run waits for its log, whatever blob storage does."""
 PENDING_BYTES_MOST = 4 << 20
 """Output that waits to be stored before its source is made to wait, or loses what it says further."""
 DROPPED = b"\n[output was dropped here: blob storage could not keep up]\n"
@@ -45,6 +47,7 @@ class OutputSink:
         self._chunk_count = 0
         self._writing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._stored = asyncio.Event()
         self._lost: str | None = None
         self._dropping = False
@@ -98,15 +101,30 @@ class OutputSink:
             self._dropping = True
             self.write(DROPPED)
 
-    async def close(self) -> None:
-        """Store the rest and mark the log as complete. Returns when that is done, or given up; raises nothing."""
+    async def close(self, *, patient: bool = False) -> None:
+        """Store the rest and mark the log as complete. Returns when that is done, or given up; raises nothing.
+
+        `patient`: it is given up after `WAITING_SECONDS`, or as soon as `hurry` is called and a last try has failed."""
         self._closing.set()
-        if self._writing is None:
+        writing = self._writing
+        if writing is None:
             return
-        done, _ = await asyncio.wait([self._writing], timeout=CLOSING_SECONDS_MOST)
-        if not done:
-            self._writing.cancel()
-            self._lose(f"blob storage took more than {CLOSING_SECONDS_MOST:.0f} s")
+        limit = WAITING_SECONDS
+        if patient:
+            hurried = asyncio.ensure_future(self._hurried.wait())
+            await asyncio.wait([writing, hurried], timeout=WAITING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            hurried.cancel()
+        if not patient or self._hurried.is_set():
+            self._hurried.set()
+            limit = CLOSING_SECONDS_MOST
+            await asyncio.wait([writing], timeout=CLOSING_SECONDS_MOST)
+        if not writing.done():
+            writing.cancel()
+            self._lose(f"blob storage took more than {limit:.0f} s")
+
+    def hurry(self) -> None:
+        """Whoever closes it must not wait any longer: its process ends, or its run is no longer ours."""
+        self._hurried.set()
 
     def _lose(self, why: str) -> None:
         """Give the log up: that must not cost the run its ending."""
@@ -127,7 +145,7 @@ class OutputSink:
                 failures = 0
             except Unavailable as error:
                 failures += 1
-                if closing and failures >= CLOSING_TRIES:
+                if closing and failures >= CLOSING_TRIES and self._hurried.is_set():
                     self._lose(error.detail)
                     return
                 await self._clock.sleep(0.1 * 2 ** min(failures, 4))

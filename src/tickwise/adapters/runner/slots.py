@@ -54,6 +54,7 @@ class Attempt:
     def _hurry(self) -> None:
         if not self.hurry.done():
             self.hurry.set_result(None)
+        self.sink.hurry()
 
     def forget_patience(self) -> None:
         """It has ended."""
@@ -190,7 +191,7 @@ class SlotRunner:
             _logger.exception("run %s attempt %d", attempt.assignment.run_id, attempt.assignment.attempt)
             ending = self._not_carried_out(attempt, f"{type(error).__name__}: {error}")
         attempt.forget_patience()
-        await attempt.sink.close()
+        await attempt.sink.close(patient=ending.verdict is Verdict.OK)
         ending = with_log(ending, attempt.sink)
         self._busy -= 1
         self._end(attempt, ending)

@@ -5,21 +5,31 @@ from __future__ import annotations
 from tickwise.adapters.store.postgres.claiming import FAR_PAST, Claimer
 from tickwise.adapters.store.postgres.freeing import Stuck
 from tickwise.adapters.store.postgres.lanes import Lanes
-from tickwise.adapters.store.postgres.link import Links
+from tickwise.adapters.store.postgres.link import POOL_CONNECTIONS, Links
 from tickwise.ports.clock import Clock
 
 
 class Part:
     """One duty of `PostgresStore`; the parts share its connections and what it remembers."""
 
-    def __init__(self, dsn: str, *, clock: Clock, near_seconds: float = 2.0, reads_only: bool = False) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        clock: Clock,
+        near_seconds: float = 2.0,
+        reads_only: bool = False,
+        pool_connections: int = POOL_CONNECTIONS,
+    ) -> None:
         """`clock` only paces and measures; what is due and what has expired is judged by the database's clock.
 
         `near_seconds`: a due time within it becomes a run at once, so that no scheduler has to be in time for it.
 
+        `pool_connections`: at most so many for what has no connection of its own; those of duties come beside them.
+
         `reads_only`: for searches on a standby, or with a role that may only read. What changes anything raises `Bug`.
         """
-        self._links = Links(dsn, reads_only=reads_only)
+        self._links = Links(dsn, reads_only=reads_only, pool_connections=pool_connections)
         self._clock = clock
         self._near_seconds = near_seconds
         self._lanes = Lanes(self._links, clock)

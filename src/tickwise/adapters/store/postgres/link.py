@@ -38,8 +38,11 @@ COMMAND_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 5.0
 """For so long what is under way may still end when the store is closed."""
 
-POOL_CONNECTIONS: Final = 8
+POOL_CONNECTIONS: Final = 5
 """More do not write faster: on two cores 16 wrote 58k rows a second where 2 wrote 76k."""
+
+LOCK_TIMEOUT: Final = "4s"
+"""We hold no lock for as long. Somebody who locks a table by hand makes callers hear 503, not wait."""
 
 # The tables of the hot path go from empty to full and back within seconds, so a plan that follows their statistics
 # flips (40k runs a second became 1.5k). Hot sessions get the one plan that their statements were written for.
@@ -53,8 +56,9 @@ HOT_SETTINGS: Final = {
     "enable_mergejoin": "off",
     "enable_sort": "off",
     "idle_in_transaction_session_timeout": "30s",
+    "lock_timeout": LOCK_TIMEOUT,
 }
-POOL_SETTINGS: Final = {"jit": "off", "idle_in_transaction_session_timeout": "30s"}
+POOL_SETTINGS: Final = {"jit": "off", "idle_in_transaction_session_timeout": "30s", "lock_timeout": LOCK_TIMEOUT}
 
 
 READ_SETTINGS: Final = {"default_transaction_read_only": "on"}
@@ -233,8 +237,9 @@ class QuietConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carr
 class Links:
     """All connections of one store."""
 
-    def __init__(self, dsn: str, *, reads_only: bool = False) -> None:
+    def __init__(self, dsn: str, *, reads_only: bool = False, pool_connections: int = POOL_CONNECTIONS) -> None:
         self.dsn = dsn
+        self._pool_connections = pool_connections
         self.reads_only = reads_only
         self._target = target(dsn, reads_only=reads_only)
         self._settings = READ_SETTINGS if reads_only else {}
@@ -288,7 +293,7 @@ class Links:
             self.dsn,
             connect=self._dialer.dial,
             min_size=0,
-            max_size=POOL_CONNECTIONS,
+            max_size=self._pool_connections,
             timeout=CONNECT_SECONDS,
             target_session_attrs=self._target,
             command_timeout=COMMAND_SECONDS,

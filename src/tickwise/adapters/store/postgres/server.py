@@ -51,6 +51,11 @@ def of_settings(row: Row) -> Iterator[str]:
         yield "the server runs with fsync=off: a power cut loses or corrupts everything; set it to on"
     if row["synchronous_commit"] == "off":
         yield "the server runs with synchronous_commit=off: a crash loses the last answers given; set it to on"
+    if row["statement_timeout"] != "0":
+        yield (
+            f"statements of the role {row['role']} are cancelled after {row['statement_timeout']} (statement_timeout), "
+            f"so the upkeep of much history never ends: ALTER ROLE {row['role']} SET statement_timeout = 0"
+        )
     if row["track_counts"] == "off":
         yield (
             "the server runs with track_counts=off: it counts no dead rows, so autovacuum never comes and no "
