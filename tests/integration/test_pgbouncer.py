@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from uuid import uuid4
@@ -12,7 +15,7 @@ import pytest
 from tests.services.pgbouncer import PgBouncer
 from tests.support.databases import with_database, with_role
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres import PostgresStore, check_sessions, upgrade
 from tickwise.adapters.store.postgres.link import HOT_SETTINGS
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.store import NewExecutor
@@ -60,6 +63,12 @@ async def test_a_pool_of_transactions_is_refused_with_the_way_out(database_url: 
             await store.open()
         with pytest.raises(Misconfigured, match="pool_mode=session"):
             await upgrade(server.url)
+        command = [sys.executable, "-m", "tickwise", "scheduler"]
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, "TICKWISE_DATABASE_URL": server.url}, stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await process.communicate()
+        assert (6, True) == (process.returncode, b"pool_mode=session" in said)
 
 
 async def test_a_server_is_taken_for_what_it_is(database_url: str) -> None:
@@ -112,3 +121,12 @@ async def test_a_database_that_the_pool_does_not_know_ends_the_start(database_ur
         store = PostgresStore(with_database(server.url, "nowhere"), clock=SystemClock())
         with pytest.raises(Misconfigured, match="the pool before PostgreSQL refuses"):
             await store.open()
+
+
+async def test_signals_through_a_pool_of_transactions_are_refused(database_url: str) -> None:
+    """Nobody would ever be woken; where nobody answers, signals are only late."""
+    async with bouncer(database_url, {"pool_mode": "transaction"}) as server:
+        with pytest.raises(Misconfigured, match="pool_mode=session"):
+            await check_sessions(server.url)
+    await check_sessions(server.url)
+    await check_sessions(database_url)

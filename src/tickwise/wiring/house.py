@@ -179,8 +179,10 @@ async def _opened(store: Store, url: str) -> None:
     except Misconfigured as wrong:
         if url.startswith("memory:"):
             raise
-        from tickwise.adapters.store.postgres import schema_status
+        from tickwise.adapters.store.postgres import SharedSessions, schema_status
 
+        if isinstance(wrong, SharedSessions):
+            raise
         found, _ = await schema_status(url)
         if found is None or not (found.fits or found.is_newer):
             raise StoreUnavailable(wrong.detail) from wrong

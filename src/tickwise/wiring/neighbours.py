@@ -62,6 +62,10 @@ async def open_neighbours(
     elif address.startswith("memory:"):
         opened = _in_this_process(pace, clock)
     else:
+        if settings.signals_url is not None:
+            from tickwise.adapters.store.postgres import check_sessions
+
+            await check_sessions(address)  # a session that listens must be one's own
         opened = _through_postgres(address, pace, clock)
     async with opened as near:
         yield near

@@ -35,6 +35,10 @@ _LOST_STATEMENTS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePrepa
 """A session that does not know what was prepared in it is another one."""
 
 
+class SharedSessions(Misconfigured):
+    """The pool before the database gives no client a session of its own."""
+
+
 class Dialer:
     """Of one address."""
 
@@ -67,21 +71,21 @@ class Dialer:
             try:
                 pid, mark = await first.fetchrow(statement("session_probe"))
             except _LOST_STATEMENTS:
-                raise Misconfigured(SHARED) from None
+                raise SharedSessions(SHARED) from None
             if first.get_server_pid() == pid:
                 return  # a pool makes up numbers of its own
             self._by_set = self._by_set or mark != MARK
             async with self._session(dsn, **options) as second:
                 for _ in range(PROBE_ROUNDS):
                     if await _is_shared(first, second):
-                        raise Misconfigured(SHARED)
+                        raise SharedSessions(SHARED)
 
     @contextlib.asynccontextmanager
     async def _session(self, dsn: str, **options: Any) -> AsyncIterator[asyncpg.Connection]:
         try:
             connection = await self.dial(dsn, server_settings=PROBE, timeout=PROBE_SECONDS, **options)
         except _LOST_STATEMENTS:
-            raise Misconfigured(SHARED) from None
+            raise SharedSessions(SHARED) from None
         try:
             yield connection
         finally:
@@ -99,3 +103,9 @@ async def _is_shared(first: asyncpg.Connection, second: asyncpg.Connection) -> b
     except asyncpg.DivisionByZeroError:
         return True
     return False
+
+
+async def check_sessions(dsn: str) -> None:
+    """Raises `SharedSessions` if sessions at this address are shared with others; nothing if nobody answers there."""
+    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        await Dialer().check(dsn)
