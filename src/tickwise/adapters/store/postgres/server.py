@@ -53,8 +53,8 @@ def of_settings(row: Row) -> Iterator[str]:
         yield "the server runs with synchronous_commit=off: a crash loses the last answers given; set it to on"
     if row["statement_timeout"] != "0":
         yield (
-            f"statement_timeout is {row['statement_timeout']} for the role {row['role']}, so the upkeep of much history "
-            "never ends; set it to 0 for that role"
+            f"statement_timeout is {row['statement_timeout']} for the role {row['role']}, so the upkeep of much "
+            "history never ends; set it to 0 for that role"
         )
     if row["track_counts"] == "off":
         yield (
