@@ -1,23 +1,69 @@
 #!/bin/sh
-# Makes deploy/compose/secrets/: a password for each server, the first admin key, and secrets.toml for the roles.
+# Makes deploy/compose/secrets/: a password for each server and each of its users, the first admin key, and for each role a
+# secrets.toml with what that role needs and nothing else (docs/how-to/deploy.md says who holds what).
 # usage: sh deploy/compose/secrets.sh [FOLDER]        What is there already is left as it is.
 set -eu
 folder=${1:-$(dirname "$0")/secrets}
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+secret() { cat "$folder/$1"; }
 
 # Only we can go into the folder. The files in it are readable, because each container mounts its own under the number
 # of another user.
 mkdir -p "$folder"
 chmod 0700 "$folder"
-for name in postgres_password grafana_password admin_key; do
+for name in postgres_password grafana_password admin_key requests_key redis_password \
+    kafka_owner kafka_api kafka_scheduler kafka_executor kafka_recorder; do
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
-if [ ! -s "$folder/secrets.toml" ]; then
-    cat >"$folder/secrets.toml" <<TOML
-database_url = "postgresql://tickwise:$(cat "$folder/postgres_password")@postgres:5432/tickwise"
-bootstrap_key = "$(cat "$folder/admin_key")"
+
+# What the servers read. ($1: the file; the text comes from standard input.)
+make() { if [ -s "$folder/$1" ]; then cat >/dev/null; else cat >"$folder/$1"; fi; }
+make redis.conf <<CONF
+requirepass $(secret redis_password)
+CONF
+for user in owner api scheduler executor recorder; do
+    echo "tickwise-$user=$(secret "kafka_$user")"
+done | make kafka_users
+
+# What the roles read.
+database="database_url = \"postgresql://tickwise:$(secret postgres_password)@postgres:5432/tickwise\""
+signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
+broker() { echo "broker_url = \"kafka://tickwise-$1:$(secret "kafka_$1")@kafka:9092?prefix=tickwise&sasl=SCRAM-SHA-512\""; }
+requests="requests_keys = [\"$(secret requests_key)\"]"
+
+make migrations.toml <<TOML
+$database
 TOML
-fi
+make channels.toml <<TOML
+$database
+$(broker owner)
+TOML
+# Submits, edits and cancels are answered with 202 once Kafka has them, also while PostgreSQL is down; the recorder
+# applies them. With "direct" the answer is 201, and the store must be there.
+make api.toml <<TOML
+$database
+$(broker api)
+$signals
+ingest = "buffered"
+$requests
+bootstrap_key = "$(secret admin_key)"
+TOML
+make scheduler.toml <<TOML
+$database
+$(broker scheduler)
+$signals
+TOML
+make executor.toml <<TOML
+$database
+$(broker executor)
+$signals
+TOML
+make recorder.toml <<TOML
+$database
+$(broker recorder)
+$signals
+$requests
+TOML
 chmod 0644 "$folder"/*
 echo "$folder: $(ls "$folder" | tr '\n' ' ')"

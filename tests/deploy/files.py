@@ -19,7 +19,7 @@ DASHBOARD: Final = CHART / "files" / "dashboard.json"
 VALUES: Final = CHART / "values.yaml"
 VALUES_SCHEMA: Final = CHART / "values.schema.json"
 
-NEVER_IN_A_CONFIG_MAP: Final = frozenset({"bootstrap_key", "database_url", "search_database_url"})
+NEVER_IN_A_CONFIG_MAP: Final = frozenset({"bootstrap_key", "database_url", "requests_keys", "search_database_url"})
 """They belong into `secrets`, whose home is a Secret. (The address of a broker or of Redis may hold no password.)"""
 
 
@@ -47,7 +47,11 @@ def _property(setting: Setting) -> dict[str, Any]:
         "float": {"type": "number"},
         "str": {"type": "string", "minLength": max(1, facts.shortest)},
         "Path": {"type": "string", "minLength": 1},
-        "tuple[str, ...]": {"type": "array", "items": {"type": "string", "pattern": r"^[^\s,]+$"}},
+        "tuple[str, ...]": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^[^\s,]+$"}
+            | ({"minLength": facts.shortest} if facts.shortest else {}),
+        },
     }
     said = kinds[setting.kind]
     if facts.least is not None:

@@ -15,7 +15,7 @@ import pytest
 from tests.deploy.files import COMPOSE, DEPLOY, ROOT, UNITS, VALUES, VALUES_SCHEMA, load, unit
 from tests.deploy.values_schema import written
 from tickwise import __version__
-from tickwise.config import LOCATION, Settings
+from tickwise.config import LOCATION, SETTINGS, Settings
 from tickwise.config import load as load_settings
 
 ON_TOP_SECONDS: Final = 5.0
@@ -34,25 +34,92 @@ def longest_end(settings: Settings) -> float:
     return settings.drain_seconds + settings.kill_grace_seconds
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Settings:
-    """What a role of the compose file runs with, its secrets made as its operator makes them."""
-    subprocess.run(["sh", str(DEPLOY / "compose" / "secrets.sh"), str(tmp_path)], check=True, capture_output=True)
-    (tmp_path / "service.toml").write_text((DEPLOY / "compose" / "service.toml").read_text())
-    role = load(COMPOSE)["services"]["executor"]
-    return load_settings({**role["environment"], LOCATION: str(tmp_path)})
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The secrets of the compose file, made as its operator makes them."""
+    folder = tmp_path_factory.mktemp("secrets")
+    subprocess.run(["sh", str(DEPLOY / "compose" / "secrets.sh"), str(folder)], check=True, capture_output=True)
+    return folder
 
 
-def test_the_settings_of_the_compose_file_are_taken(stack: Settings) -> None:
-    """Every role reads them without complaint, and has a store, a broker, signals and a key."""
-    assert () == stack.warnings
-    assert None not in (stack.database_url, stack.broker_url, stack.signals_url, stack.bootstrap_key)
+def stack(name: str, secrets: Path, folder: Path) -> Settings:
+    """What a service of the compose file runs with: the files that it mounts, and its environment."""
+    compose = load(COMPOSE)
+    service = compose["services"][name]
+    for said in (*service["configs"], *service["secrets"]):
+        target = Path(said["target"])
+        assert Path("/etc/tickwise") == target.parent
+        source = Path((compose["configs"] | compose["secrets"])[said["source"]]["file"])
+        place = secrets / source.name if source.parent.name == "secrets" else COMPOSE.parent / source
+        (folder / target.name).write_text(place.read_text())
+    return load_settings({**service["environment"], LOCATION: str(folder)})
 
 
-def test_the_compose_file_lets_executors_drain(stack: Settings) -> None:
+@pytest.mark.parametrize("name", [*ROLES, "migrations", "channels"])
+def test_the_settings_of_the_compose_file_are_taken(name: str, secrets: Path, tmp_path: Path) -> None:
+    """Every service reads its own without complaint, and has what it stands on."""
+    settings = stack(name, secrets, tmp_path)
+    assert () == settings.warnings
+    assert settings.database_url is not None
+    if name in ROLES:
+        assert None not in (settings.broker_url, settings.signals_url)
+
+
+HELD = {
+    "api": {"bootstrap_key", "requests_keys"}, "scheduler": set(), "executor": set(), "recorder": {"requests_keys"},
+    "migrations": set(), "channels": set(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str, secrets: Path, tmp_path: Path) -> None:
+    """The admin key is the API's, the secret of requests the API's and the recorder's, each user of Kafka one's own."""
+    settings = stack(name, secrets, tmp_path)
+    found = {held for held in ("bootstrap_key", "requests_keys") if getattr(settings, held)}
+    assert HELD[name] == found
+    passwords = {place.name: place.read_text() for place in secrets.iterdir() if place.name.startswith("kafka_")}
+    text = (tmp_path / "secrets.toml").read_text()
+    own = {"migrations": set(), "channels": {"kafka_owner"}}.get(name, {f"kafka_{name}"})
+    assert own == {place for place, password in passwords.items() if password in text}
+
+
+def test_each_secret_of_the_compose_file_is_mounted_where_it_is_needed() -> None:
+    """Not one more: what one service mounts of another's, whoever breaks into it has."""
+    found: dict[str, set[str]] = {}
+    for name, service in load(COMPOSE)["services"].items():
+        for said in service.get("secrets", ()):
+            found.setdefault(said["source"] if isinstance(said, dict) else said, set()).add(name)
+    wanted = {name: {name} for name in HELD} | {
+        "postgres_password": {"postgres"}, "grafana_password": {"grafana"}, "kafka_users": {"kafka"},
+        "redis.conf": {"redis"}, "redis_password": {"redis"},
+    }  # fmt: skip
+    assert wanted == found
+
+
+def test_nothing_of_the_compose_file_reaches_what_it_has_no_business_with() -> None:
+    """The way in sees the API alone; databases and brokers see roles alone, and no way out."""
+    compose = load(COMPOSE)
+    members: dict[str, set[str]] = {}
+    for name, service in compose["services"].items():
+        for network in service["networks"]:
+            members.setdefault(network, set()).add(name)
+    servers = {"postgres", "kafka", "redis"}
+    wanted = {
+        "front": {"nginx", "api"}, "data": {*ROLES, "migrations", "channels", *servers}, "out": {"executor"},
+        "watch": {*ROLES, "prometheus"}, "desk": {"prometheus", "grafana"},
+    }  # fmt: skip
+    assert wanted == members
+    assert {"data", "watch"} == {name for name, said in compose["networks"].items() if said.get("internal")}
+    opened = {name for name, service in compose["services"].items() if service.get("ports")}
+    assert {"nginx", "prometheus", "grafana"} == opened
+    ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_compose_file_lets_executors_drain(secrets: Path, tmp_path: Path) -> None:
     """Docker kills no executor that still may let its tasks end."""
     grace = seconds(load(COMPOSE)["services"]["executor"]["stop_grace_period"])
-    assert grace >= longest_end(stack) + ON_TOP_SECONDS
+    assert grace >= longest_end(stack("executor", secrets, tmp_path)) + ON_TOP_SECONDS
 
 
 def test_every_role_of_the_compose_file_is_locked_up_and_looked_after() -> None:
@@ -106,10 +173,43 @@ def test_every_unit_can_write_its_own_folder_alone(role: str) -> None:
     """And has no right that could be used against the machine."""
     said = unit(UNITS / f"tickwise-{role}.service")
     wanted = {
-        "User": ["tickwise"], "NoNewPrivileges": ["yes"], "CapabilityBoundingSet": [""], "ProtectSystem": ["strict"],
-        "ProtectHome": ["yes"], "StateDirectory": ["tickwise"], "WantedBy": ["tickwise.target"],
+        "User": [f"tickwise-{role}"], "Group": ["tickwise"], "NoNewPrivileges": ["yes"], "CapabilityBoundingSet": [""],
+        "ProtectSystem": ["strict"], "ProtectHome": ["yes"], "StateDirectory": [f"tickwise-{role}"],
+        "StateDirectoryMode": ["0700"], "WantedBy": ["tickwise.target"],
     }  # fmt: skip
     assert wanted == {key: said.get(key) for key in wanted}
+    shared = [] if role in ("recorder", "migrations") else ["/var/lib/tickwise/blobs"]
+    assert shared == said.get("ReadWritePaths", [])
+
+
+def test_every_unit_runs_as_a_user_of_its_own() -> None:
+    """Whom the configuration of sysusers makes: none reads what another one holds."""
+    made = re.findall(r"^u (\S+) ", (UNITS / "tickwise.sysusers.conf").read_text(), re.MULTILINE)
+    users = [unit(place)["User"][0] for place in sorted(UNITS.glob("*.service"))]
+    assert sorted(made) == users
+    assert len(users) == len(set(users))
+
+
+@pytest.mark.parametrize("role", [*ROLES, "migrations"])
+def test_every_unit_gets_its_own_secrets_as_credentials(role: str) -> None:
+    """And none by its environment, which others may read and tasks inherit."""
+    said = unit(UNITS / f"tickwise-{role}.service")
+    own = [f"secrets.toml:/etc/tickwise/{role}/secrets.toml"]
+    assert [given for given in said["LoadCredential"] if given.startswith("secrets")] == own
+    given = dict(line.split("=", 1) for line in said["Environment"])
+    assert "%d" == given[LOCATION]
+    secret = {setting.variable for setting in SETTINGS.values() if setting.facts.secret}
+    assert set() == secret & given.keys()
+
+
+def test_scripts_can_be_written_by_the_unit_of_the_api_alone() -> None:
+    """Whoever runs a script cannot change it for the next one."""
+    folders = (UNITS / "tickwise.tmpfiles.conf").read_text()
+    assert re.search(r"^d /var/lib/tickwise/blobs/scripts\s+2750 tickwise-api\s", folders, re.MULTILINE)
+    for role in ("scheduler", "executor"):
+        said = unit(UNITS / f"tickwise-{role}.service")
+        assert ["/var/lib/tickwise/blobs/scripts"] == said["ReadOnlyPaths"]
+    assert ["0027"] == unit(UNITS / "tickwise-api.service")["UMask"]
 
 
 # ------------------------------------------------------------------ the chart
@@ -169,7 +269,7 @@ def test_what_is_delivered_is_this_version() -> None:
     """The chart, and the image that the compose file builds."""
     chart = load(VALUES.with_name("Chart.yaml"))
     image = load(COMPOSE)["services"]["api"]["image"]
-    assert (__version__, f"tickwise:{__version__}") == (chart["appVersion"], image)
+    assert (__version__, f"${{IMAGE_TICKWISE:-tickwise:{__version__}}}") == (chart["appVersion"], image)
 
 
 # ------------------------------------------------------------------ the image

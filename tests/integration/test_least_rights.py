@@ -1,4 +1,5 @@
-"""The roles at work with nothing but what each needs: a user of Kafka each, under ACLs, and a Redis with a password.
+"""The roles at work with nothing but what each needs: a user of Kafka each, under the ACLs of a Kafka that is set up as
+the compose file sets it up, and a Redis with a password.
 
 What is sent here is sent by real processes, and what is forged is forged by a client with the rights of a role.
 """
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from tests.deploy.files import COMPOSE
 from tests.integration.processes.fleet import KEY, Fleet, Role
 from tests.services.kafka import Access, Kafka
 from tests.services.redis import Redis
@@ -102,10 +104,10 @@ def users() -> dict[str, str]:
 async def stage(postgres_url: str) -> AsyncIterator[Stage]:
     """Everything at work. The topics and the rights are made by the command that operators use."""
     with tempfile.TemporaryDirectory() as name:
-        access = Access(users=users(), owner=OWNER)
+        access = Access(users=users())
         async with (
             databases.database(postgres_url) as url,
-            Kafka(access=access) as kafka,
+            Kafka(access=access, deployed=COMPOSE.with_name("kafka.properties")) as kafka,
             Redis(password=REDIS_PASSWORD) as redis,
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=30.0) as client,
         ):

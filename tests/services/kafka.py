@@ -86,8 +86,6 @@ class Access:
     """With `tls`: nobody without one that our authority signed."""
     users: Mapping[str, str] = field(default_factory=dict)
     """Passwords by name; each user may come by every one of `MECHANISMS`. Nobody is asked if there are none."""
-    owner: str = ""
-    """The user who may do everything; all others may do what ACLs say. Without one everybody may do everything."""
 
     @property
     def protocol(self) -> str:
@@ -97,7 +95,9 @@ class Access:
 
 class Kafka(Server):
     """`disks`: folders where its data lies, for disks of their own; Kafka's own record lies on the first. `properties`:
-    more of server.properties. `heap_megabytes` holds for Java's heap alone."""
+    more of server.properties. `heap_megabytes` holds for Java's heap alone. `deployed`: a server.properties of a
+    deployment, with the listeners CLIENTS, LOCAL and CONTROLLER; only places and ports are the tests' own, and `access`
+    says who its users are."""
 
     name = "kafka"
 
@@ -110,11 +110,13 @@ class Kafka(Server):
         properties: Mapping[str, str] | None = None,
         access: Access | None = None,
         heap_megabytes: int = HEAP_MEGABYTES,
+        deployed: Path | None = None,
     ) -> None:
         super().__init__(folder, port=port)
         self.access = access
         self.controller_port = free_port()
         self.secure_port = free_port() if access else 0
+        self._deployed = deployed
         self.disks = [*disks] or [self.folder / "data"]
         self.archives = False
         """Set before the start: it leaves a class data archive at its orderly end, if there is none."""
@@ -181,7 +183,23 @@ class Kafka(Server):
             shutil.copyfile(made, part)
             part.rename(kept)
 
+    def _deployed_properties(self, file: Path) -> dict[str, str]:
+        """Those of a deployment, at ports and in folders of our own."""
+        lines = [line.partition("=") for line in file.read_text().splitlines() if line and not line.startswith("#")]
+        ports = {"CLIENTS": self.secure_port, "LOCAL": self.port, "CONTROLLER": self.controller_port}
+        addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
+        return {
+            **{name: value for name, _, value in lines},
+            "log.dirs": ",".join(map(str, self.disks)),
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": ",".join(addresses.values()),
+            "advertised.listeners": ",".join(text for name, text in addresses.items() if name != "CONTROLLER"),
+            **self._properties,
+        }
+
     def _all_properties(self) -> dict[str, str]:
+        if self._deployed is not None:
+            return self._deployed_properties(self._deployed)
         listeners = {"PLAIN": (self.port, "PLAINTEXT"), "CONTROLLER": (self.controller_port, "PLAINTEXT")}
         properties = {**PROPERTIES, "log.dirs": ",".join(map(str, self.disks))}
         if self.access:
@@ -208,10 +226,6 @@ class Kafka(Server):
             for mechanism in MECHANISMS[:2]:
                 scram = f"{module}.scram.ScramLoginModule required;"
                 properties[f"{here}{mechanism.lower()}.sasl.jaas.config"] = scram
-        if access.owner:
-            # Whoever comes by the other listener, which asks for no password, is the cluster itself.
-            properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-            properties["super.users"] = f"User:ANONYMOUS;User:{access.owner}"
         if access.tls:
             stores = {"keystore": self.folder / "server.both", "truststore": self.authority}
             for store, file in stores.items():
