@@ -409,6 +409,14 @@ class Settings:
         least=0,
         most=100_000,
     )
+    log_requests_per_second: int = _setting(
+        100,
+        "Lines for requests that went well, and for refused or failed ones, that an API process logs in a second, "
+        "each. Above that it logs refusals and failures, up to the same bound, and how many lines it left out. Looks "
+        "at health that went well are not logged. 0: no line for requests.",
+        least=0,
+        most=100_000,
+    )
     log_format: str = _setting(
         "auto", "How it is written; `auto` is for people on a terminal and JSON elsewhere.",
         choices=("auto", "console", "json"),

@@ -137,7 +137,11 @@ MEANINGS = {
     "retention was over.",
     "receipt_not_kept": "A request with an Idempotency-Key was carried out, but its answer could not be kept: a "
     "repeat is carried out anew.",
-    "request": "A request was answered. At level debug alone.",
+    "request": "A request was answered: by its `route` (the template of the path), in so many `seconds`, for the key "
+    "`key_id`, asked from `address`, which is a proxy's if one is in front. Status 499: the client was gone. At most "
+    "`log_requests_per_second` of them.",
+    "requests_unlogged": "So many requests went well (`answered`), were refused or failed (`refused`) without a line "
+    "of their own since the last such line, because there were more than `log_requests_per_second`.",
     "request_failed": "A request met an error of our own and got a 500. Please report it, with the traceback.",
     "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
     "request_refused": "A request that had been answered with 202 could not be applied: it is an operation that has "

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -46,6 +45,7 @@ from tickwise.api.problems import (
     problem_of,
 )
 from tickwise.api.reading import ClientGone, Receive, check_media, decode, decode_query, read_body
+from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
 from tickwise.api.wire import API, encode
 from tickwise.domain.errors import Bug, Conflict, NotFound, StoreUnavailable, TickwiseError, Unavailable
@@ -73,7 +73,6 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _JSON_HEADER: Final = (b"content-type", b"application/json")
 
 logger = structlog.get_logger("tickwise.api")
-_plain_logger = logging.getLogger("tickwise.api")
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -251,8 +250,10 @@ class Front:
         clock: Clock,
         metrics: RequestMetrics,
         pacer: Pacer | None,
+        log: RequestLog,
     ) -> None:
         self._inner = inner
+        self._log = log
         self._server = server
         self._authenticator = authenticator
         self._clock = clock
@@ -298,9 +299,15 @@ class Front:
             await _send(send, found, exchange, head=scope["method"] == "HEAD")
         seconds = self._clock.monotonic() - began
         self._metrics.answered(exchange.route, status, seconds)
-        if _plain_logger.isEnabledFor(logging.DEBUG):
-            logger.debug(
-                "request", route=exchange.route, status=status, seconds=seconds, request_id=exchange.request_id
+        if path not in self._open or status >= 400:
+            self._log.answered(
+                method=scope["method"],
+                route=exchange.route,
+                status=status,
+                seconds=seconds,
+                request_id=exchange.request_id,
+                principal=exchange.principal,
+                address=_address(scope),
             )
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -383,6 +390,7 @@ def create_app(
     body_limit_bytes: int = 1 << 20,
     batch_body_limit_bytes: int = 32 << 20,
     wrong_keys_per_second_most: float = MISSES_PER_SECOND,
+    log_requests_per_second: int = PER_SECOND,
     late_limit_seconds: float = 60.0,
 ) -> ASGI:
     """The application over a control that is started (by `lifespan`, or before).
@@ -419,6 +427,7 @@ def create_app(
         clock=clock,
         metrics=metrics,
         pacer=None if limits is None else Pacer(limits),
+        log=RequestLog(clock.monotonic, log_requests_per_second),
     )
 
 

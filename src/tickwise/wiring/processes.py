@@ -236,6 +236,7 @@ def _app(house: House, control: Control) -> Any:
         body_limit_bytes=settings.body_limit_bytes,
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
         wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
+        log_requests_per_second=settings.log_requests_per_second,
         limits=house.near.limits,
     )
 
