@@ -20,6 +20,7 @@ from tickwise.testing.contracts.store_answers import (
 )
 from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store_claims import ClaimsContract
+from tickwise.testing.contracts.store_continuity import DiffersContract, EpochsContract, HeldContract
 from tickwise.testing.contracts.store_counts import CountsContract
 from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
 from tickwise.testing.contracts.store_fairness import FairnessContract
@@ -364,4 +365,16 @@ class TestMarks(Backend, MarksContract):
 
 
 class TestRecordedOperations(Backend, RecordedOperationsContract):
+    pass
+
+
+class TestEpochs(Backend, EpochsContract):
+    pass
+
+
+class TestHeld(Backend, HeldContract):
+    pass
+
+
+class TestDiffers(Backend, DiffersContract):
     pass

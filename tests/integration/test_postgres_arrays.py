@@ -93,7 +93,7 @@ async def test_an_array_of_arrays_is_no_column(packing: asyncpg.Connection) -> N
 
 async def test_every_connection_of_a_store_packs_its_arrays_so(database_url: str) -> None:
     """Those with a duty of their own, and those of the pool."""
-    links = Links(database_url)
+    links = Links(database_url, changed=lambda: None)
     await links.open()
     try:
         async with links.line("some duty").use(writes=False) as hot, links.pooled(writes=False) as pooled:

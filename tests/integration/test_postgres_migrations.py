@@ -73,6 +73,9 @@ Work = Callable[[], Awaitable[None]]
 JOIN = """
     INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions)
     VALUES (now(), now() + interval '10 minutes', 600, 16, 'before', '{default}', '{}', '{}') RETURNING executor"""
+BEAT = """
+    UPDATE tickwise.executors SET lease = now() + interval '10 minutes'
+    WHERE executor = $1 AND gone IS NULL RETURNING true"""
 
 
 @pytest_asyncio.fixture
@@ -182,6 +185,7 @@ async def test_a_schema_moves_while_others_write(old_url: str) -> None:
     async with working_before(old_url) as submitter, working_before(old_url) as worker:
         make = Factory(await submitter.now(), seed="moves")
         executor = await joined_before(old_url)
+        beating = await asyncpg.connect(old_url)
         request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=50, ahead_seconds=0.0)
 
         async def submit() -> None:
@@ -194,7 +198,7 @@ async def test_a_schema_moves_while_others_write(old_url: str) -> None:
             ended.update(claimed.run_id.bytes for claimed in claims)
 
         async def beat() -> None:
-            assert (await worker.executor_beat(executor, 600.0)).alive
+            assert await beating.fetchval(BEAT, executor)
 
         async def keep_on(doing: Work) -> None:
             while not moved.is_set():
@@ -212,6 +216,7 @@ async def test_a_schema_moves_while_others_write(old_url: str) -> None:
         counted = Counter[RunState]()
         for tally in await worker.runs_tally("default", 0.0, 4e9):
             counted[tally.state] += tally.runs
+        await beating.close()
     assert set(ended.values()) == {1}
     assert counted == {RunState.SUCCESS: sum(added)}
 

@@ -18,7 +18,9 @@ from tickwise.roles import healing
 from tickwise.roles.books import Books
 from tickwise.roles.executor import Executor
 from tickwise.roles.leasing import Lease
+from tickwise.roles.reconciliation import AnsweredClaims, Reconciliation
 from tickwise.testing.world import Swarm, draw, played
+from tickwise.testing.world.swarm import FAILOVER
 
 Patch = pytest.MonkeyPatch
 ATTEMPTED = RunState.DISPATCHED, RunState.RUNNING
@@ -88,7 +90,7 @@ def trees_are_not_killed(patch: Patch) -> None:
 def what_ended_is_not_told_at_the_end(patch: Patch) -> None:
     """An executor that leaves says nothing of what began and ended there."""
 
-    async def leave(self: Executor, _begun: Any) -> None:
+    async def leave(self: Executor, _begun: Any, _stopped: Any) -> None:
         await self._runs.executor_leave(self._lease.number)
 
     patch.setattr(Executor, "_leave", leave)
@@ -101,6 +103,34 @@ def healing_plans_what_was_made_up_for(patch: Patch) -> None:
         return RunQuery(**{**said, "triggers": (Trigger.SCHEDULE,)})
 
     patch.setattr(healing, "RunQuery", query)
+
+
+def what_is_held_is_not_compared(patch: Patch) -> None:
+    """An executor does not notice that the store lost an end, or a claim."""
+
+    async def compare(_self: Reconciliation, pause_seconds: float) -> float:
+        return pause_seconds
+
+    patch.setattr(Reconciliation, "compare", compare)
+
+
+def claims_that_ended_are_not_named(patch: Patch) -> None:
+    """After a claim in doubt, what has ended and was lost is taken for what never came."""
+    patch.setattr(AnsweredClaims, "tokens", lambda _self: iter(()))
+
+
+def what_was_lost_is_not_told_at_the_end(patch: Patch) -> None:
+    """An executor that leaves a store that was set back does not look at what that believes it to hold."""
+
+    async def settle(_self: Reconciliation, _stopped: Any) -> None:
+        return
+
+    patch.setattr(Reconciliation, "settle", settle)
+
+
+def tokens_go_back(patch: Patch) -> None:
+    """They go on from where the promoted standby stands."""
+    patch.setattr("tickwise.adapters.store.memory.continuity.first_token", lambda _epoch: 1)
 
 
 def any_world(seed: int) -> Swarm:
@@ -154,6 +184,18 @@ def world_of_pauses(seed: int) -> Swarm:
     return replace(draw(seed), faults=frozenset({"latency"}), features=frozenset({"interval", "pause"}))
 
 
+def world_of_failovers(seed: int) -> Swarm:
+    """Standbys take over that lack the last seconds."""
+    return replace(
+        draw(seed),
+        faults=frozenset({FAILOVER, "answer lost"}),
+        features=frozenset({"once", "quick", "interval", "overlap", "limit", "leave", "cancel run"}),
+        lease_seconds=10.0,
+        ask_gap_seconds=0.7,
+        fault_gap_seconds=8.0,
+    )
+
+
 WORLDS = 120
 """So many at most are looked at; most guards are missed in one of the first five."""
 
@@ -176,6 +218,10 @@ GUARDS = [
     Guard(trees_are_not_killed, world_of_zombies),
     Guard(what_ended_is_not_told_at_the_end, world_of_doubt),
     Guard(healing_plans_what_was_made_up_for, world_of_pauses),
+    Guard(what_is_held_is_not_compared, world_of_failovers),
+    Guard(claims_that_ended_are_not_named, world_of_failovers),
+    Guard(what_was_lost_is_not_told_at_the_end, world_of_failovers),
+    Guard(tokens_go_back, world_of_failovers),
 ]
 
 
@@ -188,7 +234,9 @@ def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patc
 
 
 @pytest.mark.takes_up_to(390)
-@pytest.mark.parametrize("drawn", [world_of_zombies, world_of_cuts, world_of_doubt, world_of_pauses])
+@pytest.mark.parametrize(
+    "drawn", [world_of_zombies, world_of_cuts, world_of_doubt, world_of_pauses, world_of_failovers]
+)
 def test_with_every_guard_in_its_place_nothing_is_found(drawn: Callable[[int], Swarm]) -> None:
     """In the kinds of worlds in which guards are taken out."""
     assert "" == "\n".join(report.as_text() for seed in range(5) if (report := played(drawn(seed))).findings)

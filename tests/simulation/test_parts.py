@@ -34,6 +34,9 @@ class Fair:
     def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
         return Way.OPEN if sent_in == self.era else Way.BROKEN
 
+    def is_lost(self, sent_in: int) -> bool:
+        return sent_in < 0
+
     def strike(self, process: Process, fate: Fate) -> None:
         self.struck.append(fate)
         process.kill()

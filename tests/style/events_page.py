@@ -82,6 +82,9 @@ MEANINGS = {
     "set `TICKWISE_BOOTSTRAP_KEY`.",
     "fires_refused": "The store refused what `count` schedules came to, for the sake of one of them. They are "
     "recorded one by one, and that one is put off (`schedule_unrecordable`).",
+    "held_otherwise": "This executor and the store differed in `count` runs that it held or had ended: the store lost "
+    "what it had acknowledged, when a standby took over or a backup was restored. Ends are reported again, and tasks "
+    "whose claims were lost are stopped; [what to do](../how-to/failover-and-restore.md).",
     "invariant_unchecked": "An invariant could not be looked at. The others were. Please report it.",
     "invariant_unhealed": "What violates an invariant could not be put right. It is tried again with the next pass. "
     "Please report it.",
@@ -173,6 +176,8 @@ MEANINGS = {
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",
+    "store_set_back": "The store is in another `epoch` than `before`: a standby took over, or a backup was restored. "
+    "It may have lost what it acknowledged last, so this executor compares every run that it holds.",
     "timer_unmoved": "Where a job's next time is by new zone data could not be computed. It stays where it was.",
     "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",

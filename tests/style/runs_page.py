@@ -63,6 +63,8 @@ REASONS = {
     "circuit_open": "The host of the http task keeps failing, so nothing was sent; the run went back for a while.",
     "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
+    "end_lost": "Of an attempt: the database lost its end when a standby took over or a backup was restored, and "
+    "nobody remembers it. It runs again.",
     "error": "The function raised an exception; or the executor could not carry the task out.",
     "executor_left": "Of an attempt: its executor was told to end, and stopped it after its drain. It runs again.",
     "executor_lost": "It was lost with its executor after it had begun, and its job says `on_unknown: fail`.",

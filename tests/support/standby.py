@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
 import asyncpg
 
@@ -34,12 +34,58 @@ AT_LEAST = (
 )
 
 
+class Standby:
+    """A server that follows another one, until it is cut off, and takes its place when it is promoted."""
+
+    def __init__(self, server: ServerProcess, url: str, sockets: Path) -> None:
+        """`url`: of the server that it follows."""
+        self.url = _through(url, sockets)
+        self._server = server
+        self._superuser = _through(_as_superuser(url), sockets)
+
+    async def cut(self) -> None:
+        """It gets nothing more from its primary, as if the network between them were cut."""
+        connection = await asyncpg.connect(self._superuser)
+        await connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        await connection.execute("SELECT pg_reload_conf()")
+        look = "SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)"
+        await eventually(lambda: connection.fetchval(look), what="the standby's stream is cut")
+        await connection.close()
+
+    async def promote(self) -> None:
+        """It takes writes from now on, on a timeline of its own."""
+        connection = await asyncpg.connect(self._superuser)
+        assert await connection.fetchval("SELECT pg_promote()") is True
+        await connection.close()
+
+    async def end(self) -> None:
+        """End it."""
+        await self._server.end()
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two servers with the same role and database."""
 
     primary: str
-    standby: str
+    follower: Standby
+    postgres: EmbeddedPostgres
+
+    @property
+    def standby(self) -> str:
+        """The address of the one that follows."""
+        return self.follower.url
+
+    @property
+    def both(self) -> str:
+        """The address of whichever takes writes."""
+        return either(self.primary, self.standby)
+
+    async def lose_primary(self) -> None:
+        """`kill -9`, and it does not come back."""
+        assert self.postgres.pid is not None
+        os.kill(self.postgres.pid, signal.SIGKILL)
+        await self.postgres.wait()
 
     async def caught_up(self) -> None:
         """Wait until the standby has all that the primary has written by now."""
@@ -58,17 +104,11 @@ async def pair() -> AsyncIterator[Pair]:
     """A primary that is the product's own embedded server, and a standby that was copied from it while it ran."""
     data_dir = Path(tempfile.mkdtemp(prefix="tickwise-pair-"))
     postgres = EmbeddedPostgres(data_dir, clock=SystemClock(), settings=databases.SETTINGS)
-    standby: ServerProcess | None = None
+    standby: Standby | None = None
     try:
         url = await postgres.start()
-        cluster = postgres._cluster
-        assert cluster is not None
-        assert postgres.pid is not None
-        rules = cluster.data / "pg_hba.conf"
-        rules.write_text(RULES + rules.read_text())
-        os.kill(postgres.pid, signal.SIGHUP)
-        standby, sockets = await _follow(cluster, url)
-        yield Pair(url, _through(url, sockets))
+        standby = await follow(postgres, url)
+        yield Pair(url, standby, postgres)
     finally:
         if standby is not None:
             await standby.end()
@@ -78,9 +118,21 @@ async def pair() -> AsyncIterator[Pair]:
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
+async def follow(postgres: EmbeddedPostgres, url: str) -> Standby:
+    """A hot standby of an embedded server. Its files lie beside those of that server."""
+    cluster = postgres._cluster
+    assert cluster is not None
+    assert postgres.pid is not None
+    rules = cluster.data / "pg_hba.conf"
+    rules.write_text(RULES + rules.read_text())
+    os.kill(postgres.pid, signal.SIGHUP)
+    server, sockets = await _follow(cluster, url)
+    return Standby(server, url, sockets)
+
+
 async def _follow(cluster: Cluster, url: str) -> tuple[ServerProcess, Path]:
     """A standby that is ready to be asked, and the folder of its socket."""
-    superuser = url.replace("://tickwise:", "://postgres:")
+    superuser = _as_superuser(url)
     connection = await eventually(lambda: databases.connects(superuser), what="the superuser may connect")
     least = [f"{name}={await connection.fetchval(f'SHOW {name}')}" for name in AT_LEAST]
     await connection.close()
@@ -105,6 +157,16 @@ async def _follow(cluster: Cluster, url: str) -> tuple[ServerProcess, Path]:
 
     await eventually(looked, what="the standby answers")
     return server, sockets
+
+
+def either(one: str, other: str) -> str:
+    """The address of two servers that take turns, for the same role and database."""
+    hosts = ",".join(parse_qs(urlsplit(url).query)["host"][0] for url in (one, other))
+    return urlunsplit(urlsplit(one)._replace(query=f"host={quote(hosts, safe='/,')}"))
+
+
+def _as_superuser(url: str) -> str:
+    return url.replace("://tickwise:", "://postgres:")
 
 
 def _through(url: str, sockets: Path) -> str:

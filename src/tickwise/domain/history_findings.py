@@ -64,6 +64,8 @@ class Kind(StrEnum):
     """A client was told that a run is cancelled, and it ended otherwise."""
     SUCCESSOR_MISSING = "successor-missing"
     """What should follow a run's end did not."""
+    STORE_SET_BACK = "store-set-back"
+    """The database lost what it had acknowledged: records of that time are missing, and nobody can say which."""
     SUCCESSOR_DOUBLED = "successor-doubled"
     """What should follow a run's end once did so twice."""
 

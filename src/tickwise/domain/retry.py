@@ -44,8 +44,8 @@ STATUSES: Final = (100, 599)
 # Reasons that end a run, or give it back, without its task having failed: no rule is ever asked about them.
 _NO_FAILURES: Final = frozenset(
     (
-        "busy", "cancelled", CIRCUIT_OPEN, "executor_left", "executor_lost", "lease_lost", "lease_over", "poison",
-        "retry_deadline", "revoked", "unknown_function", "unknown_outcome",
+        "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "lease_lost", "lease_over",
+        "poison", "retry_deadline", "revoked", "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
@@ -94,6 +94,11 @@ EXECUTOR_LOST: Final = "executor_lost"
 UNKNOWN_OUTCOME: Final = "unknown_outcome"
 LEASE_OVER: Final = "lease_over"
 """Why an attempt was stopped that its executor could not hold any longer: it could not reach the store."""
+END_LOST: Final = "end_lost"
+"""Why an attempt is repeated whose end the store acknowledged and then lost, when a standby took over or a backup was
+restored."""
+BEGUN_UNTOLD: Final = frozenset({LEASE_OVER, END_LOST})
+"""Reasons with which a run is given back that had begun, perhaps without the store knowing it."""
 OUTPUT_LOST: Final = "output_lost"
 """Why an attempt counts as failed that ended well: its output could not be stored."""
 RETRY_DEADLINE: Final = "retry_deadline"

@@ -93,6 +93,12 @@ class Metrics:
             "Attempts that an executor stopped because it could not renew its lease.",
             registry=registry,
         )
+        self._differed = Counter(
+            "tickwise_held_otherwise",
+            "Runs that an executor held and the store did not say so, or the other way round: the store lost what it "
+            "had acknowledged. They were put right.",
+            registry=registry,
+        )
         self._refused = Counter(
             "tickwise_outcomes_refused", "Outcomes that the store refused as stale.", registry=registry
         )
@@ -296,6 +302,10 @@ class Metrics:
     def let_go(self, count: int) -> None:
         """Attempts that an executor stopped because its lease ended."""
         self._let_go.inc(count)
+
+    def differed(self, count: int) -> None:
+        """Runs that an executor holds and the store does not say so, or the other way round."""
+        self._differed.inc(count)
 
     def fired(self, count: int) -> None:
         """Runs that a scheduler made."""

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.retry import (
+    END_LOST,
     EXECUTOR_LOST,
     LEASE_OVER,
     OUTPUT_LOST,
@@ -43,6 +44,7 @@ UNOFFERED_SECONDS: Final = 10.0
 """A run that cannot go on here goes back for this long: time for an executor that has it to take it."""
 ERROR_LENGTH: Final = 4000
 """Characters of an error message that are stored; the whole is in the output."""
+ENDED_UNTOLD: Final = "it ended, and the database lost what was said of it when it was set back"
 LET_GO: Final = "its executor could not reach the store, and stopped it before its lease ended"
 
 
@@ -143,6 +145,25 @@ def too_late(held: Held, now: float) -> Outcome:
 def given_back(held: Held, now: float) -> Outcome:
     """A run that has not begun goes back."""
     return _unbegun(held.claimed, QUEUED, now)._replace(started=NEVER)
+
+
+def never_answered(claimed: Claimed, now: float) -> Outcome:
+    """A run of a claim whose answer was lost goes back as if it had never been claimed."""
+    return _unbegun(claimed, QUEUED, now)._replace(started=NEVER)
+
+
+def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
+    """The end of an attempt of which nobody knows any more how it ended."""
+    match on_unknown:
+        case OnUnknown.RERUN:
+            return _unbegun(claimed, QUEUED, now, END_LOST, f"{ENDED_UNTOLD}; it runs again")
+        case OnUnknown.FAIL:
+            error = f"{ENDED_UNTOLD}; its job says not to run it again (on_unknown)"
+            # Whether its job names others that go on from a failure is read by whoever goes on.
+            return _unbegun(claimed, FAILED, now, EXECUTOR_LOST, error)._replace(follow=True)
+        case OnUnknown.HOLD:
+            error = f"{ENDED_UNTOLD}; what it has done is for a person to find out"
+            return _unbegun(claimed, FAILED, now, UNKNOWN_OUTCOME, error)
 
 
 def called_off(held: Held, now: float, *, revoked: bool) -> Outcome:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -32,7 +32,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.signing import ExecutorKey
-from tickwise.ports.store import Began, CancelKind, NewExecutor, Records, Runs
+from tickwise.ports.store import Began, CancelKind, Executing, NewExecutor, Records
 from tickwise.roles.books import Books, Held, Seat, Stage, read_body
 from tickwise.roles.circuits import CircuitRecord
 from tickwise.roles.claiming import Claimer
@@ -43,6 +43,7 @@ from tickwise.roles.leasing import Lease
 from tickwise.roles.outbox import Outbox
 from tickwise.roles.parking import Parking
 from tickwise.roles.publishing import KEPT_MOST, Publisher
+from tickwise.roles.reconciliation import Pair, Reconciliation
 from tickwise.roles.run_log import RunLog
 from tickwise.roles.service import Loop, Service, Telemetry, wait_for
 from tickwise.roles.signatures import ResultsSigning
@@ -105,7 +106,7 @@ class Executor(Service):
     def __init__(
         self,
         *,
-        runs: Runs,
+        runs: Executing,
         seats: Sequence[Seat],
         signals: Signals,
         clock: Clock,
@@ -135,12 +136,12 @@ class Executor(Service):
         self._books = Books()
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, lambda: self._lease.number, bound)
-        self._draining = False
-        self._releasing = False
+        self._draining = self._releasing = False
         self._intakes = [self._intake(seat) for seat in seats]
         self._by_kind = {kind: intake for intake in self._intakes for kind in intake.kinds}
         self._publisher: Publisher | None = None
         self._outbox = self._make_outbox(broker, signing)
+        self._reconciliation = self._make_reconciliation()
         self._starter = Starter(
             runs=runs,
             clock=clock,
@@ -189,6 +190,18 @@ class Executor(Service):
             publisher=self._publisher,
         )
 
+    def _make_reconciliation(self) -> Reconciliation:
+        return Reconciliation(
+            self._runs,
+            clock=self._clock,
+            time=self._time,
+            lease=self._lease,
+            books=self._books,
+            outbox=self._outbox,
+            telemetry=self._telemetry,
+            report=lambda outcome: self._outbox.add(outcome, self._intakes[0]),
+        )
+
     def _make_hinting(self, broker: Broker, terms: Terms) -> Hinting:
         return Hinting(
             broker,
@@ -220,6 +233,7 @@ class Executor(Service):
         self.spawn(
             Loop("beat", self._beat, clock, self._beat_wake),
             Loop("lease", self._watch_lease, clock),
+            Loop("compare", self._compare, clock, self._reconciliation.wake),
             Loop("hold", self._starter.launch_due, clock, self._starter.changed),
             Loop("starts", self._record_starts, clock, outbox.starts_more),
             Loop("finish", self._finish, clock, outbox.outcomes_more),
@@ -249,6 +263,7 @@ class Executor(Service):
         """One step of every loop."""
         await self._watch_lease()
         await self._beat()
+        await self._compare()
         if self._hinting is not None:
             await self._hinting.listen(0.0)
         await self._claim()
@@ -288,6 +303,7 @@ class Executor(Service):
         if starting := [held for held in self._books.live.values() if held.stage is Stage.STARTING]:
             # Perhaps their starts are on record, and then only we know that they came to nothing.
             self._give_back(starting)
+        stopped = {(held.claimed.run_id, held.claimed.token) for held in self._books.live.values()}
         for held in [*self._books.live.values()]:
             self._books.abandon(held)
         try:
@@ -300,34 +316,39 @@ class Executor(Service):
                 await self._hinting.stop()
             await super().stop()
         if self._lease.number:
-            await self._leave(begun)
+            await self._leave(begun, stopped)
 
-    async def _leave(self, begun: Sequence[Began]) -> None:
+    async def _leave(self, begun: Sequence[Began], stopped: Collection[Pair]) -> None:
         """Free what we held. First the store must know what ended and what began: all else it takes for runs that never
         began, and the next attempt of such a run would bear the same number."""
         until = self._clock.monotonic() + LEAVE_SECONDS
         try:
             # A store that is away for a moment is asked again; one that does not answer is given up.
             async with asyncio.timeout(LEAVE_SECONDS):
-                while not await self._said_farewell(begun):
+                while not await self._said_farewell(begun, stopped):
                     if self._clock.monotonic() + LEAVE_RETRY_SECONDS > until:
                         raise TimeoutError
                     await self._clock.sleep(LEAVE_RETRY_SECONDS)
         except TimeoutError:
             logger.warning("leave_unheard", executor=self._lease.number, seconds=LEAVE_SECONDS)
 
-    async def _said_farewell(self, begun: Sequence[Began]) -> bool:
+    async def _said_farewell(self, begun: Sequence[Began], stopped: Collection[Pair]) -> bool:
         """Whether the store has heard all of it. Each part may be said again."""
         try:
-            while self._outbox:
-                await self._finish()
-                await self._outbox.tell_published(self._lease.number)
+            await self._empty_outbox()
+            await self._reconciliation.settle(stopped)
+            await self._empty_outbox()
             if begun:
                 await self._runs.attempts_start(self._lease.number, begun)
             await self._runs.executor_leave(self._lease.number)
         except Unavailable:
             return False
         return True
+
+    async def _empty_outbox(self) -> None:
+        while self._outbox:
+            await self._finish()
+            await self._outbox.tell_published(self._lease.number)
 
     async def _join(self) -> None:
         settings = self._settings
@@ -365,17 +386,24 @@ class Executor(Service):
     async def _beat(self) -> float:
         settings = self._settings
         mark = self._lease.mark()
-        beat = await self._runs.executor_beat(self._lease.number, settings.lease_seconds, self._functions())
+        beat = await self._runs.executor_beat(
+            self._lease.number, settings.lease_seconds, self._functions(), differs=self._reconciliation.differs
+        )
         self._time.saw(beat.now, mark.monotonic)
         if not beat.alive:
             await self._rise()
             return 0.0
         self._lease.renewed(mark)
+        self._reconciliation.heard(beat.epoch)
         for request in beat.cancels:
             self._cancel(request.run_id, request.kind)
         if self._run_log is not None:
             self._run_log.flush()
         return settings.heartbeat_seconds
+
+    async def _compare(self) -> float:
+        """Compare what we hold with what the store says."""
+        return await self._reconciliation.compare(self._settings.heartbeat_seconds)
 
     async def _watch_lease(self) -> float:
         """Stop everything that our lease covers before it ends, unless it is renewed; how long until then."""
@@ -419,6 +447,7 @@ class Executor(Service):
             self._books.abandon(held)
         self._starter.forget()
         self._outbox.forget()
+        self._reconciliation.forget()
         while self._books.ghosts:
             # Until its task is dead, a run must not begin here again.
             self._books.idle.clear()
@@ -428,6 +457,9 @@ class Executor(Service):
     def _cancel(self, run: UUID, kind: CancelKind) -> None:
         held = self._books.live.get(run)
         if held is None:
+            if all(run != known for known, _ in self._outbox.pairs()):
+                # The store believes that we hold it, and nothing of it is on its way.
+                self._reconciliation.doubt()
             return
         if held.stage is Stage.HOLDING:
             now = self._time.now()
@@ -472,11 +504,15 @@ class Executor(Service):
         return IDLE_SECONDS
 
     def _tokens(self) -> Iterator[int]:
-        return itertools.chain((held.claimed.token for held in self._books.live.values()), self._outbox.tokens())
+        """All that were answered to us. What has ended stays known: if the store lost that, it was claimed all the
+        same."""
+        live = (held.claimed.token for held in self._books.live.values())
+        return itertools.chain(live, self._outbox.tokens(), self._reconciliation.claims.tokens())
 
     def _take(self, rows: Sequence[Claimed]) -> None:
         """Claimed runs come into the books."""
         self._time.saw(rows[0].now)
+        self._reconciliation.claims.add(rows)
         self._telemetry.claimed(len(rows))
         by_kind, live, ghosts, taken = self._by_kind, self._books.live, self._books.ghosts, []
         for claimed in rows:

@@ -57,7 +57,13 @@ RANGES_MOST: Final = 20
 """So many of the last records of a job are looked at for the one that reaches furthest."""
 
 CURED_BY_STORE: Final = frozenset(
-    (Check.ENDED_ONCE, Check.HELD_BY_THE_LIVING, Check.WAITS_FOR_SOMETHING, Check.HEARD_IN_TIME)
+    (
+        Check.ENDED_ONCE,
+        Check.HELD_BY_THE_LIVING,
+        Check.WAITS_FOR_SOMETHING,
+        Check.HEARD_IN_TIME,
+        Check.HELD_AS_TOLD,
+    )
 )
 BELLS: Final = MappingProxyType(
     {
@@ -68,6 +74,7 @@ BELLS: Final = MappingProxyType(
         Check.PLANNED: Topic.TIMERS,
         Check.FOLLOWED_IN_TIME: Topic.FOLLOWS,
         Check.HEARD_IN_TIME: Topic.CANCELS,
+        Check.HELD_AS_TOLD: Topic.CANCELS,
         Check.STEPPED_IN_TIME: Topic.OPERATIONS,
     }
 )

@@ -5,18 +5,20 @@
                                         └─► or, as the settings say, the broker (`publishing.py`)
 
 Invariant: an outcome leaves the box only when the store has accepted or refused it, or when its executor was buried.
-What the broker has is still in the box.
+What the broker has is still in the box. The last outcomes that were taken are remembered: a store that is set back
+(`reconciliation.py`) hears of them again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from tickwise.domain.model import Outcome
-from tickwise.domain.retry import LEASE_OVER
+from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Began, Runs
 from tickwise.roles.intake import Intake
@@ -28,6 +30,11 @@ STARTS_SECONDS: Final = 0.05
 """How long starts are gathered before they are recorded."""
 PRESSED_SECONDS: Final = 0.25
 """How long an outcome waits more while a burst starts: what is due is late already, what ended is only unrecorded."""
+
+REMEMBERED_MOST: Final = 20_000
+"""Outcomes that are remembered: of a quiet executor those of hours, of the busiest those of a second, …"""
+REMEMBERED_LENGTH: Final = 4_000
+"""… without those whose result is longer: 80 MB at most, and 6 in use as a rule."""
 
 
 class Outbox:
@@ -60,6 +67,8 @@ class Outbox:
         self._under_way: list[tuple[Outcome, Intake]] = []
         self._starts: list[Began] = []
         self._lateness: list[float] = []
+        self._remembered: collections.deque[Sequence[tuple[Outcome, Intake]]] = collections.deque()
+        self._remembered_count = 0
 
     def __len__(self) -> int:
         """How many outcomes the store is not known to have."""
@@ -98,9 +107,35 @@ class Outbox:
         if self._publisher is not None:
             yield from self._publisher.tokens()
 
+    def pairs(self) -> Iterator[tuple[UUID, int]]:
+        """Runs and tokens of all outcomes that wait."""
+        for outcome, _ in (*self._under_way, *self._outcomes):
+            yield outcome.run_id, outcome.token
+        if self._publisher is not None:
+            yield from self._publisher.pairs()
+
+    def remembered(self, pairs: Sequence[tuple[UUID, int]]) -> Mapping[tuple[UUID, int], Outcome]:
+        """What was told of these runs under these tokens, as far as that is remembered."""
+        wanted: Container[tuple[UUID, int]] = frozenset(pairs)
+        return {
+            pair: outcome
+            for batch in self._remembered
+            for outcome, _ in batch
+            if (pair := (outcome.run_id, outcome.token)) in wanted
+        }
+
+    def _remember(self, batch: Sequence[tuple[Outcome, Intake]]) -> None:
+        kept = [each for each in batch if each[0].result is None or len(each[0].result) <= REMEMBERED_LENGTH]
+        self._remembered.append(kept)
+        self._remembered_count += len(kept)
+        while self._remembered_count > REMEMBERED_MOST and len(self._remembered) > 1:
+            self._remembered_count -= len(self._remembered.popleft())
+
     def forget(self) -> None:
         """The executor was buried: nothing of this counts any more."""
         self._starts.clear()
+        self._remembered.clear()
+        self._remembered_count = 0
         waiting = [*self._outcomes]
         self._outcomes.clear()
         for _, intake in waiting:
@@ -143,7 +178,7 @@ class Outbox:
         """To the store, or to the broker: what is in doubt (a lease that was over) goes the short way."""
         publisher = self._publisher
         if publisher is not None and publisher.takes(outcomes):
-            direct = any(outcome.reason == LEASE_OVER for outcome in outcomes)
+            direct = any(outcome.reason in BEGUN_UNTOLD for outcome in outcomes)
             if not direct and await publisher.publish(executor, outcomes):
                 return
         self._teller.told(outcomes, await self._teller.tell(executor, outcomes))
@@ -152,6 +187,7 @@ class Outbox:
         counts = collections.Counter(intake for _, intake in batch)
         for intake, count in counts.items():
             intake.recorded(count)
+        self._remember(batch)
         lateness, self._lateness = self._lateness, []
         self._telemetry.started(lateness)
         if not self._outcomes:

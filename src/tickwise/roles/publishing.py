@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import structlog
 
@@ -152,6 +153,12 @@ class Publisher:
         for kept in self._kept:
             for outcome in kept.outcomes:
                 yield outcome.token
+
+    def pairs(self) -> Iterator[tuple[UUID, int]]:
+        """Runs and tokens of all that is kept."""
+        for kept in self._kept:
+            for outcome in kept.outcomes:
+                yield outcome.run_id, outcome.token
 
     def forget(self) -> None:
         """The executor was buried: its next life counts anew."""

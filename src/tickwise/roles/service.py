@@ -60,6 +60,10 @@ class Telemetry(Protocol):
         """Attempts that an executor stopped because its lease ended."""
         ...
 
+    def differed(self, count: int) -> None:
+        """Runs that an executor holds and the store does not say so, or the other way round."""
+        ...
+
     def fired(self, count: int) -> None:
         """Runs that a scheduler made."""
         ...

@@ -17,7 +17,7 @@ import structlog
 
 from tickwise.domain.errors import Bug
 from tickwise.domain.model import Outcome
-from tickwise.domain.retry import LEASE_OVER
+from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.store import Began, Runs
 from tickwise.roles.endings import FAILED, RETRYING, SUCCESS
 from tickwise.roles.service import Telemetry
@@ -38,10 +38,10 @@ class Teller:
         """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
         if not outcomes:
             return []
-        begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason == LEASE_OVER]
+        begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason in BEGUN_UNTOLD]
         if begun:
-            # They were stopped while the store was away, perhaps before it knew that they had begun. It must, or the
-            # next attempt would bear the same number.
+            # Perhaps the store does not know that they had begun: they were stopped while it was away, or it was set
+            # back since. It must, or the next attempt would bear the same number.
             await self._runs.attempts_start(executor, begun)
         try:
             return await self._runs.attempts_finish(executor, outcomes)

@@ -15,6 +15,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
+from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, Finding, clocks, findings_apart
 
 SPACE_BYTES: Final = 1 << 30
@@ -187,6 +188,8 @@ async def _store(store: Any, clock: SystemClock) -> AsyncIterator[Finding]:
         yield Finding("clock", "warning", f"this machine is {-skew:+.1f} s off the database", "run an NTP client")
     else:
         yield Finding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
+    async for finding in continuity_findings(store):
+        yield finding
     stats = await store.stats()
     if stats.executors:
         yield Finding("executors", "ok", f"{stats.executors} alive")

@@ -25,7 +25,7 @@ from tickwise.domain.history_records import Tried, attempts_findings, claim_find
 from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import Definitions, JobQuery, Records, RunQuery, RunRow
+from tickwise.ports.store import Continuity, Definitions, EpochCause, JobQuery, Records, RunQuery, RunRow
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -42,7 +42,7 @@ UNSEEN: Final = (
 )
 
 
-class Archive(Definitions, Records, Protocol):
+class Archive(Definitions, Records, Continuity, Protocol):
     """The part of the store that is read."""
 
 
@@ -85,6 +85,8 @@ class _Sum:
     ended: bool = False
     jobs: set[UUID] = field(default_factory=set)
     """Those with a run."""
+    unseen: list[str] = field(default_factory=list)
+    """What cannot be known of this very time."""
 
     def add(self, findings: Sequence[Finding]) -> None:
         """What one look found; the same thing found twice is one."""
@@ -98,7 +100,7 @@ class _Sum:
         """All of it."""
         status = Status.INVALID if self.kinds else Status.VALID if self.ended else Status.UNKNOWN
         counts = dict(self.counts) | {str(kind): number for kind, number in self.kinds.items()}
-        return Verdict(status=status, findings=tuple(self.findings), counts=counts, unseen=UNSEEN)
+        return Verdict(status=status, findings=tuple(self.findings), counts=counts, unseen=(*UNSEEN, *self.unseen))
 
 
 async def judge_records(archive: Archive, period: Period) -> Verdict:
@@ -106,6 +108,13 @@ async def judge_records(archive: Archive, period: Period) -> Verdict:
     executors = await archive.executors_between(period.begin, period.end)
     gone = {row.executor: row.gone_at for row in executors if row.gone_at is not None}
     total = _Sum()
+    await _judge_epochs(archive, period, total)
+    for row in executors:
+        if row.gone_at is None and row.differs:
+            text = (
+                f"executor {row.executor} says that it holds other runs than the database says: {row.differs} of them"
+            )
+            total.add([Finding(Kind.STORE_SET_BACK, text)])
     total.counts.update(dict.fromkeys(("runs", "ended", "attempts", "one_time_jobs_over"), 0), executors=len(executors))
     async for rows in _groups(archive, period):
         await _judge_rows(archive, rows, gone, total)
@@ -118,6 +127,19 @@ async def judge_records(archive: Archive, period: Period) -> Verdict:
             text = f"the one-time job {job_id}, created at {created:.3f}, has neither a timer nor a run on record"
             total.add([Finding(Kind.LOST, text, None, job_id)])
     return total.verdict()
+
+
+async def _judge_epochs(archive: Archive, period: Period, total: _Sum) -> None:
+    """Whether the database was set back in this time. What it lost is on no record; that it lost something may be."""
+    for epoch in await archive.epochs_list():
+        if epoch.cause is EpochCause.FIRST or not period.begin <= epoch.began_at < period.end:
+            continue
+        text = f"the database was set back at {epoch.began_at:.3f} ({epoch.cause}, epoch {epoch.epoch})"
+        if epoch.lost_writes:
+            text += f": it lost what it had acknowledged, executors knew better of {epoch.differed} runs"
+            total.add([Finding(Kind.STORE_SET_BACK, text)])
+        else:
+            total.unseen.append(f"{text}: whether it lost what it had acknowledged shortly before")
 
 
 async def _groups(archive: Archive, period: Period) -> AsyncIterator[Sequence[RunRow]]:

@@ -28,6 +28,7 @@ from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
 from tickwise.roles.control.control import Control
 from tickwise.roles.service import Service
+from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
 from tickwise.wiring.house import (
@@ -84,6 +85,11 @@ def db_upgrade(settings: Settings) -> str:
     from tickwise.adapters.store.postgres import upgrade
 
     return asyncio.run(upgrade(given_database(settings)))
+
+
+def db_restored(settings: Settings) -> Restored:
+    """Begin a new epoch of the given database, which an operator has set back; what runs again."""
+    return restored(given_database(settings))
 
 
 def db_status(settings: Settings) -> tuple[str, str, bool]:

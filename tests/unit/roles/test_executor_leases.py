@@ -96,8 +96,8 @@ async def test_a_lease_is_counted_from_when_it_was_asked_for(rig: Rig, monkeypat
     """The store may have answered at once, and the answer have been long under way."""
     real = rig.store.executor_beat
 
-    async def executor_beat(*arguments: Any) -> Any:
-        beat = await real(*arguments)
+    async def executor_beat(*arguments: Any, **named: Any) -> Any:
+        beat = await real(*arguments, **named)
         await rig.clock.sleep(LEASE)
         return beat
 
@@ -479,7 +479,7 @@ async def test_heartbeats_go_on_until_the_last_child_has_ended(monkeypatch: pyte
     beats: list[float] = []
     real = rig.store.executor_beat
 
-    async def executor_beat(*arguments: Any) -> Any:
+    async def executor_beat(*arguments: Any, **named: Any) -> Any:
         beats.append(rig.clock.monotonic())
         return await real(*arguments)
 

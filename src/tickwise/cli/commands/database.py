@@ -40,6 +40,28 @@ def upgrade(session: Session, database_url: str | None) -> None:
 @_database
 @json_option
 @click.pass_obj
+def restored(session: Session, database_url: str | None) -> None:
+    """Say that the database was restored from a backup or set back, and show what runs again.
+
+    \b
+    Tickwise notices most of it by itself: another server, timeline, database or table. Run this after a restore
+    that leaves all of them as they were (a snapshot of the disk, a dump of the data alone), before roles are
+    started; or whenever you want the report. Fencing tokens then go on above all that were ever given.
+    """
+    from tickwise import config
+    from tickwise.wiring import processes
+
+    report = processes.db_restored(config.load(session.environ, {"database_url": database_url}))
+    if session.as_json:
+        session.show_json(report.as_dict())
+    else:
+        session.say(report.as_text())
+
+
+@db.command()
+@_database
+@json_option
+@click.pass_obj
 def status(session: Session, database_url: str | None) -> None:
     """Show the schema's version, and the one that this program needs."""
     from tickwise import config

@@ -1,6 +1,6 @@
 """The durable truth, split by duty: `Definitions` (jobs, tasks), `Runs` (timers, runs, executors), `Records` (history),
 `Rules` (calendars and windows), `Letters` (what failed for good, and operations over many things), `Flow` (sequences,
-queues on hold, invariants).
+queues on hold, invariants), `Continuity` (what becomes of acknowledged writes that a failover loses).
 
 What holds for every method:
 
@@ -12,14 +12,16 @@ What holds for every method:
 - Listings are keyset pages: stable while rows are added, never OFFSET.
 - Text that a caller passes as JSON is kept as it is, byte for byte.
 
-Fencing: a claim gives each run a token greater than every token before it. Every write of an executor names
-(executor, run, token); one that does not match what the store holds is refused and changes nothing.
+Fencing: a claim gives each run a token greater than every token before it, also of claims that a failover or a restore
+has lost (`Continuity`). Every write of an executor names (executor, run, token); one that does not match what the store
+holds is refused and changes nothing.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from tickwise.ports.store.continuity import Continuity, Epoch, EpochCause
 from tickwise.ports.store.definitions import (
     LANE_IDLE_SECONDS,
     LANES_MOST,
@@ -129,9 +131,13 @@ __all__ = [
     "CancelRow",
     "Check",
     "ClaimRequest",
+    "Continuity",
     "Definitions",
     "EndedOperation",
+    "Epoch",
+    "EpochCause",
     "Examined",
+    "Executing",
     "ExecutorRow",
     "Expired",
     "Fire",
@@ -192,7 +198,11 @@ __all__ = [
 ]
 
 
-class Store(Definitions, Runs, Records, Rules, Letters, Flow, Protocol):
+class Executing(Runs, Continuity, Protocol):
+    """The part of an executor."""
+
+
+class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Protocol):
     """The whole, as wiring hands it out. Each role takes the part that it needs."""
 
     async def open(self) -> None:

@@ -83,6 +83,8 @@ class Check(StrEnum):
     """No request to stop is older than a minute without its holder having heard it, and none outlives its run."""
     BURIED_IN_TIME = "buried_in_time"
     """No lease is over for more than a minute without its executor being buried, and what it held free."""
+    HELD_AS_TOLD = "held_as_told"
+    """No executor knows better than the store what it holds for more than a minute (`Continuity`)."""
     STEPPED_IN_TIME = "stepped_in_time"
     """No operation stands still for more than five minutes."""
     HAS_A_JOB = "has_a_job"
@@ -93,7 +95,8 @@ class Violation(NamedTuple):
     """Something that is not as it must be."""
 
     subject: UUID
-    """The run, job or operation; of BURIED_IN_TIME the executor's number as an integer id."""
+    """The run, job or operation; of BURIED_IN_TIME and HELD_AS_TOLD the executor's number as an integer
+    id."""
     detail: str
     """For people."""
     namespace: str | None = None
@@ -144,7 +147,8 @@ class Flow(Protocol):
         """Put right what the store itself can, each subject for itself; how many are right now.
 
         ENDED_ONCE: the living one goes. HELD_BY_THE_LIVING: freed as if its lease had been lost. WAITS_FOR_SOMETHING:
-        claimable. HEARD_IN_TIME: a request whose run is gone goes. All others: 0. What is right by now stays as it is.
+        claimable. HEARD_IN_TIME: a request whose run is gone goes. HELD_AS_TOLD: the executor's lease ends, so that it
+        stops what it runs, and what it held is free. All others: 0. What is right by now stays as it is.
         """
         ...
 

@@ -45,6 +45,10 @@ class ExecutorRow:
     lease_until: float
     gone_at: float | None
     held: int
+    differs: int = 0
+    """Runs of which its last heartbeat said that the executor knows better than the store …"""
+    differing_since: float | None = None
+    """… and since when there are any."""
 
 
 class CancelKind(StrEnum):
@@ -76,6 +80,8 @@ class Beat:
     """False: this executor is buried; it must stop all its tasks, report nothing and be born again."""
     now: float
     cancels: Sequence[CancelRequest]
+    epoch: int = 0
+    """See `Continuity`. Another one than before: the store may have lost what it acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,9 +354,12 @@ class Runs(Protocol):
         """A new number, greater than every one before, with a lease from now on."""
         ...
 
-    async def executor_beat(self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None) -> Beat:
+    async def executor_beat(
+        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+    ) -> Beat:
         """Renew the lease of one executor, whatever it holds; hear what is asked of it, each time until it is done. A
-        lease that ran out is renewed too, unless a burial came first; a buried one, or one that left, stays so."""
+        lease that ran out is renewed too, unless a burial came first; a buried one, or one that left, stays so.
+        `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
         ...
 
     async def executor_leave(self, executor: int) -> None:

@@ -18,7 +18,13 @@ HOUR = 3600.0
 LATE_SECONDS = 61.0
 """More than the minute that things may take."""
 
-HEALED = {Check.ENDED_ONCE, Check.HELD_BY_THE_LIVING, Check.WAITS_FOR_SOMETHING, Check.HEARD_IN_TIME}
+HEALED = {
+    Check.ENDED_ONCE,
+    Check.HELD_BY_THE_LIVING,
+    Check.WAITS_FOR_SOMETHING,
+    Check.HEARD_IN_TIME,
+    Check.HELD_AS_TOLD,
+}
 
 
 class HealthContract(StoreContract):

@@ -35,6 +35,7 @@ READS: Final = frozenset(
         "incidents_list", "rule_get", "rules_list", "rules_all", "rules_version", "key_find", "keys_count", "follows",
         "queues_list", "violations", "letters_list", "letters_count", "letter_get", "operation_get", "operations_list",
         "fires", "runs_waiting", "results_marked", "results_keys", "cluster_id", "requests_marked", "keys_list",
+        "epochs_list", "held_digest", "held_list", "held_again",
     }
 )  # fmt: skip
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""
@@ -98,6 +99,10 @@ class Weather(Protocol):
     @property
     def era(self) -> int:
         """How often the store was started: no connection outlives it."""
+        ...
+
+    def is_lost(self, sent_in: int) -> bool:
+        """Whether what was sent in that era, and not yet taken up, was lost with its server."""
         ...
 
     def strike(self, process: Process, fate: Fate) -> None:
@@ -200,7 +205,7 @@ class _Trip:
         elif fate is Fate.LATE:
             self._is_lost()
             late = passage.patience_seconds + passage.out_seconds + passage.late_seconds
-            later(late, self._take_effect, context=outside)
+            later(late, self._take_effect_late, context=outside)
         elif fate is Fate.SWALLOWED:
             self._is_lost()
         else:
@@ -222,6 +227,10 @@ class _Trip:
             self._is_lost()
         else:
             link._loop.call_later(self._passage.back_seconds, self._return, answer, context=NETWORK)
+
+    def _take_effect_late(self) -> None:
+        if not self._link._weather.is_lost(self._era):
+            self._take_effect()
 
     def _take_effect(self) -> Any:
         """What the store says; a refusal is an exception."""

@@ -22,6 +22,10 @@ FEATURES: Final = (
 )  # fmt: skip
 BROKER_SHARE: Final = 0.5
 """Of worlds, in which a broker carries hints; in half of them results too."""
+FAILOVER: Final = "failover"
+"""The store is set back to what it was some seconds ago: a standby takes over that had not yet got everything."""
+FAILOVER_SHARE: Final = 0.3
+"""Of worlds with faults, in which that happens."""
 BROKER_FAULTS: Final = ("broker away", "broker carries badly")
 
 QUIET_SHARE: Final = 0.06
@@ -115,6 +119,8 @@ def draw(seed: int) -> Swarm:
     recorders = carried.choice((0, 0, 1, 2)) if broker else 0
     if broker and faults:
         faults += [name for name in BROKER_FAULTS if carried.random() < 0.6]
+    if faults and Random(f"{seed}/failover").random() < FAILOVER_SHARE:
+        faults.append(FAILOVER)
     return Swarm(
         seed=seed,
         start=round(start, 3),

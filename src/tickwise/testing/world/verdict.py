@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.history import Edge, Execution, History, Run
+from tickwise.domain.history import Answer, Edge, Execution, History, Operation, Run
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType, fires_between
@@ -37,21 +37,31 @@ def history_of(store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequen
         Execution(written.run_id, written.token, written.begin, written.end, written.job_id)
         for node in nodes
         for written in node.host.written
+        # What ran under a claim that was lost is on no record; that it ran once more is what a lost claim means.
+        if written.token not in watch.lost_tokens
     ]
     stands_still = bool({"pause", "freezes after a call"} & swarm.faults)
     return History(
         runs=[*_runs(state)],
         journal=watch.journal,
-        operations=clients.operations,
+        operations=[_as_far_as_kept(operation, watch, swarm.start) for operation in clients.operations],
         executions=executions,
         faults=watch.faults,
         lease_ends=() if stands_still else [*watch.lease_ends.values()],
         stale_refused=watch.stale_refused,
         limits=_limits(state, clients.gate_limit),
-        edges=[*_edges(state)],
+        edges=[edge for edge in _edges(state) if not watch.gaps or edge.successor in state.jobs],
         late_starts=not stands_still,
         clock_slack=SLACK_SECONDS,
     )
+
+
+def _as_far_as_kept(operation: Operation, watch: Watch, start: float) -> Operation:
+    """What was answered while a standby was behind may be lost, and then it was as good as not answered."""
+    begun, ended = operation.begun - start, (operation.ended or operation.begun) - start
+    if any(begun <= gap.end and ended >= gap.begin for gap in watch.gaps):
+        return operation._replace(answer=Answer.INFO)
+    return operation
 
 
 def _runs(state: Any) -> Iterator[Run]:

@@ -21,7 +21,7 @@ from tickwise.domain.decision import Reason
 from tickwise.domain.history import Change, Fault, LeaseEnd
 from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
 from tickwise.domain.model import Outcome
-from tickwise.domain.retry import EXECUTOR_LOST, UNKNOWN_OUTCOME
+from tickwise.domain.retry import BEGUN_UNTOLD, EXECUTOR_LOST, UNKNOWN_OUTCOME
 from tickwise.testing.world.link import READS, Call
 from tickwise.testing.world.process import Process
 
@@ -45,6 +45,8 @@ UNMOVING: Final = READS | {
     "fires_counted",
     "receipt_keep",
     "results_mark",
+    "epoch_begin",
+    "held_differed",
 }
 QUIET: Final = UNMOVING - {"executor_join"} | POLLS | {"leases_expire"}
 """Calls that are traced only if something came of them, as they are made again and again."""
@@ -56,6 +58,26 @@ class Seen(NamedTuple):
     state: RunState
     token: int
     version: int
+
+
+class Mark(NamedTuple):
+    """Where a standby stopped following."""
+
+    at: float
+    """The world's time."""
+    changes: int
+    """Of the journal."""
+    runs: Mapping[int, Seen]
+    forgotten: Mapping[int, int]
+    ended: int
+
+
+class Gap(NamedTuple):
+    """A time whose writes are lost."""
+
+    begin: float
+    end: float
+    """The world's time."""
 
 
 class Watch:
@@ -76,6 +98,14 @@ class Watch:
         self.asking = True
         """Things are still asked for."""
         self.findings: list[str] = []
+        self.gaps: list[Gap] = []
+        """What the store was told in these times is lost, whoever was told that it was done."""
+        self.lost_tokens: set[int] = set()
+        """Of claims in the gaps."""
+        self._over: dict[tuple[int, int], float] = {}
+        """When attempts were over whose ends are lost: they hold no slot since, whenever that is told again."""
+        self._token_floor = 0
+        """A claim gives a greater token than this."""
         self._hit: dict[str, float] = {}
         """When a process was last hit by something that may cost it its lease."""
         self._heard: dict[int, float] = {}
@@ -91,6 +121,30 @@ class Watch:
     def note(self, *words: object) -> None:
         """One line of the trace."""
         self.trace.append(f"{self._seconds():.6f} " + " ".join(map(str, words)))
+
+    # ------------------------------------------------------------------ what is lost
+
+    def mark(self) -> Mark:
+        """A standby follows no longer from here on."""
+        return Mark(self._seconds(), len(self.journal), {**self._runs}, {**self._forgotten}, self._ended)
+
+    def set_back(self, mark: Mark) -> None:
+        """The store is as it was there. What the journal says since is no more; its tokens must never come again."""
+        lost = self.journal[mark.changes :]
+        del self.journal[mark.changes :]
+        claims = {change.token for change in lost if change.after is RunState.DISPATCHED}
+        self.lost_tokens |= claims
+        for change in lost:
+            if change.before in HELD and change.after not in HELD:
+                self._over.setdefault((change.run_id.int, change.token), change.at)
+        self._token_floor = max(self._token_floor, *claims, 0)
+        self._runs, self._forgotten, self._ended = {**mark.runs}, {**mark.forgotten}, mark.ended
+        self.gaps.append(Gap(mark.at, self._seconds()))
+        # Also of those that have left since, and are there again.
+        self._hit.update(dict.fromkeys(self._names.values(), self._seconds()))
+        if lost:
+            self._tell("acknowledged writes lost")
+        self.note("the store is set back by", f"{self._seconds() - mark.at:.3f} s, changes lost:", len(lost))
 
     # ------------------------------------------------------------------ what links tell
 
@@ -210,9 +264,11 @@ class Watch:
             self._reported[outcome.run_id] = executor, outcome.token
             if outcome.state == CODES[RunState.QUEUED]:
                 self._tell("give-back")
-                if outcome.reason == "lease_over":
+                if outcome.reason in BEGUN_UNTOLD:
+                    kind = str(outcome.reason).replace("_", " ")
+                    self._tell(f"given back: {kind}")
                     self.faults.append(
-                        Fault("lease over", self._state.now(), self._names.get(executor, "?"), 1, executor=executor)
+                        Fault(kind, self._state.now(), self._names.get(executor, "?"), 1, executor=executor)
                     )
             elif outcome.state == CODES[RunState.RETRYING]:
                 self._tell("retry")
@@ -256,7 +312,12 @@ class Watch:
     def _moved(self, run_id: UUID, after: RunState | None, token: int, executor: int) -> None:
         known = self._runs.get(run_id.int)
         before, version = (None, self._forgotten.get(run_id.int, 0)) if known is None else (known.state, known.version)
-        self.journal.append(Change(run_id, version + 1, before, after, token, executor, self._state.now()))
+        if after is RunState.DISPATCHED and token <= self._token_floor:
+            self.findings.append(
+                f"run {run_id} was claimed under token {token}, and {self._token_floor} was given before"
+            )
+        at = self._over.get((run_id.int, token), self._state.now()) if before in HELD else self._state.now()
+        self.journal.append(Change(run_id, version + 1, before, after, token, executor, at))
         self.trace.append(f"    run {run_id} {before or '-'} -> {after or 'forgotten'} token {token} by {executor}")
         if after is None:
             self._forgotten[run_id.int] = version + 1
@@ -288,8 +349,8 @@ class Tally:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def __call__(self, what: str) -> None:
-        self.counts[what] += 1
+    def __call__(self, what: str, count: int = 1) -> None:
+        self.counts[what] += count
 
     def as_dict(self) -> Mapping[str, int]:
         """By name, in order."""

@@ -18,7 +18,7 @@ from tickwise.testing.world.link import READS, Fate, Passage, Way
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import Process
 from tickwise.testing.world.signals import Bell, Sound
-from tickwise.testing.world.swarm import Swarm
+from tickwise.testing.world.swarm import FAILOVER, Swarm
 from tickwise.testing.world.watch import Tally, Watch
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Weather:
     """How things go between processes and the store."""
 
     def __init__(self, loop: WorldLoop, swarm: Swarm, dice: Random, tell: Tally) -> None:
-        self.era = 0
+        self.era = self.lost_era = 0
         self.rough = bool(swarm.faults)
         self.away = False
         self.cut_out: set[str] = set()
@@ -114,6 +114,10 @@ class Weather:
         """Tell the watch that this may cost it its lease."""
         self.watch.is_hit(process)
 
+    def is_lost(self, sent_in: int) -> bool:
+        """Whether a call of that era went to a server that is no more: late or not, it has no effect."""
+        return sent_in < self.lost_era
+
     def all_hit(self) -> None:
         """So may this, every one of them."""
         for node in self.nodes:
@@ -166,13 +170,25 @@ class Weather:
 class Storm:
     """The faults of a moment, one after the other."""
 
-    def __init__(self, weather: Weather, swarm: Swarm, bell: Bell, dice: Random, restart: Callable[[], None]) -> None:
-        """`restart` is the store's own."""
+    def __init__(
+        self,
+        weather: Weather,
+        swarm: Swarm,
+        bell: Bell,
+        dice: Random,
+        *,
+        restart: Callable[[], None],
+        standby: Callable[[], Callable[[], None]],
+    ) -> None:
+        """`restart` is the store's own; `standby` cuts a standby's stream now, and promotes it when the answer is
+        called."""
         self._weather = weather
         self._swarm = swarm
         self._bell = bell
         self._dice = dice
         self._restart = restart
+        self._standby = standby
+        self._failing_over = False
         faults = {
             "crash": self._crash,
             "crash at any await": self._crash_at_an_await,
@@ -182,6 +198,7 @@ class Storm:
             "store restart": self._store_restart,
             "clock jump": self._clock_jump,
             "signals": self._signals,
+            FAILOVER: self._failover,
         }
         self._menu = [do for name, do in faults.items() if swarm.can(name)]
         if swarm.wants("leave"):
@@ -261,6 +278,38 @@ class Storm:
         self._weather.watch.note("the store is restarted")
         self._weather.era += 1
         self._restart()
+
+    def _failover(self) -> None:
+        """A standby's stream is cut; a while later the primary dies, and the standby is promoted without what came in
+        between, whoever was told of it."""
+        weather, dice = self._weather, self._dice
+        if self._failing_over or weather.away:
+            return
+        self._failing_over = True
+        behind, without = dice.choice((0.05, 1.0, 3.0, 6.0)) * dice.uniform(0.5, 1.5), dice.uniform(0.05, 6.0)
+        weather.watch.note(f"a standby falls behind for {behind:.3f} s")
+        promote = self._standby()
+
+        def die() -> None:
+            if not weather.rough or weather.away:
+                self._failing_over = False
+                return
+            weather.watch.note(f"the primary dies; the standby takes over in {without:.3f} s")
+            weather.tell("failover")
+            weather.era += 1
+            weather.lost_era = weather.era
+            weather.away = True
+            weather.all_hit()
+            promote()
+            weather.later(without, back)
+
+        def back() -> None:
+            if weather.away:
+                weather.watch.note("the store is back")
+            weather.all_hit()
+            weather.away = self._failing_over = False
+
+        weather.later(behind, die)
 
     def _clock_jump(self) -> None:
         """A node's wall clock, by hours, forward or back; its monotonic clock goes on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -38,7 +38,15 @@ ERRORS: Final = frozenset({"error", "exception", "critical"})
 OF_LEASES: Final = frozenset({"executor_buried", "lease_over"})
 """Errors that an executor logs of its lease. They need something that befell it."""
 ALARMS: Final = frozenset(
-    {"claimed_in_time", "fired_in_time", "followed_in_time", "heard_in_time", "stepped_in_time", "buried_in_time"}
+    {
+        "claimed_in_time",
+        "fired_in_time",
+        "followed_in_time",
+        "heard_in_time",
+        "stepped_in_time",
+        "buried_in_time",
+        "held_as_told",
+    }
 )
 """Invariants that a fault or a crowd may break for a while. Any other one that is broken is a finding."""
 
@@ -82,6 +90,9 @@ SOMETIMES: Final = (
     "result repeated",
     "result unconfirmed",
     "broker away",
+    "failover",
+    "acknowledged writes lost",
+    "runs held otherwise",
 )
 """What must have been seen at least once in a few hundred worlds. A world in which it cannot happen tests nothing."""
 
@@ -170,7 +181,8 @@ class World:
         loop, swarm, weather = self.loop, self.swarm, self.weather
         for node in self.nodes:
             node.boot()
-        Storm(weather, swarm, self.bell, Random(f"{swarm.seed}/storm"), self._restart).begin()
+        storm = Random(f"{swarm.seed}/storm")
+        Storm(weather, swarm, self.bell, storm, restart=self._restart, standby=self._standby).begin()
         if self.post is not None:
             Mishaps(weather, swarm, self.post, Random(f"{swarm.seed}/mishaps")).begin()
         await self.clients.ask()
@@ -204,10 +216,23 @@ class World:
         )
 
     def _restart(self) -> None:
+        self._hang_up()
+        at_once(self.store.open())
+
+    def _hang_up(self) -> None:
         for node in self.nodes:
             if node.link is not None:
                 node.link.hang_up("the store was restarted")
-        at_once(self.store.open())
+
+    def _standby(self) -> Callable[[], None]:
+        snapshot, mark = self.store.snapshot(), self.watch.mark()
+
+        def promote() -> None:
+            self._hang_up()
+            self.store.set_back(snapshot)
+            self.watch.set_back(mark)
+
+        return promote
 
     def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
         failure = context.get("exception")
@@ -301,6 +326,8 @@ class _Log:
             if event in OF_LEASES:
                 if not watch.is_explained(said["executor"]):
                     self._world.findings.append(f"{process} logs {event}, and nothing had befallen it")
+            elif event == "held_otherwise" and watch.gaps:
+                self._world.tally("runs held otherwise", said["count"])
             elif event == "invariant_violated" and said["invariant"] in ALARMS:
                 self._world.tally(f"alarm: {said['invariant']}")
             elif level in ERRORS:

@@ -31,16 +31,21 @@ class Executors(Duty):
         )
         return number
 
-    async def executor_beat(self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None) -> Beat:
-        now = self._state.now()
+    async def executor_beat(
+        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+    ) -> Beat:
+        now, epoch = self._state.now(), self._state.epoch.epoch
         found = self._state.executors.get(executor)
         if found is None or found.gone_at is not None:
-            return Beat(alive=False, now=now, cancels=())
+            return Beat(alive=False, now=now, cancels=(), epoch=epoch)
+        if differs is not None:
+            found.differs = differs
+            found.differing_since = (found.differing_since or now) if differs else None
         found.lease_seconds, found.lease_until = lease_seconds, now + lease_seconds
         if functions is not None:
             found.functions = tuple(functions)
         asked = [CancelRequest(run.run_id, kind) for run in found.held.values() if (kind := self._tell(run, now))]
-        return Beat(alive=True, now=now, cancels=asked)
+        return Beat(alive=True, now=now, cancels=asked, epoch=epoch)
 
     def _tell(self, run: RunRecord, now: float) -> CancelKind | None:
         """What is asked of the holder of a run; from now on it has heard it."""
@@ -116,4 +121,6 @@ def executor_row(executor: ExecutorRecord) -> ExecutorRow:
         lease_until=executor.lease_until,
         gone_at=executor.gone_at,
         held=len(executor.held),
+        differs=executor.differs,
+        differing_since=executor.differing_since,
     )

@@ -36,13 +36,21 @@ class Health(Duty):
 
     async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
         cure = CURES.get(check)
-        if cure is None:
-            return 0
         _, judge = CHECKS[check]
+        if check is Check.HELD_AS_TOLD:
+            for subject in subjects:
+                if judge(self._state, subject) is not None:
+                    end_lease(self._state, subject)
+        elif cure is None:
+            return 0
+        else:
+            self._cure(cure, judge, subjects)
+        return sum(judge(self._state, subject) is None for subject in subjects)
+
+    def _cure(self, cure: Callable[[State, RunRecord], None], judge: Judgement, subjects: Sequence[UUID]) -> None:
         for subject in subjects:
             if (run := self._state.runs.get(subject)) is not None and judge(self._state, subject) is not None:
                 cure(self._state, run)
-        return sum(judge(self._state, subject) is None for subject in subjects)
 
     async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
         job = self._state.jobs.get(job_id)
@@ -162,6 +170,14 @@ def buried_in_time(state: State, subject: UUID) -> str | None:
     return f"its lease is over for {late:.0f} s" if late else None
 
 
+def held_as_told(state: State, subject: UUID) -> str | None:
+    executor = state.executors[subject.int]
+    if executor.gone_at is not None or executor.differing_since is None:
+        return None
+    late = late_by(state, executor.differing_since)
+    return f"for {late:.0f} s it has held other runs than the store says: {executor.differs} of them" if late else None
+
+
 def stepped_in_time(state: State, operation_id: UUID) -> str | None:
     row = state.operations[operation_id].row
     late = late_by(state, row.updated_at, STILL_SECONDS)
@@ -178,6 +194,14 @@ def late_by(state: State, instant: float, patience_seconds: float = LATE_SECONDS
     """How long ago an instant was, if that is longer than can be waited for; else 0."""
     ago = state.now() - instant
     return ago if ago > patience_seconds else 0.0
+
+
+def end_lease(state: State, subject: UUID) -> None:
+    """The executor is buried, as if it had not renewed its lease."""
+    executor = state.executors[subject.int]
+    executor.gone_at = state.now()
+    for run in list(executor.held.values()):
+        lose(state, run, CRASHES_MAX)
 
 
 def forget(state: State, run: RunRecord) -> None:
@@ -210,6 +234,7 @@ CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]
         Check.FOLLOWED_IN_TIME: (all_followed, followed_in_time),
         Check.HEARD_IN_TIME: (all_runs, heard_in_time),
         Check.BURIED_IN_TIME: (all_executors, buried_in_time),
+        Check.HELD_AS_TOLD: (all_executors, held_as_told),
         Check.STEPPED_IN_TIME: (all_operations, stepped_in_time),
         Check.HAS_A_JOB: (all_planned, has_a_job),
     }

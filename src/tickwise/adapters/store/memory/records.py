@@ -261,6 +261,8 @@ class ExecutorRecord:
     held: dict[UUID, RunRecord] = field(default_factory=dict)
     results_applied: int = 0
     """The number up to which the results that it published are applied."""
+    differs: int = 0
+    differing_since: float | None = None
 
 
 class ReceiptRecord(NamedTuple):

@@ -43,6 +43,8 @@ from tickwise.ports.store import (
     LANES_OF_NAMESPACE_MOST,
     LANES_RESERVED,
     CancelKind,
+    Epoch,
+    EpochCause,
     Follow,
     Incident,
     JobAction,
@@ -101,6 +103,11 @@ class State:
         self.requests_applied: dict[int, float] = {}
         """By partition, the broker's time up to which requests are applied."""
         self.executors: dict[int, ExecutorRecord] = {}
+        self.epoch = Epoch(
+            epoch=0, began_at=clock.now(), cause=EpochCause.FIRST, timeline=None, lost_tokens=False, differed=0
+        )
+        self.epochs_before: list[Epoch] = []
+        """The oldest first."""
         self.executor_numbers = count(1)
         self.tokens = count(1)
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}

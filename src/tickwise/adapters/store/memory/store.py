@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tickwise.adapters.store.memory.continuity import Continuity
 from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.dispatch import Dispatch
 from tickwise.adapters.store.memory.executors import Executors
@@ -19,7 +20,20 @@ from tickwise.ports.clock import Clock
 NEAR_SECONDS = 2.0
 
 
-class MemoryStore(Definitions, Timers, Dispatch, Executors, History, Rules, Letters, Operations, Flow, Health, ApiKeys):
+class MemoryStore(
+    Definitions,
+    Timers,
+    Dispatch,
+    Executors,
+    Continuity,
+    History,
+    Rules,
+    Letters,
+    Operations,
+    Flow,
+    Health,
+    ApiKeys,
+):
     """The ports `Store` and `Keys`. Its clock is the store's clock; what it holds lives as long as the object."""
 
     def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS) -> None:

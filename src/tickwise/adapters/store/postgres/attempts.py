@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.claiming import NEAR_SECONDS, Claimer, Reach, Seen
+from tickwise.adapters.store.postgres.claiming import FAR_PAST, NEAR_SECONDS, Claimer, Reach, Seen
 from tickwise.adapters.store.postgres.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.starting import ON_UNKNOWN, OpenStart, settle
 from tickwise.adapters.store.postgres.statements import statement
@@ -39,6 +39,7 @@ _LATEST: Final = 253_402_300_800.0
 
 _FIELDS: Final = len(Claimed._fields)
 _RUN: Final = Claimed._fields.index("run_id")
+_TOKEN: Final = Claimed._fields.index("token")
 _READY: Final = Claimed._fields.index("ready")
 _NOW: Final = Claimed._fields.index("now")
 _LANE: Final = _FIELDS
@@ -97,10 +98,12 @@ class Attempts(Part):
                 list(claimer.begun.values()),
             )
             ended = self._clock.monotonic()
+            taken = [(row[_LANE], row[_READY]) for row in rows]
+            if rows:
+                self._took(request.executor, rows[0][_TOKEN], taken)
         if rows:
             self._hear(rows[0][_NOW])
         now = self._no_later_than_now()
-        taken = [(row[_LANE], row[_READY]) for row in rows]
         claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
         if not rows:
             return []
@@ -122,10 +125,32 @@ class Attempts(Part):
                 request.ahead_seconds,
                 list(places),
             )
+            if rows:
+                self._took(request.executor, rows[0][_TOKEN], [(row[_LANE], row[_READY]) for row in rows])
         if rows:
             self._hear(rows[0][_NOW])
         rows.sort(key=lambda row: places[row[_RUN]])
         return _claims(rows)
+
+    def _took(self, executor: int, token: int, taken: Sequence[tuple[int, float]]) -> None:
+        """Note how far this executor has claimed, for `held_digest`, and that its token is greater than all before.
+
+        All claims of a process go one after the other, so a smaller token is that of a store that was set back under a
+        connection that stayed. Raises `InDoubt`: the connection goes, the next one begins an epoch, and what was taken
+        is given back as after any claim whose answer was lost.
+        """
+        links = self._links
+        if token <= links.token:
+            raise InDoubt(f"the store gave the fencing token {token} after {links.token}: it was set back")
+        links.token = token
+        reached = self._reached.get(executor)
+        if reached is None:
+            if len(self._reached) >= _CLAIMERS_MOST:
+                del self._reached[next(iter(self._reached))]
+            reached = self._reached[executor] = {}
+        for lane, ready in taken:
+            if ready > reached.get(lane, FAR_PAST):
+                reached[lane] = ready
 
     async def _in_order(self, rows: list[asyncpg.Record], claimer: Claimer, *, fair: bool) -> list[asyncpg.Record]:
         """As the port orders them; the update returns them as they lie on their pages."""

@@ -29,11 +29,13 @@ class Part:
 
         `reads_only`: for searches on a standby, or with a role that may only read. What changes anything raises `Bug`.
         """
-        self._links = Links(dsn, reads_only=reads_only, pool_connections=pool_connections)
+        self._links = Links(dsn, changed=self._store_changed, reads_only=reads_only, pool_connections=pool_connections)
         self._clock = clock
         self._near_seconds = near_seconds
         self._lanes = Lanes(self._links, clock)
         self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], Claimer] = {}
+        self._reached: dict[int, dict[int, float]] = {}
+        """By executor and lane, the last instant of readiness that was claimed."""
         self._timers_mark = FAR_PAST
         self._timers_swept = FAR_PAST
         self._fires_quiet = False
@@ -56,3 +58,10 @@ class Part:
         self._claimers.clear()
         self._timers_mark = self._timers_swept = FAR_PAST
         self._heard = None
+
+    def _store_changed(self) -> None:
+        """Forget what another epoch of the store may contradict: its clock, its lanes, what could not be freed. How far
+        executors have claimed in lanes that are still there is as it was."""
+        self._forget()
+        self._lanes.forget()
+        self._stuck = Stuck()

@@ -41,22 +41,26 @@ class Executors(Part):
             )
         return number
 
-    async def executor_beat(self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None) -> Beat:
+    async def executor_beat(
+        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+    ) -> Beat:
         """See the port."""
+        said = executor, lease_seconds, functions, differs, self._links.token
         async with self._links.line(BEAT).use(writes=True) as connection:
-            rows = await connection.fetch(statement("executor_beat"), executor, lease_seconds, functions)
+            rows = await connection.fetch(statement("executor_beat"), *said)
             if rows[0]["untold"]:
                 with contextlib.suppress(Unavailable), translated(writes=True):
                     await ask_back(connection)  # if it cannot be now, another beat does it
-                rows = await connection.fetch(statement("executor_beat"), executor, lease_seconds, functions)
-            alive, now = rows[0][0], rows[0][1]
+                rows = await connection.fetch(statement("executor_beat"), *said)
+            alive, now, epoch = rows[0][0], rows[0][1], rows[0]["epoch"]
+            self._links.heard_epoch(epoch)  # a connection through a pooler may lead to another server by now
             self._hear(now)
-            asked = [(run, kind, held) for _, _, run, kind, held, _ in rows if run is not None]
+            asked = [(run, kind, held) for _, _, run, kind, held, *_ in rows if run is not None]
             over = [run for run, _, held in asked if not held]
             if over:
                 await connection.execute(statement("requests_clear"), executor, over)
         cancels = [CancelRequest(run, CancelKind(kind)) for run, kind, held in asked if held and alive]
-        return Beat(alive=alive, now=now, cancels=cancels)
+        return Beat(alive=alive, now=now, cancels=cancels, epoch=epoch)
 
     async def executor_leave(self, executor: int) -> None:
         """See the port."""

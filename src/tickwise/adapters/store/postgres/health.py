@@ -102,11 +102,16 @@ async def _drop_request(connection: asyncpg.Connection, subject: UUID) -> None:
     await connection.execute(statement("heal_heard_in_time"), subject)
 
 
+async def _end_lease(connection: asyncpg.Connection, subject: UUID) -> None:
+    await connection.execute(statement("heal_held_as_told"), subject)
+
+
 MENDS: Final[Mapping[Check, Callable[[asyncpg.Connection, UUID], Awaitable[None]]]] = MappingProxyType(
     {
         Check.ENDED_ONCE: _end_once,
         Check.HELD_BY_THE_LIVING: _free,
         Check.WAITS_FOR_SOMETHING: _unblock,
         Check.HEARD_IN_TIME: _drop_request,
+        Check.HELD_AS_TOLD: _end_lease,
     }
 )

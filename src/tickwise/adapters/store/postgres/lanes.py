@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 class Lanes:
-    """Every lane that this process has met."""
+    """Every lane that this process has met in an epoch of the store. One that a failover lost gets another number."""
 
     def __init__(self, links: Links, clock: Clock) -> None:
         self._links = links
@@ -99,6 +99,11 @@ class Lanes:
         now = self._monotonic()
         self._full = {namespace: until for namespace, until in self._full.items() if until > now}
         self._full |= {place[0]: now + FULL_SECONDS for place in places if place not in self._numbers}
+
+    def forget(self) -> None:
+        """Ask the store anew."""
+        self._numbers, self._places, self._full = {}, {}, {}
+        self._read_at = float("-inf")
 
     async def _load(self) -> None:
         async with self._links.pooled(writes=False) as connection:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from itertools import count
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -235,12 +235,29 @@ class QuietConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carr
 
 
 class Links:
-    """All connections of one store."""
+    """All connections of one store.
 
-    def __init__(self, dsn: str, *, reads_only: bool = False, pool_connections: int = POOL_CONNECTIONS) -> None:
+    Each new one asks first in which epoch the store is (`ports/store/continuity.py`). If that is another one than
+    before, what this process remembers of the store may be wrong: it is forgotten, and the caller is told to ask again,
+    for it may have used what was remembered.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        changed: Callable[[], None],
+        reads_only: bool = False,
+        pool_connections: int = POOL_CONNECTIONS,
+    ) -> None:
+        """`changed` forgets what is remembered of the store."""
         self.dsn = dsn
         self._pool_connections = pool_connections
         self.reads_only = reads_only
+        self.token = 0
+        """The highest fencing token that this process has seen."""
+        self._changed = changed
+        self._epoch: int | None = None
         self._target = target(dsn, reads_only=reads_only)
         self._settings = READ_SETTINGS if reads_only else {}
         self._dialer = Dialer()
@@ -270,9 +287,36 @@ class Links:
                 max_cached_statement_lifetime=0,
                 server_settings={**terms.settings, **self._settings, "application_name": session_name(duty)},
             )
-            await pack_columns(connection)
-            await self.adjust(connection)
+            try:
+                await self._welcome(connection)
+                await self.adjust(connection)
+            except BaseException:
+                connection.terminate()
+                raise
         return connection
+
+    async def _welcome(self, connection: asyncpg.Connection) -> None:
+        """What a new connection needs before anything is asked of it."""
+        await pack_columns(connection)
+        if self.reads_only:
+            return
+        try:
+            epoch = await connection.fetchval(statement("epoch"), self.token, None)
+        except (asyncpg.UndefinedFunctionError, asyncpg.InvalidSchemaNameError):
+            return  # a schema before there were epochs, or none: `open` says so
+        if self.heard_epoch(epoch):
+            raise StoreUnavailable("the store was set back or moved since it was last reached: ask again")
+
+    def heard_epoch(self, epoch: int) -> bool:
+        """Whether this is another epoch than before; then what was remembered is forgotten."""
+        before, self._epoch = self._epoch, epoch
+        if before is None or before == epoch:
+            return False
+        log.warning(
+            "the store is in epoch %d now, it was in %d: it may have lost what it acknowledged last", epoch, before
+        )
+        self._changed()
+        return True
 
     def check(self, *, writes: bool) -> None:
         """Raise `Bug` for a write through what only reads: it would go where nothing may be decided by."""
@@ -300,7 +344,7 @@ class Links:
             max_cached_statement_lifetime=0,
             max_inactive_connection_lifetime=120.0,
             connection_class=QuietConnection,
-            init=pack_columns,
+            init=self._welcome,
             setup=self.adjust,
             server_settings={**POOL_SETTINGS, **self._settings, "application_name": "tickwise"},
         )

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from tickwise.adapters.store.postgres.asked import Asked
 from tickwise.adapters.store.postgres.attempts import Attempts
 from tickwise.adapters.store.postgres.changes import Changes
+from tickwise.adapters.store.postgres.continuity import Continuity
 from tickwise.adapters.store.postgres.executors import Executors
 from tickwise.adapters.store.postgres.flow import Flow
 from tickwise.adapters.store.postgres.health import Health
@@ -40,6 +41,7 @@ class PostgresStore(
     Asked,
     Attempts,
     Executors,
+    Continuity,
     Records,
     Rules,
     Letters,

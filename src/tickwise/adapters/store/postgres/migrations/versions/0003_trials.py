@@ -14,6 +14,7 @@ FILES: Final[tuple[str, ...]] = (
     "0003_paused.sql",
     "0003_signatures.sql",
     "0003_lanes.sql",
+    "0003_continuity.sql",
 )
 """One file per subject, in this order."""
 

@@ -1,0 +1,80 @@
+"""Epochs, what an executor holds by the store's word, and the loss of acknowledged writes, for the simulated world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from itertools import count
+from typing import Final
+from uuid import UUID
+
+from tickwise.adapters.store.memory.dispatch import claimed
+from tickwise.adapters.store.memory.state import Duty, State
+from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token
+from tickwise.domain.model import Claimed
+from tickwise.ports.store import Epoch, EpochCause
+
+EPOCHS_MOST: Final = 100
+NUMBERS_SKIPPED: Final = 1_000_000
+"""So many numbers of executors are left out by a new epoch: more were not given to anybody in what was lost."""
+
+
+class Continuity(Duty):
+    """The port `Continuity`."""
+
+    async def epoch_begin(self) -> int:
+        return begin_epoch(self._state, EpochCause.TOLD, self._state)
+
+    async def epochs_list(self) -> Sequence[Epoch]:
+        return [self._state.epoch, *reversed(self._state.epochs_before)][:EPOCHS_MOST]
+
+    async def held_digest(self, executor: int, token: int) -> HeldDigest:
+        return digest_of(self._held_upto(executor, token).items())
+
+    async def held_list(self, executor: int, token: int) -> Mapping[UUID, int]:
+        return self._held_upto(executor, token)
+
+    def _held_upto(self, executor: int, token: int) -> Mapping[UUID, int]:
+        found = self._state.executors.get(executor)
+        held = found.held.values() if found is not None else ()
+        return {run.run_id: run.token for run in held if run.token <= token}
+
+    async def held_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        held = [
+            run for run_id in runs if (run := self._state.runs.get(run_id)) is not None and run.executor == executor
+        ]
+        return [claimed(run, run.dispatched or self._state.now()) for run in held]
+
+    async def held_differed(self, runs: int) -> None:
+        self._state.epoch = replace(self._state.epoch, differed=self._state.epoch.differed + runs)
+
+    # ------------------------------------------------------------------------------------------- for the world
+
+    def snapshot(self) -> State:
+        """What a standby has by now that is going to follow no longer."""
+        return deepcopy(self._state, {id(self._state.clock): self._state.clock})
+
+    def set_back(self, snapshot: State) -> None:
+        """That standby is promoted: what was written since is lost, whoever was told of it. Then the first role
+        connects, and begins an epoch. Nobody may have timers for a decision."""
+        lost = State(self._state.clock, self._state.near_seconds)
+        vars(lost).update(vars(self._state))
+        vars(self._state).update(vars(snapshot))
+        self._state.taken.clear()
+        begin_epoch(self._state, EpochCause.PROMOTED, lost)
+
+
+def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
+    """Lift what is handed out once above all that was handed out in `lost` too."""
+    last = max(next(state.tokens), next(lost.tokens))
+    number = max(state.epoch.epoch, lost.epoch.epoch, epoch_of(last)) + 1
+    state.epochs_before.append(state.epoch)
+    state.epoch = Epoch(
+        epoch=number, began_at=state.now(), cause=cause, timeline=None, lost_tokens=state is not lost, differed=0
+    )
+    state.opened_at = state.now()  # leases have one more period
+    state.tokens = count(first_token(number))
+    state.executor_numbers = count(max(next(state.executor_numbers), next(lost.executor_numbers)) + NUMBERS_SKIPPED)
+    state.rules_version = max(state.rules_version, lost.rules_version, first_token(number) - 1) + 1
+    return number

@@ -1,0 +1,82 @@
+"""`Continuity`: whether the store still has what it acknowledged. What holds for every method stands in the package.
+
+A database behind asynchronous replication, and one restored from a backup, forgets its last commits. Each such event
+begins an epoch: the store notices it by itself when a role connects, and whatever is handed out once (fencing tokens,
+numbers of executors and lanes, versions of rules) then continues above everything that was handed out before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from tickwise.domain.fencing import HeldDigest
+from tickwise.domain.model import Claimed
+
+
+class EpochCause(StrEnum):
+    """Why an epoch began."""
+
+    FIRST = "first"
+    """The store was made."""
+    PROMOTED = "promoted"
+    """Another timeline of the same server: a standby took over, or a recovery to a point in time."""
+    RESTORED = "restored"
+    """Another server, database or table than before: a dump was restored."""
+    WENT_BACK = "went_back"
+    """A role had seen a fencing token that the store does not know: a disk was set back."""
+    TOLD = "told"
+    """An operator said so: `tickwise db restored`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A time in which the store lost nothing that it had acknowledged."""
+
+    epoch: int
+    began_at: float
+    cause: EpochCause
+    timeline: int | None
+    """Of the server, if it tells."""
+    lost_tokens: bool
+    """A fencing token was seen that the store did not know any more: acknowledged claims were lost."""
+    differed: int
+    """Runs of which executors knew better than the store, since it began."""
+
+    @property
+    def lost_writes(self) -> bool:
+        """Whether it is certain that acknowledged writes were lost when it began."""
+        return self.cause is not EpochCause.FIRST and (self.lost_tokens or self.differed > 0)
+
+
+class Continuity(Protocol):
+    """Epochs, and the comparison of what an executor holds with what the store says that it holds."""
+
+    async def epoch_begin(self) -> int:
+        """Begin a new epoch, for an operator says that the store was set back. Tokens of claims are greater from then
+        on than every token before."""
+        ...
+
+    async def epochs_list(self) -> Sequence[Epoch]:
+        """The last 100 epochs, newest first."""
+        ...
+
+    async def held_digest(self, executor: int, token: int) -> HeldDigest:
+        """What this executor holds under tokens up to this one, as `digest_of` it; cheap however much else there is.
+        What it did not claim through this object may be left out."""
+        ...
+
+    async def held_list(self, executor: int, token: int) -> Mapping[UUID, int]:
+        """The same in full: tokens by run, whoever claimed them. Reads everything that is held."""
+        ...
+
+    async def held_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        """What a claim said of those of these runs that this executor holds. Changes nothing."""
+        ...
+
+    async def held_differed(self, runs: int) -> None:
+        """Add to the `differed` of the current epoch."""
+        ...

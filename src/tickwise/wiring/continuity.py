@@ -1,0 +1,187 @@
+"""What operators are told of a store that was set back: by `tickwise doctor`, and by `tickwise db restored`.
+
+`restored` begins an epoch and says what is going to run again. It asks the same pure function as the schedulers
+(`domain/decision.py`) about each timer in the past, and leaves the timers as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.domain.decision import decide
+from tickwise.domain.fencing import first_token
+from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
+from tickwise.roles.firing import read_plan
+from tickwise.wiring.findings import Finding
+
+RECENT_SECONDS: Final = 7 * 86_400.0
+"""A failover that lost something is worth a warning for so long."""
+TIMERS_MOST: Final = 5_000
+"""So many timers in the past are looked at: some seconds of a scheduler's work."""
+JOBS_SHOWN_MOST: Final = 50
+PAGE: Final = "docs/how-to/failover-and-restore.md"
+WORDS: Final = {
+    EpochCause.PROMOTED: "a standby took over",
+    EpochCause.RESTORED: "a backup was restored",
+    EpochCause.WENT_BACK: "the database went back in time",
+    EpochCause.TOLD: "an operator said that a backup was restored",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueJob:
+    """A job with occurrences in the past, and what its `misfire` rule makes of them."""
+
+    namespace: str
+    job_id: str
+    name: str
+    since: str
+    """Nominal time of the first, RFC 3339."""
+    runs: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a new epoch finds."""
+
+    epoch: int
+    tokens_from: int
+    """Fencing tokens are greater than this from now on."""
+    queued: int
+    retrying: int
+    held: int
+    """Runs that executors hold, by the word of the store."""
+    executors: int
+    """They have one lease to answer; what they held runs again if they do not, or goes by `on_unknown`."""
+    jobs: int
+    """With occurrences in the past."""
+    runs: int
+    """Made of these, …"""
+    skipped: int
+    """… and occurrences that are only put on record."""
+    more: bool
+    """There are further jobs with occurrences in the past."""
+    overdue: Sequence[OverdueJob]
+    """The first of them, the earliest first."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """Lines for people."""
+        lines = [
+            f"A new epoch has begun: {self.epoch}. Fencing tokens go on above {self.tokens_from}.",
+            f"{self.queued} runs are queued and {self.retrying} wait for a retry: they run.",
+            f"{self.held} runs are held by {self.executors} executors. Those of executors that do not answer within "
+            f"their lease run again, or end as their job's on_unknown says.",
+            f"{self.jobs}{' and more' if self.more else ''} jobs have occurrences in the past: {self.runs} runs are "
+            f"made of them, and {self.skipped} occurrences are skipped (misfire).",
+        ]
+        lines += [
+            f"  {job.name} ({job.namespace}), since {job.since}: {job.runs} runs, {job.skipped} skipped"
+            for job in self.overdue
+        ]
+        if self.jobs > len(self.overdue):
+            lines.append(f"  … and {self.jobs - len(self.overdue)} more")
+        return "\n".join(lines)
+
+
+def restored(database_url: str) -> Restored:
+    """Begin an epoch, and say what follows from it. Raises `Misconfigured`, `StoreUnavailable`."""
+    return asyncio.run(_restored(database_url))
+
+
+async def _restored(database_url: str) -> Restored:
+    from tickwise.adapters.store.postgres import PostgresStore
+
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    try:
+        return await begin_and_tell(store)
+    finally:
+        await store.close()
+
+
+async def begin_and_tell(store: Store) -> Restored:
+    """See `restored`."""
+    epoch = await store.epoch_begin()
+    stats = await store.stats()
+    living = [row for row in await store.executors_list() if row.gone_at is None]
+    async with store.fires(FireRequest(horizon_seconds=0.0, limit=TIMERS_MOST + 1, once=True)) as batch:
+        timers, now = batch.timers, batch.now
+    judged = [(timer, *_judged(timer, now)) for timer in timers[:TIMERS_MOST]]
+    shown = [await _shown(store, timer, runs, skipped) for timer, runs, skipped in judged[:JOBS_SHOWN_MOST]]
+    return Restored(
+        epoch=epoch,
+        tokens_from=first_token(epoch),
+        queued=stats.queued,
+        retrying=stats.retrying,
+        held=stats.held,
+        executors=len(living),
+        jobs=len(judged),
+        runs=sum(runs for _, runs, _ in judged),
+        skipped=sum(skipped for _, _, skipped in judged),
+        more=len(timers) > TIMERS_MOST,
+        overdue=shown,
+    )
+
+
+def _judged(timer: Timer, now: float) -> tuple[int, int]:
+    """Runs and skipped occurrences that a timer comes to, but for calendars and windows."""
+    decision = decide(read_plan(timer.definition, timer.job_id).schedule, timer.pending, now=now, until=now)
+    return len(decision.fires), sum(skip.occurrences for skip in decision.skips)
+
+
+async def _shown(store: Store, timer: Timer, runs: int, skipped: int) -> OverdueJob:
+    job = await store.job_get(timer.namespace, timer.job_id)
+    return OverdueJob(
+        namespace=timer.namespace,
+        job_id=str(timer.job_id),
+        name="" if job is None else job.name,
+        since=_written(timer.pending.due),
+        runs=runs,
+        skipped=skipped,
+    )
+
+
+# ---------------------------------------------------------------------------------------------- doctor
+
+
+async def continuity_findings(store: Any) -> AsyncIterator[Finding]:
+    """Whether the store lost what it had acknowledged, and whether executors know better than the store."""
+    epoch, now = (await store.epochs_list())[0], await store.now()
+    if epoch.cause is EpochCause.FIRST:
+        yield Finding("continuity", "ok", "the database was never set back")
+    else:
+        yield _of_epoch(epoch, now)
+    differing = [row for row in await store.executors_list() if row.gone_at is None and row.differs]
+    if differing:
+        runs, since = sum(row.differs for row in differing), min(row.differing_since or now for row in differing)
+        yield Finding(
+            "held runs", "error",
+            f"{runs} runs are held otherwise than the database says, by the word of {len(differing)} executors, since "
+            f"{_written(since)}",
+            f"executors put it right within seconds; if it lasts, restart them ({PAGE})",
+        )  # fmt: skip
+
+
+def _of_epoch(epoch: Epoch, now: float) -> Finding:
+    line = f"timeline {epoch.timeline}" if epoch.timeline is not None else "the server does not tell its timeline"
+    text = f"{WORDS.get(epoch.cause, epoch.cause)} at {_written(epoch.began_at)}: epoch {epoch.epoch}, {line}"
+    if not epoch.lost_writes:
+        return Finding("continuity", "ok", f"{text}; no loss was noticed")
+    text += f"; acknowledged writes were lost, {epoch.differed} runs differed and were put right"
+    if now - epoch.began_at > RECENT_SECONDS:
+        return Finding("continuity", "ok", text)
+    return Finding("continuity", "warning", text, f"look at what clients were told before that: {PAGE}")
+
+
+def _written(instant: float) -> str:
+    return datetime.fromtimestamp(instant, UTC).isoformat(timespec="seconds")

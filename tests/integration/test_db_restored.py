@@ -1,0 +1,185 @@
+"""A backup is restored: the store is another epoch, what runs again is said, and doctor and history say it too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+import pytest_asyncio
+
+from tests.support import databases
+from tests.support.local_up import Ran, environment, run_command
+from tests.support.recorded import Scene
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.embedded import find_binaries
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.domain.fencing import epoch_of
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed
+from tickwise.ports.store import ClaimRequest, EpochCause
+from tickwise.testing import factories
+from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.factories import Factory
+
+LEASE = 3600.0
+DAY = 86_400.0
+CATCHUP = 5
+
+
+@pytest_asyncio.fixture
+async def database_url(postgres_url: str) -> AsyncIterator[str]:
+    """A database for one test alone: each leaves epochs behind."""
+    async with databases.database(postgres_url) as url:
+        await upgrade(url)
+        yield url
+
+
+async def execute(url: str, sql: str) -> None:
+    """Something that only an operator can do."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(sql)
+    await connection.close()
+
+
+def program(url: str, name: str, *options: str | Path) -> None:
+    """One of PostgreSQL's own, at this database."""
+    parts = urlsplit(url)
+    settings = {
+        "PGHOST": parse_qs(parts.query)["host"][0] if parts.query else parts.hostname or "",
+        "PGUSER": "tickwise",
+    }
+    settings |= {"PGPASSWORD": parts.password or "", "PGDATABASE": parts.path.removeprefix("/")}
+    ran = subprocess.run(
+        [find_binaries().bin_dir / name, *options], env=settings, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+async def claim(store: PostgresStore, executor: int) -> Sequence[Claimed]:
+    """All that there is."""
+    request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=100, ahead_seconds=0.0)
+    return await store.attempts_claim(request)
+
+
+def tickwise(*words: str) -> Ran:
+    """The command."""
+    return run_command(list(words), environment())
+
+
+async def test_a_restored_dump_is_noticed_and_what_it_holds_goes_on(database_url: str, tmp_path: Path) -> None:
+    """By pg_dump and pg_restore, into the same database: the run that was under way in the dump is held by its executor
+    again, what was made later is gone, and tokens grow."""
+    dump = tmp_path / "dump"
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    make = Factory(await store.now(), seed="dump")
+    await store.jobs_add([make.job()])
+    executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+    [before] = await claim(store, executor)
+    program(database_url, "pg_dump", "--format=custom", f"--file={dump}")
+    assert [] == await store.attempts_finish(executor, [factories.outcome(before)])
+    later = make.job()
+    await store.jobs_add([later])
+    [after] = await claim(store, executor)
+    await store.close()
+    await execute(database_url, "DROP SCHEMA tickwise CASCADE")
+    program(database_url, "pg_restore", "--no-owner", "--dbname", urlsplit(database_url).path[1:], dump)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    told, _ = await store.epochs_list()
+    assert EpochCause.RESTORED is told.cause
+    assert await store.job_get("default", later.job_id) is None
+    assert {before.run_id: before.token} == dict(await store.held_list(executor, after.token))
+    assert [] == await store.attempts_finish(executor, [factories.outcome(before)])
+    row = await store.run_get("default", before.run_id)
+    assert row is not None
+    assert RunState.SUCCESS is row.state
+    await store.jobs_add([later])
+    [again] = await claim(store, executor)
+    assert after.token < again.token
+    await store.close()
+
+
+async def test_restored_says_what_runs_again(database_url: str) -> None:
+    """Old occurrences are not all made up for: each job's `misfire` says how many are."""
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    make = Factory(await store.now() - DAY, seed="report")
+    every_minute = {"schedule_type": "INTERVAL", "interval_seconds": 60.0, "task": {"kind": "shell", "command": "true"}}
+    jobs = [
+        make.recurring(make.now, definition=json.dumps({**every_minute, "misfire": misfire, "planned_at": make.now}))
+        for misfire in ({"mode": "latest"}, {"mode": "skip"}, {"mode": "all", "max_catchup": CATCHUP})
+    ]
+    await store.jobs_add(jobs)
+    await store.jobs_add([make.job(), make.job()])
+    executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+    request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
+    [claimed] = await store.attempts_claim(request)
+    ran = tickwise("db", "restored", "--database", database_url, "--json")
+    assert 0 == ran.code, ran.err
+    told = ran.json
+    assert (1, 1, 1, 3, False) == tuple(told[name] for name in ("held", "queued", "executors", "jobs", "more"))
+    by_job = {each["job_id"]: (each["runs"], each["skipped"]) for each in told["overdue"]}
+    made = [by_job[str(job.job_id)] for job in jobs]
+    minutes = DAY / 60.0
+    assert all(minutes - 5 <= runs + skipped <= minutes + 5 for runs, skipped in made)
+    assert [True, True, True] == [runs <= most for (runs, _), most in zip(made, (3, 3, CATCHUP + 3), strict=True)]
+    assert made[2][0] >= CATCHUP
+    assert (sum(runs for runs, _ in made), told["runs"]) == (told["runs"], sum(runs for runs, _ in made))
+    assert claimed.token < told["tokens_from"]
+    text = tickwise("db", "restored", "--database", database_url).out
+    assert f"A new epoch has begun: {told['epoch'] + 1}." in text
+    assert "1 runs are held by 1 executors" in text
+    [taken] = await claim(store, executor)
+    assert told["epoch"] + 1 == epoch_of(taken.token)
+    await store.close()
+
+
+async def test_doctor_says_that_the_store_was_set_back(database_url: str) -> None:
+    """When, why, and what it lost; a switchover that lost nothing is no trouble."""
+    assert "the database was never set back" in tickwise("doctor", "--database", database_url).out
+    await execute(database_url, "UPDATE tickwise.epochs SET timeline = timeline + 1")
+    out = tickwise("doctor", "--database", database_url).out
+    assert "a standby took over at " in out
+    assert "epoch 1, timeline 1; no loss was noticed" in " ".join(out.split())
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    executor = await store.executor_join(factories.executor(lease_seconds=LEASE))
+    await store.held_differed(3)
+    await store.executor_beat(executor, LEASE, differs=2)
+    await store.close()
+    out = " ".join(tickwise("doctor", "--database", database_url).out.split())
+    assert "acknowledged writes were lost, 3 runs differed" in out
+    assert "2 runs are held otherwise than the database says" in out
+
+
+async def test_history_is_not_valid_where_acknowledged_writes_were_lost(database_url: str) -> None:
+    """It cannot know what is missing; that something is, it says."""
+    clock = ShiftedClock()
+    store = PostgresStore(database_url, clock=clock)
+    await store.open()
+    shifted = 0.0
+
+    async def shift(seconds: float) -> None:
+        nonlocal shifted
+        shifted += seconds
+        clock.shift(seconds)
+        await store.shift(shifted, start_seconds=0.0)
+
+    await Scene(store, shift).play()
+    await store.epoch_begin()
+    options = ("doctor", "history", "--database", database_url, "--json", "--to", "2099-01-01")
+    ran = tickwise(*options)
+    assert (0, "valid") == (ran.code, ran.json["status"])
+    assert any("the database was set back at" in text for text in ran.json["unseen"])
+    await store.held_differed(1)
+    ran = tickwise(*options)
+    assert (1, "invalid") == (ran.code, ran.json["status"])
+    assert ["store-set-back"] == [found["kind"] for found in ran.json["findings"]]
+    ran = tickwise(*options[:-1], "2020-01-01", "--from", "2019-01-01")
+    assert "store-set-back" not in ran.out
+    await store.close()

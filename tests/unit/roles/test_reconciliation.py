@@ -1,0 +1,392 @@
+"""A store that lost what it had acknowledged is found out and put right by the executor that knows better."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.unit.roles.rig import Rig, drive
+from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.fencing import epoch_of
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.ports.runner import Verdict
+from tickwise.ports.store import ExecutorRow, NewJob
+from tickwise.roles import outbox as outboxes
+from tickwise.roles import reconciliation
+from tickwise.roles.reconciliation import AnsweredClaims
+
+BEAT = 3.0
+SOON = 2 * BEAT + 1.0
+"""Two heartbeats: by then a difference is found without anybody saying so."""
+
+
+@pytest.fixture
+async def rig() -> Rig:
+    """An executor that was born."""
+    made = Rig(slots=4)
+    await drive(made.clock, made.executor.prepare())
+    return made
+
+
+async def running(rig: Rig, **definition: Any) -> NewJob:
+    """A job whose run has begun here, with its start on record."""
+    job = await rig.submit(**definition)
+    await rig.tick()
+    assert job.run_id is not None
+    if job.run_id in rig.runner.running:
+        rig.runner.begin(job.run_id)
+    await rig.tick()
+    assert "RUNNING" == await rig.state(job)
+    return job
+
+
+async def ended(rig: Rig, job: NewJob, verdict: Verdict = Verdict.OK, **more: Any) -> None:
+    """The task of the job's run is over, and the store has said that it knows."""
+    assert job.run_id is not None
+    rig.runner.end(job.run_id, verdict, **more)
+    await rig.tick()
+    assert await rig.state(job) in ("SUCCESS", "FAILED", "RETRYING")
+
+
+def set_back_silently(store: MemoryStore, snapshot: Any) -> None:
+    """Writes are lost, and no epoch tells of it."""
+    epoch, before, tokens = store._state.epoch, store._state.epochs_before, store._state.tokens
+    store.set_back(snapshot)
+    store._state.epoch, store._state.epochs_before, store._state.tokens = epoch, before, tokens
+
+
+async def executor_row(rig: Rig) -> ExecutorRow:
+    """The living one."""
+    [row] = [row for row in await rig.store.executors_list() if row.gone_at is None]
+    return row
+
+
+# ------------------------------------------------------------------------------------------ the store lost an end
+
+
+async def test_an_end_that_the_store_lost_is_reported_again(rig: Rig) -> None:
+    """With its result, at the first heartbeat after the store was set back; the task does not run again."""
+    job = await running(rig)
+    snapshot = rig.store.snapshot()
+    await ended(rig, job, result='{"a":1}')
+    rig.store.set_back(snapshot)
+    assert "RUNNING" == await rig.state(job)
+    await rig.tick()
+    row = await rig.row(job)
+    assert ("SUCCESS", '{"a":1}', 1) == (str(row.state), row.result, row.attempt)
+    assert 1 == len(rig.runner.launched)
+
+
+async def test_an_end_that_nobody_was_told_to_be_lost_is_found_by_its_digest(rig: Rig) -> None:
+    """Within two heartbeats, whatever lost it."""
+    job = await running(rig)
+    snapshot = rig.store.snapshot()
+    await rig.tick(SOON)
+    await ended(rig, job)
+    set_back_silently(rig.store, snapshot)
+    await rig.tick(BEAT)
+    await rig.tick(BEAT)
+    assert "SUCCESS" == await rig.state(job)
+
+
+async def test_a_failure_that_the_store_lost_is_a_failure_again(rig: Rig) -> None:
+    """Its retry comes when it was to come."""
+    job = await running(rig, max_retries=2, retry={"backoff": "fixed", "base_seconds": 60.0})
+    snapshot = rig.store.snapshot()
+    await ended(rig, job, Verdict.FAILED, reason="error", error="no")
+    ready = (await rig.row(job)).ready_at
+    rig.store.set_back(snapshot)
+    await rig.tick()
+    row = await rig.row(job)
+    assert ("RETRYING", 1, ready) == (str(row.state), row.failures, row.ready_at)
+
+
+async def test_an_end_that_nobody_remembers_goes_by_on_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the executor had been lost with it: it runs again, under the next number, unless its job says otherwise."""
+    monkeypatch.setattr(outboxes, "REMEMBERED_MOST", 0)
+    jobs = [await running(rig, on_unknown=policy) for policy in ("rerun", "fail", "hold")]
+    snapshot = rig.store.snapshot()
+    for job in jobs:
+        await ended(rig, job)
+    await ended(rig, await running(rig))  # the last batch is remembered, whatever its length
+    rig.store.set_back(snapshot)
+    rig.executor._draining = True  # so that what goes back is seen going back
+    await rig.tick()
+    rows = [await rig.row(job) for job in jobs]
+    assert [("QUEUED", None), ("FAILED", "executor_lost"), ("FAILED", "unknown_outcome")] == [
+        (str(row.state), row.reason) for row in rows
+    ]
+    assert [(1, "QUEUED", "end_lost")] == await rig.attempts(jobs[0])
+    rig.executor._draining = False
+    await rig.tick(1.0)
+    assert 2 == rig.runner.running[_id(jobs[0])].attempt
+
+
+async def test_the_cancel_of_a_run_that_nobody_holds_is_carried_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request itself brings it to light, though nothing else did."""
+    monkeypatch.setattr(outboxes, "REMEMBERED_MOST", 0)
+    job = await running(rig)
+    snapshot = rig.store.snapshot()
+    await ended(rig, job)
+    await ended(rig, await running(rig))
+    set_back_silently(rig.store, snapshot)
+    rig.executor._reconciliation._upto = 0  # digests would not have found it
+    await rig.store.runs_cancel("default", _id(job), "ada")
+    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._finish())
+    assert "CANCELLED" == await rig.state(job)
+
+
+async def test_a_cancel_of_what_is_on_its_way_asks_for_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store hears of its end with the next batch."""
+    job = await running(rig)
+    rig.runner.end(_id(job), Verdict.OK)
+    await rig.store.runs_cancel("default", _id(job), "ada")
+    asked = counted(rig, monkeypatch, "held_list")
+    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._compare())
+    assert [] == asked
+    await rig.tick()
+    assert "SUCCESS" == await rig.state(job)
+
+
+async def test_a_claim_that_was_never_answered_is_given_back_unused(rig: Rig) -> None:
+    """Nothing of it can have begun here: no attempt is counted, whatever its job says of unknown outcomes."""
+    await running(rig)
+    job = await rig.submit(on_unknown="fail")
+    rig.flaky.answers_lost.add("attempts_claim")
+    rig.flaky.away.add("attempts_keep")
+    with pytest.raises(Exception, match="lost"):
+        await drive(rig.clock, rig.executor._claim())
+    rig.flaky.answers_lost.clear()
+    assert "DISPATCHED" == await rig.state(job)
+    other = await rig.submit()
+    rig.executor._claimer._in_doubt = False  # as if nobody had noticed
+    await drive(rig.clock, rig.executor._claim())
+    assert "DISPATCHED" == await rig.state(other)
+    rig.executor._reconciliation.doubt()
+    rig.executor._draining = True
+    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._finish())
+    row = await rig.row(job)
+    assert ("QUEUED", 0) == (str(row.state), row.attempt)
+
+
+# ------------------------------------------------------------------------------------------ the store lost a claim
+
+
+async def test_a_run_whose_claim_the_store_lost_is_stopped(rig: Rig) -> None:
+    """Somebody else may have it by now. Nothing is reported of it, and it runs again under a greater token."""
+    await rig.tick()
+    job = await rig.submit()
+    snapshot = rig.store.snapshot()
+    await rig.tick()
+    first = rig.runner.running[_id(job)]
+    rig.store.set_back(snapshot)
+    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._compare())
+    assert [_id(job)] == rig.runner.stopped
+    await rig.tick()
+    second = rig.runner.running[_id(job)]
+    assert (1, 1) == (first.attempt, second.attempt)
+    assert epoch_of(first.token) < epoch_of(second.token)
+    await ended(rig, job)
+    assert "SUCCESS" == await rig.state(job)
+
+
+async def test_an_executor_that_the_store_lost_joins_again(rig: Rig) -> None:
+    """Under a number that nobody has had, and stops what it ran."""
+    young = Rig()
+    snapshot = young.store.snapshot()
+    await drive(young.clock, young.executor.prepare())
+    job = await young.submit()
+    await young.tick()
+    number = young.executor._lease.number
+    young.store.set_back(snapshot)
+    await young.tick()
+    assert [_id(job)] == young.runner.stopped
+    assert young.executor._lease.number > number + 1_000
+
+
+# ------------------------------------------------------------------------------------------ no false alarms
+
+
+async def test_what_ends_while_the_store_answers_is_no_difference(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before its effect nor after it, however long the answer takes."""
+    jobs = [await running(rig) for _ in range(3)]
+    await rig.tick(SOON)
+    real = rig.store.held_list
+    seen: list[Any] = []
+
+    async def slowly(executor: int, token: int) -> Any:
+        before = await real(executor, token)
+        if len(seen) < 2:
+            rig.runner.end(_id(jobs[len(seen)]), Verdict.OK)
+            await rig.executor._finish()
+        seen.append(before)
+        return before
+
+    monkeypatch.setattr(rig.store, "held_list", slowly)
+    rig.executor._reconciliation.doubt()
+    await drive(rig.clock, rig.executor._compare())
+    assert 1 <= len(seen) <= 2
+    assert 0 == rig.executor._reconciliation.differs
+    assert [] == rig.runner.stopped
+    assert 0 == (await rig.store.epochs_list())[0].differed
+
+
+async def test_what_is_told_while_digests_are_compared_is_looked_at_later(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list is not asked for each time that a run ends at this moment."""
+    jobs = [await running(rig) for _ in range(2)]
+    await rig.tick(SOON)
+    real = rig.store.held_digest
+
+    async def slowly(executor: int, token: int) -> Any:
+        answer = await real(executor, token)
+        if _id(jobs[0]) in rig.runner.running:
+            rig.runner.end(_id(jobs[0]), Verdict.OK)
+            await rig.executor._finish()
+            return await real(executor, token)
+        return answer
+
+    monkeypatch.setattr(rig.store, "held_digest", slowly)
+    asked = counted(rig, monkeypatch, "held_list")
+    await rig.tick(BEAT)
+    await rig.tick(BEAT)
+    assert [] == asked
+    assert [] == rig.runner.stopped
+
+
+async def test_a_start_that_is_being_recorded_is_left_to_the_stores_answer(rig: Rig) -> None:
+    """A refused start frees the run before its executor hears of it."""
+    gate: dict[str, Any] = {"concurrency": {"limit": 1}, "limit_key": "key:one"}
+    await running(rig, **gate)
+    waits = await rig.submit(**gate)
+    rig.flaky.answers_lost.add("attempts_start")
+    await drive(rig.clock, rig.executor._claim())
+    assert "QUEUED" == await rig.state(waits)  # its start was refused, and the answer is lost
+    rig.executor._reconciliation.doubt()
+    await drive(rig.clock, rig.executor._compare())
+    assert 0 == rig.executor._reconciliation.differs
+    rig.executor._starter.stop()
+
+
+async def test_an_ordinary_day_never_asks_for_lists(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs come, go on for long, and end."""
+    asked = counted(rig, monkeypatch, "held_list")
+    for _ in range(30):
+        job = await running(rig)
+        await rig.tick(BEAT)
+        await ended(rig, job)
+    assert [] == asked
+
+
+# ------------------------------------------------------------------------------------------ what is told of it
+
+
+async def test_what_is_found_is_told_with_the_heartbeat_and_counted_once(rig: Rig) -> None:
+    """Until it is put right."""
+    job = await running(rig)
+    snapshot = rig.store.snapshot()
+    await ended(rig, job)
+    rig.store.set_back(snapshot)
+    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._beat())
+    assert 1 == (await executor_row(rig)).differs
+    await drive(rig.clock, rig.executor._finish())
+    await rig.tick(BEAT)
+    await rig.tick(BEAT)
+    assert 0 == (await executor_row(rig)).differs
+    epoch, before = await rig.store.epochs_list()
+    assert (1, True, 0) == (epoch.differed, epoch.lost_writes, before.differed)
+
+
+async def test_comparing_takes_a_hundredth_of_the_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that reads for a second to answer is asked again after a hundred."""
+    await running(rig)
+    await rig.tick(SOON)
+    real, asked = rig.store.held_digest, []
+
+    async def slowly(executor: int, token: int) -> Any:
+        asked.append(rig.clock.monotonic())
+        await rig.clock.sleep(1.0)
+        return await real(executor, token)
+
+    monkeypatch.setattr(rig.store, "held_digest", slowly)
+    for _ in range(80):
+        await rig.tick(BEAT)
+    gaps = [later - sooner for sooner, later in pairwise(asked)]
+    assert 2 <= len(asked) <= 3
+    assert all(gap >= reconciliation.SHARE for gap in gaps)
+
+
+async def test_a_comparison_that_fails_is_made_again(rig: Rig) -> None:
+    """A store that is away leaves the doubt as it was."""
+    job = await running(rig)
+    snapshot = rig.store.snapshot()
+    await ended(rig, job)
+    rig.store.set_back(snapshot)
+    rig.flaky.away.add("held_list")
+    await drive(rig.clock, rig.executor._beat())
+    with pytest.raises(Exception, match="held_list is away"):
+        await drive(rig.clock, rig.executor._compare())
+    rig.flaky.away.clear()
+    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._finish())
+    assert "SUCCESS" == await rig.state(job)
+
+
+# ------------------------------------------------------------------------------------------ what is remembered
+
+
+def claim(make: Any, token: int) -> Claimed:
+    """With this token."""
+    return Claimed(make(), token, make(), "default", 1, 0, 0, False, 0.0, 0.0, 0.0, 1, "{}", 0.0)
+
+
+def test_of_claims_that_are_forgotten_nothing_is_said(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have been answered."""
+    monkeypatch.setattr(reconciliation, "TOKENS_KEPT", 3)
+    claims, make = AnsweredClaims(), rig.make.identifier
+    for token in (10, 20, 30, 40):
+        claims.add([claim(make, token)])
+    assert 40 == claims.highest
+    assert [False, False, True, False, True] == [claims.never_came(token) for token in (5, 20, 25, 40, 41)]
+
+
+async def test_of_many_ends_the_last_are_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded by their number, and without those that are long."""
+    monkeypatch.setattr(outboxes, "REMEMBERED_MOST", 3)
+    monkeypatch.setattr(outboxes, "REMEMBERED_LENGTH", 10)
+    box, intake = rig.executor._outbox, rig.executor._intakes[0]
+    short = [Outcome(rig.make.identifier(), token, 5, 1.0, 2.0) for token in range(1, 7)]
+    long = Outcome(rig.make.identifier(), 9, 5, 1.0, 2.0, result="x" * 11)
+    for first in (0, 2, 4):
+        box._remember([(outcome, intake) for outcome in short[first : first + 2]])
+    box._remember([(long, intake)])
+    pairs = [(outcome.run_id, outcome.token) for outcome in (*short, long)]
+    assert set(pairs[4:6]) == set(box.remembered(pairs))
+    assert {} == dict(box.remembered([(pairs[5][0], 99)]))
+
+
+def _id(job: NewJob) -> Any:
+    assert job.run_id is not None
+    return job.run_id
+
+
+def counted(rig: Rig, monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+    """The calls of this method of the store from now on."""
+    real, calls = getattr(rig.store, name), []
+
+    async def call(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return await real(*arguments)
+
+    monkeypatch.setattr(rig.store, name, call)
+    return calls
