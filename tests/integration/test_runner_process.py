@@ -25,7 +25,7 @@ from tickwise.adapters.runner import process, process_tree
 from tickwise.adapters.runner.process import SYMPTOMS_BYTES_MOST, ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug, Misconfigured
-from tickwise.ports.blobs import log_prefix, script_key
+from tickwise.ports.blobs import log_prefix, script_key, shared_script_key
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 
 ALL_CONTEXT = """
@@ -128,11 +128,50 @@ async def test_an_uploaded_script_runs(shop: Shop) -> None:
     """By the digest of its content."""
     source = b"print('from a file')"
     digest = hashlib.sha256(source).hexdigest()
-    await shop.blobs.put(script_key(digest), source)
     given = assignment({"kind": "python", "file": f"sha256:{digest}"})
+    await shop.blobs.put(script_key(given.namespace, digest), source)
     shop.runner.launch([given])
     assert (await shop.ending(given)).verdict is Verdict.OK
     assert await log_of(shop.blobs, given) == "from a file\n"
+
+
+async def test_a_script_that_was_changed_where_it_lies_is_not_run(shop: Shop) -> None:
+    """It is not tried again, and says why: so it waits as a dead letter for a person."""
+    digest = hashlib.sha256(b"print('stored')").hexdigest()
+    given = assignment({"kind": "python", "file": f"sha256:{digest}"})
+    await shop.blobs.put(script_key(given.namespace, digest), b"print('changed')")
+    shop.runner.launch([given])
+    ending = await shop.ending(given)
+    assert (Verdict.INVALID, "invalid", True) == (
+        ending.verdict,
+        ending.reason,
+        "has another digest" in (ending.error or ""),
+    )
+    assert await log_of(shop.blobs, given) == ""
+
+
+async def test_a_script_of_another_namespace_is_not_there(shop: Shop) -> None:
+    """Whoever learns its digest does not get its content."""
+    source = b"print('not yours')"
+    digest = hashlib.sha256(source).hexdigest()
+    given = assignment({"kind": "python", "file": f"sha256:{digest}"})
+    await shop.blobs.put(script_key("another", digest), source)
+    shop.runner.launch([given])
+    ending = await shop.ending(given)
+    assert (Verdict.INVALID, True) == (ending.verdict, "upload it again" in (ending.error or ""))
+    assert await log_of(shop.blobs, given) == ""
+
+
+async def test_a_script_of_a_release_before_runs_until_it_is_moved(shop: Shop) -> None:
+    """From the folder that all namespaces shared; checked all the same."""
+    source = b"print('from before')"
+    digest = hashlib.sha256(source).hexdigest()
+    given, changed = (assignment({"kind": "python", "file": f"sha256:{each}"}) for each in (digest, "0" * 64))
+    await shop.blobs.put(shared_script_key(digest), source)
+    await shop.blobs.put(shared_script_key("0" * 64), source)
+    shop.runner.launch([given, changed])
+    assert (await shop.ending(given)).verdict is Verdict.OK
+    assert (await shop.ending(changed)).verdict is Verdict.INVALID
 
 
 async def test_an_uploaded_script_that_is_gone_cannot_run_ever(shop: Shop) -> None:

@@ -161,6 +161,9 @@ MEANINGS = {
     "again; other jobs fire.",
     "schedule_unrecordable": "The store refused what a job's schedule came to. Its timer is put off and tried again, "
     "with nothing lost; other jobs fire. Please report it.",
+    "script_changed": "What is stored as a script has another digest: it was changed or damaged, and is not run. Find "
+    "out who can write to the blob storage.",
+    "script_moved": "A script that all namespaces shared lies with those who stored it, and in the old place no more.",
     "search_replica_away": "The replica for searches could not be asked. Searches go to the database itself.",
     "search_replica_back": "Searches go to the replica again.",
     "send_failed": "Requests could not be sent for a reason that nobody foresaw. Their callers got a 500. Please "

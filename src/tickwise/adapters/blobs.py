@@ -14,7 +14,7 @@ from obstore.exceptions import BaseError, NotFoundError, NotSupportedError
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
 from tickwise.domain.errors import Bug, Misconfigured, NotFound, Unavailable
-from tickwise.ports.blobs import BlobInfo
+from tickwise.ports.blobs import LOGS, BlobInfo, Blobs
 
 _KEY = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}/)*[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}")
 _Result = TypeVar("_Result")
@@ -99,6 +99,39 @@ class StoredBlobs:
             raise Bug(f"blob storage does not take this: {error}") from error
         except (BaseError, OSError) as error:
             raise Unavailable(f"blob storage could not be reached: {error}") from error
+
+
+class OutputBlobs:
+    """What an executor sees: everything can be read, outputs alone can be written. So what tasks run is changed by the
+    API alone, as far as this process goes; what the folders let the executor's user do is up to whoever makes them."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    async def put(self, key: str, content: bytes) -> None:
+        self._check(key)
+        await self._blobs.put(key, content)
+
+    async def get(self, key: str) -> bytes:
+        return await self._blobs.get(key)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        return await self._blobs.get_range(key, start, length)
+
+    async def list(self, prefix: str) -> Sequence[BlobInfo]:
+        return await self._blobs.list(prefix)
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        return await self._blobs.folders(prefix)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._check(key)
+        await self._blobs.delete(keys)
+
+    def _check(self, key: str) -> None:
+        if not key.startswith(LOGS):
+            raise Bug(f"an executor writes below {LOGS} alone, not {key[:200]!r}")
 
 
 def _safe(key: str) -> str:

@@ -6,9 +6,11 @@ Keys are paths of `/`-separated safe names. Anything may be written again with t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from tickwise.domain.errors import NotFound
 from tickwise.domain.model import id_instant
 
 LOGS = "logs/"
@@ -34,9 +36,36 @@ def log_chunk_key(run_id: UUID, attempt: int, number: int, *, last: bool) -> str
     return f"{log_prefix(run_id, attempt)}{number:06d}{LOG_LAST if last else ''}"
 
 
-def script_key(digest: str) -> str:
-    """The key of an uploaded script, by the SHA-256 of its content in hex."""
-    return f"scripts/{digest}"
+SCRIPTS = "scripts/"
+
+
+def script_key(namespace: str, digest: str) -> str:
+    """The key of an uploaded script, by the SHA-256 of its content in hex. Each namespace has a folder of its own, by a
+    hash of its name, which may hold any character."""
+    return f"{SCRIPTS}{sha256(namespace.encode()).hexdigest()}/{digest}"
+
+
+def shared_script_key(digest: str) -> str:
+    """Where releases before namespaces had folders kept a script. `roles/scripts.py` moves it."""
+    return f"{SCRIPTS}{digest}"
+
+
+async def read_script(blobs: Blobs, namespace: str, digest: str) -> bytes:
+    """The content of a script that the namespace has stored, checked against its digest. Raises `NotFound`, also for
+    a blob that holds something else: a script that was changed where it lies must not run."""
+    try:
+        content = await blobs.get(script_key(namespace, digest))
+    except NotFound:
+        try:
+            content = await blobs.get(shared_script_key(digest))
+        except NotFound:
+            raise NotFound(f"the script sha256:{digest} is not stored here any more; upload it again") from None
+    if sha256(content).hexdigest() != digest:
+        raise NotFound(
+            f"what is stored as the script sha256:{digest} has another digest: it was changed or damaged, and is not "
+            "run. Find out who can write to the blob storage, then upload the script again"
+        )
+    return content
 
 
 class BlobInfo(NamedTuple):

@@ -41,6 +41,7 @@ from tickwise.roles.healing import Healing
 from tickwise.roles.operations import CarryOut, Operations
 from tickwise.roles.presence import Presence
 from tickwise.roles.rulebook import Rulebook
+from tickwise.roles.scripts import ScriptMover
 from tickwise.roles.sequences import Sequences
 from tickwise.roles.service import Loop, Service, Telemetry
 
@@ -121,6 +122,7 @@ class Scheduler(Service):
         `announcer` tells executors by a broker what they can claim."""
         super().__init__()
         self._blobs = blobs
+        self._scripts = ScriptMover(store, blobs, clock)
         self._store = store
         self._signals = signals
         self._clock = clock
@@ -165,6 +167,7 @@ class Scheduler(Service):
             Loop("look", self._healing.step, clock),
             Loop("maintain", self._maintain, clock),
             Loop("forget", self._forget_logs, clock),
+            Loop("move scripts", self._scripts.step, clock),
         )
         if self._announcer is not None:
             self.spawn(Loop("sweep", self._sweep, clock))
@@ -185,6 +188,7 @@ class Scheduler(Service):
         await self._sweep()
         await self._maintain()
         await self._forget_logs()
+        await self._scripts.step()
 
     def facts(self) -> Mapping[str, Any]:
         """When it last looked for what is due."""

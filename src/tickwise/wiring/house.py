@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import structlog
 
-from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.function import FunctionRunner
@@ -392,7 +392,7 @@ def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:
     """The runners of this process. Control asks them only for their kinds; the executor starts them."""
     settings = house.settings
     runner_settings = RunnerSettings(
-        blobs=house.blobs,
+        blobs=OutputBlobs(house.blobs),
         clock=house.clock,
         work_root=settings.data_dir / "work",
         slots=settings.slots,

@@ -15,7 +15,7 @@ from tests.support.app import API, Bell, World, world
 from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.domain.errors import StoreUnavailable, VersionConflict
-from tickwise.ports.blobs import log_chunk_key
+from tickwise.ports.blobs import log_chunk_key, script_key
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, JobMove, JobQuery, JobRow, NewExecutor
 
@@ -466,8 +466,19 @@ async def test_a_stored_task_is_versioned_by_its_content_and_pinned_by_jobs(here
         (await get(here, f"/jobs/{job}"))["task_version"], (await get(here, f"/jobs/{job}"))["task"],
     )  # fmt: skip
     digest = first["task"]["file"].removeprefix("sha256:")
-    assert b"print(1)" == await here.control._blobs.get(f"scripts/{digest}")
+    assert b"print(1)" == await here.control._blobs.get(script_key("default", digest))
     assert 404 == (await here.client.get(f"{API}/tasks/t?version=9")).status_code
+
+
+async def test_a_task_names_a_script_of_its_own_namespace_alone(here: World) -> None:
+    """Whoever learns the digest of another's script neither stores nor runs it."""
+    stored = (await here.client.post(f"{API}/tasks", json={"taskId": "t", "script": "print(1)"})).json()
+    task = {"taskId": "u", "task": {"kind": "python", "file": stored["task"]["file"]}}
+    assert 201 == (await here.client.post(f"{API}/tasks", json=task)).status_code
+    other = await here.key("a-key-of-another-namespace-of-32-characters", "*", namespace="other")
+    headers = {"Authorization": f"Bearer {other}"}
+    refused = await here.client.post(f"{API}/tasks", json=task, headers=headers)
+    assert (422, "/task/file") == (refused.status_code, refused.json()["pointer"])
 
 
 # ------------------------------------------------------------------------------------------ batches

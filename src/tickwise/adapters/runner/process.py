@@ -50,7 +50,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.adapters.runner.work_folder import RESULT_VARIABLE, WorkFolder
 from tickwise.domain.errors import NotFound
-from tickwise.ports.blobs import script_key
+from tickwise.ports.blobs import read_script
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
 EXIT_INVALID: Final = 65
@@ -132,11 +132,11 @@ class ProcessRunner(SlotRunner):
         if "source" in task:
             return str(task["source"]).encode()
         try:
-            return await self._settings.blobs.get(script_key(str(task["file"]).removeprefix("sha256:")))
-        except NotFound:
+            digest = str(task["file"]).removeprefix("sha256:")
+            return await read_script(self._settings.blobs, assignment.namespace, digest)
+        except NotFound as refused:
             now = self._now()
-            error = f"the script {task['file']} is not stored any more; upload it again"
-            return Ending(Verdict.INVALID, now, now, "invalid", error)
+            return Ending(Verdict.INVALID, now, now, "invalid", refused.detail)
 
     def _not_started(self, error: OSError) -> Ending:
         now = self._now()

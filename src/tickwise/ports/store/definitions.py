@@ -422,6 +422,10 @@ class Definitions(Protocol):
         """The newest version of each, by task_id, those after `after`."""
         ...
 
+    async def scripts_stored(self) -> Sequence[tuple[str, str]]:
+        """Which namespace has stored which script, by the SHA-256 in hex: of all versions of all tasks."""
+        ...
+
     async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
         """The answer kept under this Idempotency-Key, unless it has expired."""
         ...

@@ -195,11 +195,13 @@ class Tasks(Core):
         if checked.source is not None:
             content = checked.source.encode()
             digest = hashlib.sha256(content).hexdigest()
-            await self._blobs.put(script_key(digest), content)
+            await self._blobs.put(script_key(who.namespace, digest), content)
             normal = {
                 **{field: value for field, value in normal.items() if field != "source"},
                 "file": f"sha256:{digest}",
             }
+        elif checked.kind == "python":
+            await self._check_file(who, normal["file"].removeprefix("sha256:"))
         text = _encode(normal)
         task = StoredTask(
             namespace=who.namespace,
@@ -212,6 +214,16 @@ class Tasks(Core):
             created_at=await self._time.now(),
         )
         return await self._surely(lambda: self._store.task_put(task))
+
+    async def _check_file(self, who: Principal, digest: str) -> None:
+        """Whoever names a script must have stored it: another namespace's is not there. Raises `Invalid`."""
+        try:
+            await self._blobs.get_range(script_key(who.namespace, digest), 0, 1)
+        except NotFound:
+            raise Invalid(
+                f"the namespace {who.namespace} has stored no script sha256:{digest}; send the script itself",
+                pointer="/task/file",
+            ) from None
 
     async def task_get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
         """One version, or the newest. Raises `NotFound`."""

@@ -214,6 +214,19 @@ class TasksContract(StoreContract):
         assert (kept.version, kept.namespace, kept.task_id) == (1, "default", "clean-up")
         assert abs(kept.created_at - await store.now()) < 5.0
 
+    async def test_who_has_stored_which_script_is_known(self, store: KeyedStore, make: Factory) -> None:
+        """Of all versions of all namespaces, each once; also beside tasks that hold what a database finds odd."""
+        file = '{"kind": "python", "file": "sha256:%s"}'
+        await store.task_put(make.task(task='{"kind":"shell","command":"echo \\u0000 😀"}', digest="1" * 64))
+        deeper = '{"kind": "http", "url": "http://a", "body": %s}' % (file % ("c" * 64))
+        await store.task_put(make.task(task=deeper, digest="6" * 64))
+        await store.task_put(make.task(task=file % ("a" * 64), digest="2" * 64))
+        await store.task_put(make.task(task=file % ("b" * 64), digest="3" * 64))
+        await store.task_put(make.task(task=file % ("a" * 64), digest="4" * 64, task_id="other"))
+        await store.task_put(make.task(task=file % ("a" * 64), digest="5" * 64, namespace="elsewhere"))
+        wanted = [("default", "a" * 64), ("default", "b" * 64), ("elsewhere", "a" * 64)]
+        assert sorted(await store.scripts_stored()) == wanted
+
     async def test_other_content_is_another_version(self, store: KeyedStore, make: Factory) -> None:
         """Each can be had; without a number, the newest."""
         tasks = [await store.task_put(make.task(digest=letter * 64, task=f'"{letter}"')) for letter in "aba"]

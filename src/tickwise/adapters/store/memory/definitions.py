@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -301,6 +302,15 @@ class Definitions(Duty):
         newest = [versions[-1] for (owner, _), versions in self._state.tasks.items() if owner == namespace]
         newest.sort(key=lambda task: task.task_id)
         return [task for task in newest if after is None or task.task_id > after][:limit]
+
+    async def scripts_stored(self) -> Sequence[tuple[str, str]]:
+        found = set()
+        for (namespace, _), versions in self._state.tasks.items():
+            for version in versions:
+                task = json.loads(version.task)
+                if task["kind"] == "python" and "file" in task:
+                    found.add((namespace, task["file"].removeprefix("sha256:")))
+        return sorted(found)
 
     async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
         return self._state.replay_of((principal, route, key))

@@ -39,3 +39,9 @@ class Tasks(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("tasks_list"), namespace, after, limit)
         return [StoredTask(**dict(row)) for row in rows]
+
+    async def scripts_stored(self) -> Sequence[tuple[str, str]]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("scripts_stored"))
+        return [(row["namespace"], row["digest"]) for row in rows]
