@@ -44,6 +44,8 @@ MEANINGS = {
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
     "calendar_in_use": "Jobs go by the calendar; take it out of their `calendars` first.",
     "calendar_library_missing": "The server lacks the library for such calendars; `detail` says which to install.",
+    "calendar_too_much": "It takes too long to find out when the calendar or window ends: many recurring lines follow "
+    "on each other. Write weekly hours, or merge lines that meet.",
     "calendar_unknown": "There is no calendar of this name in the namespace; create it first.",
     "changed_since": "Of an operation: the job was changed after the operation was asked for, so it was left alone. "
     "Ask again to have it done.",

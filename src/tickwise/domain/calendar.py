@@ -40,8 +40,10 @@ SEARCH_SECONDS: Final = 5 * 366 * 86_400.0
 SEARCH_STEPS: Final = 4_000
 """And over how many windows: five years hold 1,830 nights and 260 weekends; a step takes a few microseconds."""
 SEARCH_LOOKS: Final = 40_000
-"""A step looks at each calendar and window, so where there are more than ten it is fewer steps: whoever has hundreds of
-windows must not stop everybody's schedules for seconds."""
+"""A step looks at each part of each calendar and window, so where there are many it is fewer steps: hundreds of them
+must not stop everybody's schedules for seconds. A look takes about a microsecond."""
+STEPS_LEAST: Final = 400
+"""A calendar that leaves room for so many steps is simple enough, wherever they lead."""
 _NONE_HOLDS_SECONDS: Final = 86_400.0
 """That nothing opens in years is not asked anew within a day."""
 
@@ -208,12 +210,31 @@ class Rules:
         default_factory=list, init=False, compare=False, repr=False
     )
     """The last search, with the times (from, to before) that it answers: a closed time holds many occurrences."""
+    _spent: list[int] = field(default_factory=lambda: [0], init=False, compare=False, repr=False)
+
+    @property
+    def looks(self) -> int:
+        """What it costs to ask all of them about one instant."""
+        return sum(each.when.compiled().looks for each in self.windows) + sum(
+            each.calendar.compiled().looks for each in self.calendars
+        )
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether a search takes few steps, because each costs much."""
+        return SEARCH_LOOKS // max(1, self.looks) < STEPS_LEAST
+
+    def take_spent(self) -> int:
+        """The looks since this was last asked."""
+        spent, self._spent[0] = self._spent[0], 0
+        return spent
 
     def verdict(self, nominal: float) -> Allowed | Closed:
         """Whether an occurrence may run at its nominal time.
 
         Where several close, a window is named before a calendar, and it is deferred only if all that close say so.
         """
+        self._spent[0] += self.looks
         windows = [(each, until) for each in self.windows if (until := each.closed_until(nominal)) is not None]
         rules = [(each, until) for each in self.calendars if (until := each.closed_until(nominal)) is not None]
         closing: list[tuple[Window | Rule, float]] = [*windows, *rules]
@@ -239,22 +260,28 @@ class Rules:
             begin, end, found = self._searched[0]
             if begin <= instant < end:
                 return found
-        found = self._search(instant)
+        found, _ = self._search(instant)
         self._searched[:] = [(instant, instant + _NONE_HOLDS_SECONDS if found is None else found, found)]
         return found
 
-    def _search(self, instant: float) -> float | None:
+    def is_too_much(self, instant: float) -> bool:
+        """Whether a search from this instant on ends because of what each step costs, and not because it knows."""
+        return self.is_complex and not self._search(instant)[1]
+
+    def _search(self, instant: float) -> tuple[float | None, bool]:
+        """When all allow, if that was found; and whether it is known."""
         closers: tuple[Rule | Window, ...] = (*self.windows, *self.calendars)
-        cursor, last = instant, instant + SEARCH_SECONDS
-        for _ in range(min(SEARCH_STEPS, 1 + SEARCH_LOOKS // max(1, len(closers)))):
+        cursor, last, looks = instant, instant + SEARCH_SECONDS, max(1, self.looks)
+        for _ in range(min(SEARCH_STEPS, 1 + SEARCH_LOOKS // looks)):
+            self._spent[0] += looks
             # Until the last of them may open, none of the time between can be allowed by all.
             ends = [until for each in closers if (until := each.closed_until(cursor)) is not None]
             if not ends:
-                return cursor
+                return cursor, True
             cursor = max(ends)
             if cursor > last:
-                return None
-        return None
+                return None, True
+        return None, False
 
 
 def _entry_words(calendar: Calendar, instant: float) -> str:

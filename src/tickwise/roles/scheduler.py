@@ -40,6 +40,7 @@ from tickwise.roles.firing import Decided, NamespaceFuse, fire_of, read_plan
 from tickwise.roles.healing import Healing
 from tickwise.roles.operations import CarryOut, Operations
 from tickwise.roles.presence import Presence
+from tickwise.roles.rule_share import RuleShare
 from tickwise.roles.rulebook import Rulebook
 from tickwise.roles.scripts import ScriptMover
 from tickwise.roles.sequences import Sequences
@@ -122,6 +123,7 @@ class Scheduler(Service):
         `announcer` tells executors by a broker what they can claim."""
         super().__init__()
         self._blobs = blobs
+        self._share = RuleShare()
         self._scripts = ScriptMover(store, blobs, clock)
         self._store = store
         self._signals = signals
@@ -309,6 +311,9 @@ class Scheduler(Service):
         try:
             reading = read_plan(timer.definition, timer.job_id)
             rules = self._rulebook.rules(timer.namespace, reading.plan.calendars, timer.labels)
+            wait = 0.0 if rules is None else self._share.wait_seconds(timer.namespace, self._clock.monotonic())
+            if wait > 0.0:
+                return _undecided(timer, now, wait)
             decision = decide(
                 reading.schedule,
                 timer.pending,
@@ -317,6 +322,8 @@ class Scheduler(Service):
                 rules=rules,
                 limit=DECISION_LIMIT,
             )
+            if rules is not None:
+                self._share.spend(timer.namespace, rules.take_spent(), self._clock.monotonic())
         except Exception:
             logger.exception("schedule_undecidable", job_id=str(timer.job_id), due=timer.pending.due)
             return _undecided(timer, now)
@@ -483,10 +490,10 @@ def _stand(timer: Timer) -> tuple[UUID, float]:
     return timer.job_id, timer.pending.due
 
 
-def _undecided(timer: Timer, now: float) -> Decided:
+def _undecided(timer: Timer, now: float, seconds: float = PARKED_SECONDS) -> Decided:
     """A timer that cannot be decided is looked at again later. It is held meanwhile, so that its time is not lost."""
     pending = timer.pending
-    later = pending._replace(due=now + PARKED_SECONDS, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
+    later = pending._replace(due=now + seconds, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
     return Decided(timer, None, Fire(timer.job_id, pending.due, later, ()))
 
 

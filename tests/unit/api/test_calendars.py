@@ -303,3 +303,15 @@ async def test_a_calendar_at_the_end_of_time_is_told_without_a_failure(here: Wor
     await ask(here, "PUT", "/calendars/closed", 201, WEEKEND)
     for start, end in (("9999-12-30", "9999-12-31"), ("0001-01-01", "0001-01-02")):
         await ask(here, "GET", f"/calendars/closed/covers?from={start}T00:00:00Z&to={end}T00:00:00Z")
+
+
+@pytest.mark.parametrize(("path", "inside"), [("calendars/chain", ""), ("windows/chain", "/when")])
+async def test_a_calendar_that_takes_too_long_to_decide_is_refused(here: World, path: str, inside: str) -> None:
+    """A hundred lines, one of them on at each minute: the refusal names it, and says what to simplify."""
+    lines = [*(f"{minute} * * * *" for minute in range(60)), *(f"{minute} 3 29 2 */7" for minute in range(40))]
+    calendar = {"recurring": [{"cron": line, "duration": "61s"} for line in lines]}
+    answer = await here.client.put(f"{API}/{path}", json={"when": calendar} if inside else calendar)
+    found = answer.json()
+    assert (422, "calendar_too_much", f"{inside}/recurring") == (answer.status_code, found["code"], found["pointer"])
+    assert "chain" in found["detail"]
+    assert "merge recurring lines" in found["detail"]

@@ -32,6 +32,7 @@ from tickwise.domain.calendar import (
     end_of_cover,
     next_cover,
 )
+from tickwise.domain.cron import Cron
 from tickwise.domain.errors import CronInvalid, Invalid
 
 BERLIN, NEW_YORK, APIA, LORD_HOWE = "Europe/Berlin", "America/New_York", "Pacific/Apia", "Australia/Lord_Howe"
@@ -486,3 +487,37 @@ def test_where_it_opens_it_is_allowed_and_nowhere_before(rules: Rules, nominal: 
     while nominal < until:
         assert isinstance(fresh.verdict(nominal), Closed)
         nominal += 900
+
+
+LINES = tuple(f"{minute} * * * *" for minute in range(60)) + tuple(f"{minute} 3 29 2 */7" for minute in range(40))
+CHAIN = Calendar("Europe/Berlin", tuple(Recurring(line, 61, None) for line in LINES))
+"""4 kB: a hundred lines, of which one covers each minute, to the end of all searches."""
+
+
+def test_a_calendar_of_many_lines_costs_a_bounded_number_of_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged by how often a line is asked for a fire: what is closed for years is not searched for line by line."""
+    asked = 0
+    real = Cron.previous_second
+
+    def previous_second(line: Cron, at_or_before: int, zone: ZoneInfo) -> int | None:
+        nonlocal asked
+        asked += 1
+        return real(line, at_or_before, zone)
+
+    monkeypatch.setattr(Cron, "previous_second", previous_second)
+    rules = Rules((Rule("chain", CHAIN),))
+    start = at("2026-12-25 10:00")
+    assert rules.opens(start) is None
+    assert rules.is_too_much(start)
+    assert rules.take_spent() <= 2 * (SEARCH_LOOKS + rules.looks)
+    assert asked <= 2 * (SEARCH_LOOKS // rules.looks + 1) * len(LINES)
+    asked = 0
+    for occurrence in range(1_000):
+        assert rules.verdict(start + 60.0 * occurrence) is not ALLOWED
+    assert asked <= 50 * len(LINES), "a line that fires once in years is not asked each time"
+
+
+def test_a_calendar_that_is_simple_is_never_too_much() -> None:
+    """Wherever it leads: nights for years, or hours that follow on each other."""
+    for calendar in (HOLIDAYS, Calendar("UTC", (Recurring("0 * * * *", 3_600, None),))):
+        assert not Rules((Rule("x", calendar),)).is_too_much(at("2026-12-25 10:00"))

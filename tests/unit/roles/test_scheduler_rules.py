@@ -21,6 +21,7 @@ from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id
 from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.roles import rule_share
 from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar
 from tickwise.roles.rulebook import Rulebook, decode_window, encode_window
 from tickwise.roles.scheduler import Scheduler
@@ -450,3 +451,27 @@ async def test_a_timer_bears_the_version_of_the_zone_data_that_it_was_computed_w
     fires = await rig.decided(rig.scheduler())
     assert {"2031a", None} == {fire.zone_data for fire in fires}
     assert {Overlap.SKIP} == {run.overlap for fire in fires for run in fire.runs}
+
+
+async def test_calendars_that_cost_much_hold_up_their_own_namespace_alone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its schedules are decided later, with nothing lost; others' are decided in time."""
+    monkeypatch.setattr(rule_share, "LOOKS_PER_SECOND", 0.1)
+    now = rig.clock.now()
+    body = encode_calendar(stored((now + 3_600.0, now + 7_200.0)))
+    for namespace in ("greedy", "modest"):
+        await rig.store.rule_put(RuleRow(namespace=namespace, kind=RuleKind.CALENDAR, name="quiet", body=body))
+    for namespace, count in (("greedy", 5), ("modest", 1)):
+        for _ in range(count):
+            await rig.cron("* * * * *", now + 60.0, namespace=namespace, calendars=USES, misfire={"grace_seconds": 300})
+    scheduler = rig.scheduler()
+    await rig.clock.advance(59.5)
+    await drive(rig.clock, scheduler.tick())
+    made = {name: len(await rig.rows(namespace=name)) for name in ("greedy", "modest")}
+    assert {"greedy": 1, "modest": 1} == made
+    for _ in range(60):
+        await rig.clock.advance(5.0)
+        await drive(rig.clock, scheduler.tick())
+    nominal = {row.job_id for row in await rig.rows(namespace="greedy") if row.nominal_at == now + 60.0}
+    assert 5 == len(nominal)

@@ -196,7 +196,7 @@ async def calendar_covers(call: Call) -> Answer:
 async def calendar_preview(call: Call) -> Answer:
     """Which times a calendar that is not stored would cover."""
     body = decode(_preview, call.body, field_names(CalendarPreviewBody))
-    return answer(200, _covers_view(await call.control.calendar_preview(body.calendar, _range(body))))
+    return answer(200, _covers_view(await call.control.calendar_preview(call.principal, body.calendar, _range(body))))
 
 
 # ------------------------------------------------------------------------------------------ windows

@@ -12,11 +12,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta
 
-from tickwise.domain.calendar import Calendar, Otherwise, Window, end_of_cover, next_cover
+from tickwise.domain.calendar import Calendar, Otherwise, Recurring, Rule, Rules, Window, end_of_cover, next_cover
 from tickwise.domain.calendar_words import entry as entry_words
 from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound
 from tickwise.domain.model import Principal
@@ -122,6 +123,8 @@ class Calendars(Core):
     """Everything about calendars and maintenance windows."""
 
     _readings: asyncio.Semaphore | None = None
+    _slots_of: WeakValueDictionary[str, asyncio.Lock]
+    """By namespace, as long as somebody has or wants one."""
 
     async def calendar_put(
         self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None
@@ -129,14 +132,16 @@ class Calendars(Core):
         """Create or replace; with `found`, only what was found. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict`
         if no more can be stored."""
         _check_name(name, RuleKind.CALENDAR)
-        stored = await self._read(body)
+        stored = await self._read(who, body)
+        await self._check_cost(who, RuleKind.CALENDAR, name, stored.calendar)
         return await self._put(who, RuleKind.CALENDAR, name, encode_calendar(stored), found)
 
     async def window_put(self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None) -> Written:
         """The same for a maintenance window."""
         _check_name(name, RuleKind.WINDOW)
         clean_text(body.reason, "/reason")
-        when = await self._read(body.when, "/when")
+        when = await self._read(who, body.when, "/when")
+        await self._check_cost(who, RuleKind.WINDOW, name, when.calendar)
         window = Window(name, when.calendar, dict(body.labels), body.action, body.reason)
         return await self._put(who, RuleKind.WINDOW, name, encode_window(window, when), found)
 
@@ -154,12 +159,12 @@ class Calendars(Core):
     async def calendars_list(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
         """By name, those after `after`."""
         rows = await self._store.rules_list(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
-        return await self._in_thread(lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
+        return await self._in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
     async def windows_list(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
         """The same for maintenance windows."""
         rows = await self._store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
-        return await self._in_thread(lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows])
+        return await self._in_thread(who, lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows])
 
     async def rule_delete(self, who: Principal, kind: RuleKind, name: str, only: RuleRow | None = None) -> RuleRow:
         """Delete, with `only` nothing but that; what was deleted. Raises `NotFound`, `VersionConflict`; `Conflict`,
@@ -184,18 +189,18 @@ class Calendars(Core):
         """Which times a stored calendar covers. Raises `NotFound`, `Invalid`."""
         row = await self.rule_get(who, RuleKind.CALENDAR, name)
         stored = decode_calendar(row.body)
-        return await self._covers(stored.calendar, within, stored.warnings)
+        return await self._covers(who, stored.calendar, within, stored.warnings)
 
     async def window_covers(self, who: Principal, name: str, within: Range) -> Covers:
         """The same for a maintenance window."""
         row = await self.rule_get(who, RuleKind.WINDOW, name)
         stored = decode_window(row.name, row.body)
-        return await self._covers(stored.window.when, within, stored.warnings)
+        return await self._covers(who, stored.window.when, within, stored.warnings)
 
-    async def calendar_preview(self, body: CalendarBody, within: Range) -> Covers:
+    async def calendar_preview(self, who: Principal, body: CalendarBody, within: Range) -> Covers:
         """Which times a calendar would cover if it were stored now. Raises `Invalid`, `Busy`."""
-        stored = await self._read(body, "/calendar")
-        return await self._covers(stored.calendar, within, stored.warnings)
+        stored = await self._read(who, body, "/calendar")
+        return await self._covers(who, stored.calendar, within, stored.warnings)
 
     # ------------------------------------------------------------------------------------------ how it is done
 
@@ -215,13 +220,27 @@ class Calendars(Core):
         self._signals.send(Topic.TIMERS)
         return Written(row, before is None)
 
-    async def _read(self, body: CalendarBody, pointer: str = "") -> StoredCalendar:
+    async def _check_cost(self, who: Principal, kind: RuleKind, name: str, calendar: Calendar) -> None:
+        """Raises `Invalid` for one whose open times cannot be found at a bounded cost: schedules would wait for it."""
+        now = await self._time.now()
+        rules = Rules(calendars=(Rule(name, calendar),))
+        if not rules.is_complex or not await self._in_thread(who, lambda: rules.is_too_much(now)):
+            return
+        field = "/recurring" if any(isinstance(entry, Recurring) for entry in calendar.entries) else ""
+        raise Invalid(
+            f"it takes too long to find out when the {kind} {name} ends: its times follow on each other without a gap. "
+            "Write hours that come each week as weekly, merge recurring lines that meet, or give them longer durations",
+            pointer=f"/when{field}" if kind is RuleKind.WINDOW else field,
+            code="calendar_too_much",
+        )
+
+    async def _read(self, who: Principal, body: CalendarBody, pointer: str = "") -> StoredCalendar:
         now = await self._time.now()
         reader = self._calendar_reader
         if body.ics is None and body.holidays is None:
             return read_calendar(body, reader, now=now, pointer=pointer)
         try:
-            return await self._in_thread(lambda: read_calendar(body, reader, now=now, pointer=pointer))
+            return await self._in_thread(who, lambda: read_calendar(body, reader, now=now, pointer=pointer))
         except Misconfigured as missing:
             field = "holidays" if body.ics is None else "ics"
             raise Invalid(
@@ -230,7 +249,7 @@ class Calendars(Core):
                 code="calendar_library_missing",
             ) from None
 
-    async def _covers(self, calendar: Calendar, within: Range, warnings: tuple[str, ...]) -> Covers:
+    async def _covers(self, who: Principal, calendar: Calendar, within: Range, warnings: tuple[str, ...]) -> Covers:
         start = await self._time.now() if within.start is None else within.start
         end = start + RANGE_SECONDS_USUAL if within.end is None else within.end
         if end <= start:
@@ -238,25 +257,36 @@ class Calendars(Core):
         if end - start > RANGE_SECONDS_MOST:
             raise Invalid("from and to lie more than ten years apart; ask for a shorter range", pointer="/to")
         limit = min(within.limit, COVERS_MOST)
-        stretches = await self._in_thread(lambda: _stretches(calendar, start, end, limit + 1))
+        stretches = await self._in_thread(who, lambda: _stretches(calendar, start, end, limit + 1))
         return Covers(start, end, tuple(stretches[:limit]), len(stretches) > limit, warnings)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Done beside the event loop, a few at a time. Raises `Busy` if it takes too long."""
+    async def _in_thread(self, who: Principal, work: Callable[[], T]) -> T:
+        """Done beside the event loop, a few at a time, of each namespace one. Raises `Busy` if it takes too long."""
         if self._readings is None:
             self._readings = asyncio.Semaphore(READINGS_MOST)
-        readings = self._readings
+            self._slots_of = WeakValueDictionary()
+        readings, slot = self._readings, self._slots_of.setdefault(who.namespace, asyncio.Lock())
         busy = Busy(
-            f"calendars are being read for more than {READING_SECONDS_MOST:.0f} s; send the same again a little later, "
-            "or a calendar with fewer events",
+            f"calendars of the namespace {who.namespace} are being read for more than {READING_SECONDS_MOST:.0f} s; "
+            "send the same again a little later, or a calendar with fewer events",
             retry_after_seconds=READING_SECONDS_MOST,
         )
+
+        def done(_: object) -> None:
+            readings.release()
+            slot.release()
+
         try:
             async with asyncio.timeout(READING_SECONDS_MOST):
-                await readings.acquire()
+                await slot.acquire()
+                try:
+                    await readings.acquire()
+                except BaseException:
+                    slot.release()
+                    raise
                 thread = asyncio.ensure_future(asyncio.to_thread(work))
-                # A thread cannot be stopped: its place is free when it has ended, whoever waits for it.
-                thread.add_done_callback(lambda _: readings.release())
+                # A thread cannot be stopped: its places are free when it has ended, whoever waits for it.
+                thread.add_done_callback(done)
                 return await asyncio.shield(thread)
         except TimeoutError:
             raise busy from None
