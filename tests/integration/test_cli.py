@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -422,13 +422,14 @@ def test_a_misspelt_setting_is_refused_before_anything_starts(local: Local) -> N
     assert "TICKWISE_DATABASE_URL" in ran.err
 
 
-def test_the_run_command_answers_within_a_second(local: Local) -> None:
-    """From a job that is handed in to its end, seen from outside; the bound allows for a busy machine."""
-    best = min(_seconds(local) for _ in range(3))
-    assert best < 3.0
+def test_the_run_command_costs_little(local: Local) -> None:
+    """From a job that is handed in to its end it waits, and does not turn in circles: processor time, the best of
+    three, to which a busy machine adds nothing. How long it takes is a benchmark's to say (L1)."""
+    assert min(_processor_seconds(local) for _ in range(3)) < 1.0
 
 
-def _seconds(local: Local) -> float:
-    began = time.monotonic()
+def _processor_seconds(local: Local) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert 0 == local.tickwise_with("run", "--shell", "true", "--now", "--wait").code
-    return time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
