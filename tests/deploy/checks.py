@@ -28,7 +28,16 @@ KUBERNETES: Final = "1.31.0"
 """The version that the chart is rendered for."""
 
 EVERYTHING_ON: Final[Mapping[str, Any]] = {
-    "secrets": {"database_url": "postgresql://tickwise:p%22w<&@db/tickwise", "bootstrap_key": "k" * 40},
+    "secrets": {
+        "database_url": "postgresql://tickwise:p%22w<&@db/tickwise", "bootstrap_key": "k" * 40,
+        "requests_keys": ["r" * 40],
+    },
+    "secretsOf": {"executor": {"database_url": "postgresql://executor:x@db/tickwise"}},
+    "networkPolicy": {
+        "clients": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}],
+        "monitoring": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+        "data": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 5432}, {"port": 9092}]}],
+    },
     "settings": {"drain_seconds": 90.5, "ingest": "buffered", "broker_url": "kafka://k:9092?prefix=a"},
     "api": {"serve": ["jobs"], "autoscaling": {"enabled": True}},
     "search": {"enabled": True, "autoscaling": {"enabled": True}},
@@ -126,10 +135,74 @@ async def chart() -> str:
     for pod in (each["spec"]["template"]["spec"] for each in everything if each["kind"] == "Deployment"):
         drains = pod["containers"][0]["name"] == "executor"
         assert pod["terminationGracePeriodSeconds"] >= (90.5 + 5 + 5 if drains else 10), pod
+    _check_secrets(everything)
+    _check_policies(everything)
+    digest = f"sha256:{'0' * 64}"
+    pinned = yaml.safe_load_all(rendered(helm, {**PLAIN, "image": {"repository": "r/tickwise", "digest": digest}}))
+    images = {container["image"] for pod in map(_pod, pinned) if pod for container in pod["containers"]}
+    assert {f"r/tickwise@{digest}"} == images, images
     for what, (values, pointer) in REFUSED.items():
         refusal = _refusal(helm, values)
         assert pointer in refusal, f"{what}: {refusal or 'the chart takes it'}"
     return f"helm lints and renders {len(kinds)} kinds, and refuses {len(REFUSED)} mistakes"
+
+
+def _pod(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The pod of an object that has one."""
+    template = (document or {}).get("spec", {}).get("template")
+    return None if template is None else template["spec"]
+
+
+def _check_secrets(documents: list[dict[str, Any]]) -> None:
+    """Each role's Secret holds what it needs, and each pod mounts its own, without a token of the cluster."""
+    texts = {
+        name.removesuffix(".toml"): text
+        for each in documents if each["kind"] == "Secret" for name, text in each["stringData"].items()
+    }  # fmt: skip
+    held = {name: {line.split(" = ")[0] for line in text.splitlines() if line} for name, text in texts.items()}
+    plain = {"database_url"}
+    wanted = {
+        "api": plain | {"bootstrap_key", "requests_keys"}, "recorder": plain | {"requests_keys"}, "search": plain,
+        "scheduler": plain, "executor": plain, "migrations": plain,
+    }  # fmt: skip
+    assert wanted == held, held
+    assert "//executor:" in texts["executor"], texts["executor"]
+    for each in documents:
+        pod = _pod(each)
+        if pod is None:
+            continue
+        component = each["metadata"]["labels"]["app.kubernetes.io/component"]
+        (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "configuration"]
+        mounted = [
+            item["key"]
+            for source in volume["projected"]["sources"]
+            for item in source.get("secret", {}).get("items", ())
+        ]
+        assert [f"{component.partition('-')[0]}.toml"] == mounted, (component, mounted)
+        assert pod["automountServiceAccountToken"] is False, component
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert (True, ["ALL"]) == (rights["readOnlyRootFilesystem"], rights["capabilities"]["drop"]), component
+
+
+def _check_policies(documents: list[dict[str, Any]]) -> None:
+    """Each pod has a policy; only the API is reached by clients, and only executors reach the world."""
+    policies = {
+        each["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"]: each["spec"]
+        for each in documents if each["kind"] == "NetworkPolicy"
+    }  # fmt: skip
+    pods = {each["metadata"]["labels"]["app.kubernetes.io/component"] for each in documents if _pod(each) is not None}
+    assert pods == policies.keys(), (pods, set(policies))
+    reached = {
+        name
+        for name, said in policies.items()
+        for rule in said.get("ingress", ())
+        for port in rule["ports"]
+        if port["port"] == "api"
+    }
+    assert {"api", "search"} == reached, reached
+    anywhere = {name for name, said in policies.items() if "0.0.0.0/0" in str(said["egress"])}
+    assert {"executor-default", "executor-gpu"} == anywhere, anywhere
 
 
 def _refusal(helm: str, values: Mapping[str, Any]) -> str:

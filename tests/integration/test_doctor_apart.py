@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 from collections.abc import Iterator
 
@@ -62,6 +63,15 @@ async def test_recorders_that_keep_up_are_told_from_those_that_do_not(kafka_pref
             await store.requests_mark({0: now - behind, 1: now - behind / 2})
         levels.append((await found(settings, store))["recorders"].level)
     assert ["warning", "error", "ok"] == levels
+
+
+async def test_requests_that_nobody_signs_are_told(nobody: int) -> None:
+    """Where they go through a broker; with a secret there is nothing to say."""
+    store = MemoryStore(SystemClock())
+    unsigned = Settings(broker_url=f"kafka://127.0.0.1:{nobody}", ingest="buffered")
+    assert "TICKWISE_REQUESTS_KEYS" in (await found(unsigned, store))["signatures"].advice
+    signed = dataclasses.replace(unsigned, requests_keys=("3b7e09f1c2d84a65b0e7f31c9d5a2846",))
+    assert "signatures" not in await found(signed, store)
 
 
 async def test_redis_is_asked(redis_url: str, nobody: int) -> None:

@@ -36,6 +36,13 @@ async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Findin
         yield await _broker(settings.broker_url, store)
         if settings.ingest == "buffered":
             yield await _recorders(settings.broker_url, store)
+            if not settings.requests_keys:
+                yield Finding(
+                    "signatures",
+                    "warning",
+                    "requests are not signed: whoever may write their topic speaks for every key",
+                    "set TICKWISE_REQUESTS_KEYS for APIs and recorders (openssl rand -hex 32)",
+                )
     if settings.signals_url is not None:
         yield await _signals(settings.signals_url, store)
     if settings.search_database_url is not None:

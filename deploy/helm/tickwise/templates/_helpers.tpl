@@ -58,18 +58,39 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* The folder that TICKWISE_CONFIG_LOCATION names. (dict "configMap" … "secret" …) */}}
+{{/*
+What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
+recorder's, an executor has a user of its own in the database. (dict "root" $ "role" api|search|scheduler|recorder|executor|migrations)
+*/}}
+{{- define "tickwise.roleSecrets" -}}
+{{- $secrets := .root.Values.secrets -}}
+{{- $role := .role -}}
+{{- $names := list "database_url" "broker_url" "signals_url" -}}
+{{- if eq $role "migrations" }}{{ $names = list "database_url" }}{{ end -}}
+{{- if has $role (list "api" "search") }}{{ $names = append $names "search_database_url" }}{{ end -}}
+{{- if has $role (list "api" "recorder") }}{{ $names = append $names "requests_keys" }}{{ end -}}
+{{- if eq $role "api" }}{{ $names = append $names "bootstrap_key" }}{{ end -}}
+{{- $held := dict -}}
+{{- range $names }}{{ if hasKey $secrets . }}{{ $_ := set $held . (get $secrets .) }}{{ end }}{{ end -}}
+{{- include "tickwise.toml" (mergeOverwrite $held (get .root.Values.secretsOf $role | default dict)) -}}
+{{- end -}}
+
+{{/*
+The folder that TICKWISE_CONFIG_LOCATION names: settings for all, the secrets of one role. (dict "configMap" … "secret" … "role" …)
+*/}}
 {{- define "tickwise.configuration" -}}
 - name: configuration
   projected:
     defaultMode: 0440
     sources:
+      {{- with .configMap }}
       - configMap:
-          name: {{ .configMap }}
+          name: {{ . }}
           items: [{key: service.toml, path: service.toml}]
+      {{- end }}
       - secret:
           name: {{ .secret }}
-          items: [{key: secrets.toml, path: secrets.toml}]
+          items: [{key: {{ .role }}.toml, path: secrets.toml}]
 {{- end -}}
 
 {{/* How long a process may take to end by itself: (dict "root" $ "drains" bool). 10 s on top of what it takes at most. */}}

@@ -4,6 +4,7 @@ One role as a Deployment with its PodDisruptionBudget.
 */}}
 {{- define "tickwise.role" -}}
 {{- $root := .root -}}
+{{- $kind := .drains | ternary "executor" .name -}}
 {{- $name := printf "%s-%s" (include "tickwise.name" $root) .name -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -33,7 +34,7 @@ spec:
       annotations:
         # Settings are read once, at the start: other settings are other pods.
         checksum/settings: {{ include "tickwise.toml" $root.Values.settings | sha256sum }}
-        checksum/secrets: {{ include "tickwise.toml" $root.Values.secrets | sha256sum }}
+        checksum/secrets: {{ include "tickwise.roleSecrets" (dict "root" $root "role" $kind) | sha256sum }}
         {{- with .role.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -102,7 +103,7 @@ spec:
             - {name: data, mountPath: /data}
             - {name: blobs, mountPath: /data/blobs}
       volumes:
-        {{- include "tickwise.configuration" (dict "configMap" (include "tickwise.name" $root) "secret" (include "tickwise.secret" $root)) | nindent 8 }}
+        {{- include "tickwise.configuration" (dict "configMap" (include "tickwise.name" $root) "secret" (include "tickwise.secret" $root) "role" $kind) | nindent 8 }}
         - name: tmp
           emptyDir: {sizeLimit: 256Mi}
         - name: data
