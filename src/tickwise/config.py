@@ -162,8 +162,8 @@ class Settings:
     )
     bootstrap_key: str | None = _setting(
         None,
-        "An admin key, accepted at every start of `up` or `api` that is given it. In any form of 32 characters or "
-        "more, because a shorter one can be guessed.",
+        "An admin key, accepted at every start of `up` or `api` that is given it; it ends the one that was set before, "
+        "for ever. In any form of 32 characters or more that cannot be guessed: `openssl rand -hex 32`.",
         shortest=32,
         secret=True,
     )

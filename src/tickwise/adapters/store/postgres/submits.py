@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -35,6 +36,8 @@ _ENDED_COLUMNS: Final = (
     "problems",
 )
 """As `operations_record` has its parameters."""
+_place: Final = attrgetter("namespace", "lane")
+"""Where a job waits."""
 _STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
 
 
@@ -53,7 +56,7 @@ class Submits(Part):
         """See the port."""
         if not jobs and receipt is None:
             return []
-        numbers, refused = await self._lanes.find({(job.namespace, job.lane) for job in jobs})
+        numbers, refused = await self._lanes.find(set(map(_place, jobs)))
         if refused:
             return await self._add_others(jobs, refused, receipt)
         if receipt is None and _is_plain(jobs):
@@ -67,7 +70,7 @@ class Submits(Part):
 
     async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
         """See the port."""
-        numbers, refused = await self._lanes.find({(job.namespace, job.lane) for job in jobs})
+        numbers, refused = await self._lanes.find(set(map(_place, jobs)))
         if refused:
             replay = await self._replay(receipt)
             return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
@@ -168,10 +171,6 @@ class Submits(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return await take_receipt(connection, receipt)
-
-
-def _place(job: NewJob) -> tuple[str, Lane]:
-    return job.namespace, job.lane
 
 
 def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:

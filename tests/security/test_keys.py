@@ -1,0 +1,109 @@
+"""Keys: what somebody can do who has one that is not meant for it, or no longer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.security.probes import probe
+from tests.support.app import ADMIN_KEY, API, World, world
+from tickwise.domain.errors import Misconfigured
+from tickwise.roles.control.secrets import admit_setting, check_strength, secret_digest
+
+NEW_SETTING = "e3b0c44298fc1c149afbf4c8996fb924"
+
+
+@pytest_asyncio.fixture
+async def here() -> AsyncIterator[World]:
+    async with world() as made:
+        yield made
+
+
+async def ask(here: World, key: str, method: str, path: str, **more: Any) -> httpx2.Response:
+    return await here.client.request(method, f"{API}{path}", headers={"Authorization": f"Bearer {key}"}, **more)
+
+
+async def made(here: World, *scopes: str, **body: Any) -> dict[str, Any]:
+    """A key of the default namespace."""
+    answer = await here.client.post(f"{API}/keys", json={"name": "ci", "scopes": scopes, **body})
+    assert 201 == answer.status_code, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@probe(5, stopped_by="the store finds no digest of a revoked key, and forgets none")
+async def test_a_revoked_key_lets_nobody_in(here: World) -> None:
+    """A key goes on being used after it was revoked, also by a process that knew it."""
+    key = await made(here, "jobs:read")
+    assert 200 == (await ask(here, key["key"], "GET", "/jobs")).status_code
+    await here.client.delete(f"{API}/keys/{key['key_id']}")
+    assert await here.store.key_find(secret_digest(key["key"].encode())) is None
+
+
+@probe(5, stopped_by="a key gives no scope, namespace or time that it does not have")
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"scopes": ["*"]},
+        {"scopes": ["jobs:write"]},
+        {"scopes": ["keys:admin", "runs:read"]},
+        {"namespace": "other"},
+        {"expires_at": "2999-01-01T00:00:00Z"},
+        {"expires_at": None},
+    ],
+    ids=str,
+)
+async def test_a_key_makes_none_that_is_stronger(here: World, wish: dict[str, Any]) -> None:
+    """A key that may make keys makes one for what it may not do itself, for another namespace, or for longer."""
+    short = await made(here, "keys:admin", "jobs:read", expires_at="2900-01-01T00:00:00Z")
+    answer = await ask(here, short["key"], "POST", "/keys", json={"name": "x", "scopes": ["jobs:read"], **wish})
+    assert 403 == answer.status_code
+
+
+@probe(5, stopped_by="403: keys:admin is a scope of its own")
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_a_key_for_all_else_manages_no_keys(here: World, method: str) -> None:
+    """A leaked key with every other scope lists, makes and revokes keys."""
+    key = await made(here, "jobs:read", "jobs:write", "runs:read", "runs:write", "tasks:read", "tasks:write")
+    path = f"/keys/{key['key_id']}" if method == "DELETE" else "/keys"
+    assert 403 == (await ask(here, key["key"], method, path)).status_code
+
+
+@probe(5, stopped_by="404, and a list of the own namespace alone")
+async def test_keys_of_another_namespace_are_out_of_reach(here: World) -> None:
+    """The administrator of another namespace reads and revokes a key by its id."""
+    key = await made(here, "jobs:read")
+    other = await here.key("the-key-of-another-namespace-of-32", "*", namespace="other")
+    assert 404 == (await ask(here, other, "DELETE", f"/keys/{key['key_id']}")).status_code
+    assert key["key_id"] not in (await ask(here, other, "GET", "/keys")).text
+
+
+@probe(5, stopped_by="the answer is not kept, and lists show a beginning of 8 characters")
+async def test_a_secret_is_told_once(here: World) -> None:
+    """A secret is read again: from a list, by the same Idempotency-Key, or from what the store keeps."""
+    headers, body = {"Idempotency-Key": "once"}, {"name": "ci", "scopes": ["jobs:read"]}
+    first, again = [(await here.client.post(f"{API}/keys", json=body, headers=headers)).json() for _ in range(2)]
+    assert first["key"] not in again["key"]
+    assert first["key"] not in (await here.client.get(f"{API}/keys")).text
+    assert first["key"] not in str(vars(here.store._state))
+
+
+@probe(5, stopped_by="exit 6 before anything is served, with advice")
+@pytest.mark.parametrize("weak", ["x" * 32, "ab" * 16, "changeme" * 4, "0123456789abcdef" * 2, "z" * 31])
+def test_a_weak_bootstrap_key_is_no_key(weak: str) -> None:
+    """The installation is started with a key that can be guessed."""
+    with pytest.raises(Misconfigured, match="openssl rand"):
+        check_strength(weak)
+
+
+@probe(5, stopped_by="the new one revokes the old one, for ever")
+async def test_a_replaced_bootstrap_key_stays_out(here: World) -> None:
+    """The bootstrap key from before its replacement, also where a process with the old setting starts again."""
+    await admit_setting(here.store, here.clock, NEW_SETTING)
+    await admit_setting(here.store, here.clock, ADMIN_KEY)
+    assert 401 == (await here.client.get(f"{API}/jobs")).status_code
+    assert 200 == (await ask(here, NEW_SETTING, "GET", "/jobs")).status_code
