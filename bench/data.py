@@ -35,7 +35,7 @@ from tickwise.ports.store import Retention
 HERE: Final = Path(__file__).parent
 FOLDER: Final = HERE / ".data"
 SQL: Final = {file.stem: file.read_text() for file in (HERE / "sql").glob("fill_*.sql")}
-SIZES: Final = {"C2": (5_000_000,), "growth": (100_000, 1_000_000, 10_000_000)}
+SIZES: Final = {"C2": (5_000_000,), "Q1": (1_000_000,), "growth": (100_000, 1_000_000, 10_000_000)}
 DAYS: Final = 10
 FRESH: Final = timedelta(days=15)
 """Later the scheduler of a measurement would drop the oldest days."""

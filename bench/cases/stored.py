@@ -68,7 +68,7 @@ async def beside(rig: Rig, size: int) -> AsyncIterator[Filled]:
     """A filled server beside the rig's own, and what the round wrote into it taken away at its end. Raises `Failed`."""
     if not usable(FOLDER / str(size)):
         raise Failed(
-            f'a database with {size:,} jobs is not there: `make bench-data DATA="C2 growth"`, about 15 minutes'
+            f'a database with {size:,} jobs is not there: `make bench-data DATA="C2 Q1 growth"`, about 15 minutes'
         )
     async with filled(size) as dsn:
         stored = Filled(dsn, rig.folder, full=rig.full)

@@ -24,7 +24,7 @@ from tickwise.ports.store import JobQuery, Retention, RunQuery
 DAY_SECONDS = 86_400.0
 RUNS = 40_000
 """Finished runs, over four days, and as many jobs; and half as many that lie ahead."""
-UNKNOWN_AND_MANY = {"a page further on", "succeeded", "of a kind of schedule"}
+UNKNOWN_AND_MANY = {"a page further on", "succeeded", "of a kind of schedule", "of the executor of all"}
 """Of a partition that was never analysed the planner believes that few rows match, and puts all of these in order. Such
 a partition has at most the million rows at which it is analysed."""
 READ_MOST = 2_000
@@ -106,6 +106,11 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def rows_read(session: asyncpg.Connection, name: str, arguments: list[Any]) -> float:
     """Rows that the scans of a search met, those that it passed over included."""
     text = await session.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement(name)}", *arguments)
+    return met(text)
+
+
+def met(text: str) -> float:
+    """The same of a plan that was carried out."""
     scans = [node for node in nodes(json.loads(text)[0]["Plan"]) if "Relation Name" in node]
     read: float = sum(
         node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0.0))
@@ -142,6 +147,10 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
         "with a reason that none has": RunQuery(namespace="default", reason="timeout"),
         "asked for by a person": RunQuery(namespace="default", triggers=(int(Trigger.RETRY),)),
         "from one origin": RunQuery(namespace="default", origin=job),
+        "of jobs with a label": RunQuery(namespace="default", labels={"team": "a"}),
+        "of jobs with a name": RunQuery(namespace="default", job_name="past"),
+        "of jobs of a queue": RunQuery(namespace="default", queue="default"),
+        "of the executor of all": RunQuery(namespace="default", executor=1),
     }
 
 
@@ -165,13 +174,50 @@ JOBS = {
 
 
 @pytest.mark.takes_up_to(240)
-async def test_a_search_for_runs_reads_about_as_much_as_it_shows(session: asyncpg.Connection, known: str) -> None:
+async def test_a_search_for_runs_reads_about_as_much_as_it_shows(
+    session: asyncpg.Connection, known: str, store: PostgresStore
+) -> None:
     """Whatever is asked that an index is for; what is rare is found by its index with no statistics too."""
     read = {
-        name: await rows_read(session, "runs_list", records._asked(query))
+        name: await rows_read(session, "runs_list", await store._searched_for(session, query))
         for name, query in (await runs_asked(session)).items()
     }
     assert too_much(read, known) == {}, known
+
+
+@pytest.mark.takes_up_to(240)
+async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
+    session: asyncpg.Connection, known: str, database_url: str
+) -> None:
+    """One plan for all values, made by a session that knows nothing of them: the newest, the oldest, another namespace,
+    a job."""
+    job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
+    old = records._first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
+    pages: dict[str, list[list[Any]]] = {
+        "jobs_newest": [["default", searching.LAST_ID, 51], ["default", old, 501]],
+        "jobs_newest_of": [["tiny", searching.LAST_ID, 51], ["nobody", old, 51]],
+        "runs_newest": [["default", searching.LAST_ID, 51], ["default", old, 501]],
+        "runs_newest_of": [["tiny", searching.LAST_ID, 51], ["nobody", old, 51]],
+        "runs_newest_of_job": [["default", searching.LAST_ID, 51, job], ["default", old, 51, job]],
+        "job_get": [["default", job]],
+    }
+    assert set(pages) == searching.KEPT
+    read = {}
+    connection = await asyncpg.connect(database_url)
+    for name, calls in pages.items():
+        for arguments in calls:
+            async with connection.transaction(readonly=True):
+                await connection.fetchrow(statement("search_terms_kept"), "60000")
+                told = ", ".join(f"'{value}'" if not isinstance(value, int) else str(value) for value in arguments)
+                await connection.execute(f"PREPARE page AS {statement(name)}")
+                text = await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE page({told})")
+                await connection.execute("DEALLOCATE page")
+            # A page reads its rows, some for each of what is joined to it, and one of each partition that it is of.
+            shown = arguments[2] if len(arguments) > 2 else 1
+            if met(text) > 4 * shown + 100:
+                read[f"{name}({told})"] = met(text)
+    await connection.close()
+    assert read == {}, known
 
 
 @pytest.mark.takes_up_to(240)

@@ -231,6 +231,17 @@ def given_instant(value: datetime | UnsetType) -> float | None:
     return None if value is UNSET else instant(value)
 
 
+def labels_of(said: list[str]) -> dict[str, str]:
+    """The labels of a parameter that is `name=value`, given several times."""
+    labels = {}
+    for label in said:
+        name, sign, value = label.partition("=")
+        if not sign or not name:
+            raise BadParameter("write a label as name=value", parameter="label")
+        labels[name] = value
+    return labels
+
+
 def cursor_id(cursor: str | UnsetType) -> UUID | None:
     """The id in a cursor."""
     if cursor is UNSET:

@@ -69,6 +69,10 @@ def run_filters(command: Decorated) -> Decorated:
                 "--trigger", "triggers", multiple=True, type=click.Choice(TRIGGERS), help="Asked for by this; or more."
             ),
             click.option("--reason", help="Ended for this reason, such as timeout."),
+            click.option("--name", "job_name", metavar="TEXT", help="Of jobs with this in their name."),
+            click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label."),
+            click.option("--queue", help="Of jobs of this queue."),
+            click.option("--executor", metavar="ID", help="Those that this executor has, or had last."),
             click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago)."),
             click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago)."),
         ],
@@ -82,10 +86,25 @@ def run_filter(session: Session, said: Json) -> Json:
         "status": [status.upper() for status in said.pop("statuses")] or None,
         "trigger": list(said.pop("triggers")) or None,
         "reason": said.pop("reason"),
+        "job_name": said.pop("job_name"),
+        "labels": _labels(said),
+        "queue": said.pop("queue"),
+        "executor_id": said.pop("executor"),
         "due_after": _past(session, "--since", "due_after", said.pop("since")),
         "due_before": _past(session, "--until", "due_before", said.pop("until")),
     }
     return _filter(session, found, said.pop("everything"))
+
+
+def _labels(said: Json) -> dict[str, str] | None:
+    """What `--label` says; it is taken out."""
+    labels = {}
+    for label in said.pop("labels"):
+        name, sign, value = label.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"--label {label!r}: write NAME=VALUE")
+        labels[name] = value
+    return labels or None
 
 
 def job_filters(command: Decorated) -> Decorated:
@@ -105,16 +124,10 @@ def job_filters(command: Decorated) -> Decorated:
 
 def job_filter(session: Session, said: Json) -> Json:
     """What the options of `job_filters` say; they are taken out."""
-    labels = {}
-    for label in said.pop("labels"):
-        name, sign, value = label.partition("=")
-        if not sign or not name:
-            raise click.UsageError(f"--label {label!r}: write NAME=VALUE")
-        labels[name] = value
     status, kind = said.pop("status"), said.pop("schedule_type")
     found = {
         "name": said.pop("name"),
-        "labels": labels or None,
+        "labels": _labels(said),
         "status": status and status.upper(),
         "schedule_type": kind and kind.upper(),
         "task_kind": said.pop("task_kind"),

@@ -20,12 +20,13 @@ from tickwise.api.endpoint import (
     cursor_id,
     given,
     given_instant,
+    labels_of,
     page_links,
     replayed,
 )
 from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many, once
-from tickwise.api.problems import BadParameter, BatchRefused, Headers, ResultView, problem_of
+from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
 from tickwise.api.wire import (
@@ -229,18 +230,12 @@ async def job_by_key(call: Call) -> Answer:
 async def jobs_list(call: Call) -> Answer:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
-    labels = {}
-    for label in said.label:
-        name, sign, value = label.partition("=")
-        if not sign or not name:
-            raise BadParameter("write a label as name=value", parameter="label")
-        labels[name] = value
     rows = await call.control.jobs_search(
         JobQuery(
             namespace=call.principal.namespace,
             name=given(said.name),
             key=given(said.key),
-            labels=labels,
+            labels=labels_of(said.label),
             status=given(said.status),
             schedule_type=given(said.schedule_type),
             task_kind=given(said.task_kind),
@@ -253,7 +248,7 @@ async def jobs_list(call: Call) -> Answer:
     )
     page = rows[: said.limit]
     views = [job_view(row, await call.control.job_warnings(row)) for row in page]
-    last = str(page[-1].job_id) if len(rows) > said.limit else None
+    last = str(page[-1].listed) if len(rows) > said.limit else None
     return answer(200, views, headers=page_links(call, last))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final
 from uuid import UUID
@@ -9,7 +10,18 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given, given_instant, page_links, replayed
+from tickwise.api.endpoint import (
+    Answer,
+    Call,
+    Endpoint,
+    answer,
+    cursor_id,
+    given,
+    given_instant,
+    labels_of,
+    page_links,
+    replayed,
+)
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import (
@@ -48,6 +60,7 @@ States = Annotated[list[RunState], Meta(max_length=8, description="May be given 
 _retry: Final = msgspec.json.Decoder(RunRetryBody)
 
 
+ExecutorId = Annotated[str, Meta(pattern=r"^\d{1,18}$", description="The executor that has the run, or had it last.")]
 Triggers = Annotated[list[TriggerName], Meta(max_length=6, description="May be given several times.")]
 
 
@@ -60,6 +73,7 @@ class RunsOfJobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Annotated[UUID, Meta(description="The run that was retried or that started it, or the backfill.")] | UnsetType
     ) = UNSET
     reason: Text | UnsetType = UNSET
+    executor_id: ExecutorId | UnsetType = UNSET
     due_after: Time | UnsetType = UNSET
     due_before: Time | UnsetType = UNSET
     limit: Limit = 50
@@ -70,6 +84,13 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     """A search for runs; everything given must match."""
 
     job_id: UUID | UnsetType = UNSET
+    job_name: Annotated[str, Meta(max_length=200, description="A part of its job's name, in any case.")] | UnsetType = (
+        UNSET
+    )
+    label: Annotated[
+        list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
+    ] = []
+    queue: Annotated[Text, Meta(description="Of its job.")] | UnsetType = UNSET
 
 
 class RunCountsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -90,22 +111,22 @@ class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def runs_page(call: Call, job_id: UUID | None) -> Answer:
     """A page of runs, newest first: of one job, or of all."""
     said: RunsOfJobQuery = call.query
-    rows = await call.control.runs_search(
-        call.principal,
-        RunQuery(
-            namespace=call.principal.namespace,
-            job_id=job_id,
-            states=said.status,
-            triggers=[Trigger[name.name] for name in said.trigger],
-            origin=given(said.origin),
-            reason=given(said.reason),
-            due_after=given_instant(said.due_after),
-            due_before=given_instant(said.due_before),
-            before=cursor_id(said.cursor),
-            limit=said.limit + 1,
-        ),
-        must_exist=not isinstance(said, RunsQuery),
+    query = RunQuery(
+        namespace=call.principal.namespace,
+        job_id=job_id,
+        states=said.status,
+        triggers=[Trigger[name.name] for name in said.trigger],
+        origin=given(said.origin),
+        reason=given(said.reason),
+        executor=None if said.executor_id is UNSET else int(said.executor_id),
+        due_after=given_instant(said.due_after),
+        due_before=given_instant(said.due_before),
+        before=cursor_id(said.cursor),
+        limit=said.limit + 1,
     )
+    if isinstance(said, RunsQuery):
+        query = replace(query, job_name=given(said.job_name), labels=labels_of(said.label), queue=given(said.queue))
+    rows = await call.control.runs_search(call.principal, query, must_exist=not isinstance(said, RunsQuery))
     page = rows[: said.limit]
     last = str(page[-1].run_id) if len(rows) > said.limit else None
     return answer(200, [run_view(row) for row in page], headers=page_links(call, last))

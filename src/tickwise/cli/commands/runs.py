@@ -34,6 +34,10 @@ def runs() -> None:
 )
 @click.option("--backfill", metavar="ID", help="Runs of this backfill.")
 @click.option("--reason", help="Ended for this reason, such as timeout.")
+@click.option("--name", "job_name", metavar="TEXT", help="Runs of jobs with this in their name.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; or several.")
+@click.option("--queue", help="Runs of jobs of this queue.")
+@click.option("--executor", metavar="ID", help="Runs that this executor has, or had last.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
 @click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
@@ -41,7 +45,8 @@ def runs() -> None:
 @click.pass_obj
 def list_runs(
     session: Session, *, job: str | None, statuses: tuple[str, ...], triggers: tuple[str, ...], backfill: str | None,
-    reason: str | None, since: str | None, until: str | None, limit: int,
+    reason: str | None, job_name: str | None, labels: tuple[str, ...], queue: str | None, executor: str | None,
+    since: str | None, until: str | None, limit: int,
 ) -> None:  # fmt: skip
     """List runs, newest first."""
     query: dict[str, Any] = {
@@ -50,6 +55,10 @@ def list_runs(
         "trigger": list(triggers) or None,
         "origin": backfill,
         "reason": reason,
+        "job_name": job_name,
+        "label": list(labels) or None,
+        "queue": queue,
+        "executor_id": executor,
         "due_after": past(session, "--since", since),
         "due_before": past(session, "--until", until),
         "limit": min(limit, 500),
@@ -57,6 +66,9 @@ def list_runs(
     for status in statuses:
         work.blame(session, "?status", "--status", status)
     work.blame(session, "?origin", "--backfill", backfill or "")
+    work.blame(session, "?executor_id", "--executor", executor or "")
+    for label in labels:
+        work.blame(session, "?label", "--label", label)
     found = list(islice((run for page in session.client.pages("/runs", query) for run in page), limit))
     if session.as_json:
         session.show_json(found)

@@ -177,6 +177,8 @@ class JobRow:
     runs that are not yet due."""
     timer: Pending | None
     """Where its schedule stands; None: it names no further fire. Of a one-time job only the due time says anything."""
+    listed: UUID
+    """Its place in lists, `model.place_of`."""
 
 
 class OperationStatus(StrEnum):
@@ -321,7 +323,7 @@ class OccurrenceMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """A search. Newest first by id; everything given must match."""
+    """A search. Newest first, by `JobRow.listed`; everything given must match."""
 
     namespace: str
     name: str | None = None
@@ -336,7 +338,7 @@ class JobQuery:
     """From this instant on, and to before the next one; a job without a next run is in no window."""
     next_run_before: float | None = None
     before: UUID | None = None
-    """Jobs with a smaller id only: the last id of the page before."""
+    """Jobs with a smaller place only: the last one of the page before."""
     limit: int = 50
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -100,6 +100,14 @@ class RunQuery:
     triggers: Sequence[int] = ()
     origin: UUID | None = None
     reason: str | None = None
+    executor: int | None = None
+    """The one that has the run, or had it last."""
+    job_name: str | None = None
+    """A part of the name of its job, any case, …"""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """… labels that its job has, …"""
+    queue: str | None = None
+    """… and the queue of its job: each as the job is now."""
     limit: int = 50
 
 

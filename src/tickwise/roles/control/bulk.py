@@ -337,12 +337,12 @@ async def _jobs_meant(
     usual = STATUSES[tally.operation.kind]
     query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
     rows = await core.jobs_find(replace(query, before=tally.before))
-    last = tally.turn([row.job_id for row in rows])
+    last = tally.turn([row.listed for row in rows])
     if moved is not None and moved not in statuses:
         before = rows
         if query.status is not None:
             before = await core.jobs_find(replace(query, status=moved, before=tally.before, limit=tally.recalled))
-            before = [row for row in before if last is None or row.job_id > last]
+            before = [row for row in before if last is None or row.listed > last]
         own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
         tally.done += sum(row.created_at <= created for row in own)
     found = [row for row in rows if row.status in statuses and row.created_at <= created]

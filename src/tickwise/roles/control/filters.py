@@ -60,6 +60,13 @@ class RunsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
         Annotated[UUID, Meta(description="The run that was retried or that started it, or the backfill.")] | UnsetType
     ) = UNSET
     reason: Text | UnsetType = UNSET
+    executor_id: (
+        Annotated[str, Meta(pattern=r"^\d{1,18}$", description="The executor that has the run, or had it last.")]
+        | UnsetType
+    ) = UNSET
+    job_name: Annotated[Text, Meta(description="A part of its job's name, in any case.")] | UnsetType = UNSET
+    labels: Annotated[Labels, Meta(description="Of its job.")] = {}
+    queue: Annotated[Text, Meta(description="Of its job.")] | UnsetType = UNSET
     due_after: Time | UnsetType = UNSET
     due_before: Time | UnsetType = UNSET
 
@@ -200,6 +207,10 @@ def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], 
         triggers=[Trigger[name.name] for name in said.trigger],
         origin=_given(said.origin),
         reason=_given(said.reason),
+        executor=None if said.executor_id is UNSET else int(said.executor_id),
+        job_name=_given(said.job_name),
+        labels=said.labels,
+        queue=_given(said.queue),
         due_after=_instant(said.due_after),
         due_before=_instant(said.due_before),
         limit=limit,

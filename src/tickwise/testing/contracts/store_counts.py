@@ -1,10 +1,13 @@
-"""Counting runs and jobs, and finding runs by how they ended."""
+"""Counting runs and jobs, finding runs by how they ended and whose they are, and the order of jobs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Lane, place_of, time_id
 from tickwise.ports.store import JobAction, JobQuery, Retention, RunQuery
 from tickwise.testing.contracts.base import KeyedStore, StoreContract
 from tickwise.testing.factories import Factory, outcome
@@ -33,6 +36,77 @@ class CountsContract(StoreContract):
         assert [row.run_id for row in await store.runs_list(query)] == [timeout]
         assert await store.runs_count(query) == 1
         assert list(await store.runs_list(RunQuery(namespace="default", reason="time"))) == []
+
+    async def test_runs_are_found_by_what_their_job_is_and_by_their_executor(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """A part of its name, all of the labels, its queue; listed and counted, the living and the ended."""
+        named = make.job(name="Nightly report", labels={"team": "data", "tier": "1"})
+        queued = make.job(name="nightly_100%", lane=Lane("reports"), labels={"team": "data"})
+        other = make.job(name="hourly")
+        first = await self.born(store)
+        claimed = await self.held(store, first, named)
+        assert await self.finish(store, first, outcome(claimed)) == []
+        second = await self.born(store)
+        await self.held(store, second, other)
+        await self.add(store, queued)
+        runs = {named.run_id: "named", queued.run_id: "queued", other.run_id: "other"}
+        searches: list[tuple[dict[str, Any], set[str]]] = [
+            ({"job_name": "nightly"}, {"named", "queued"}),
+            ({"job_name": "NIGHTLY R"}, {"named"}),
+            ({"job_name": "_100%"}, {"queued"}),
+            ({"job_name": "%"}, {"queued"}),
+            ({"labels": {"team": "data"}}, {"named", "queued"}),
+            ({"labels": {"team": "data", "tier": "1"}}, {"named"}),
+            ({"labels": {"team": "web"}}, set()),
+            ({"queue": "reports"}, {"queued"}),
+            ({"queue": "default", "labels": {"team": "data"}}, {"named"}),
+            ({"executor": first}, {"named"}),
+            ({"executor": second}, {"other"}),
+            ({"executor": second, "job_name": "nightly"}, set()),
+            ({"job_name": "nightly", "states": (RunState.SUCCESS,)}, {"named"}),
+        ]
+        for asked, expected in searches:
+            query = RunQuery(namespace="default", **asked)
+            assert {runs[row.run_id] for row in await store.runs_list(query)} == expected, asked
+            assert await store.runs_count(query) == len(expected), asked
+        assert list(await store.runs_list(RunQuery(namespace="elsewhere", job_name="nightly"))) == []
+
+    async def test_jobs_are_listed_newest_first_whatever_ids_clients_choose(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """By their creation, in pages that join; however they are searched for."""
+        chosen = [UUID(int=7), UUID(int=(1 << 128) - 9), make.identifier(-30 * 86_400.0), make.identifier(86_400.0)]
+        jobs = []
+        for identifier in (*chosen[:2], None, *chosen[2:], None):
+            fields: dict[str, Any] = {"labels": {"team": "data"}}
+            if identifier is not None:
+                fields |= {"job_id": identifier, "named": True, "digest": identifier.bytes}
+            jobs.append(make.job(make.now + 80_000.0, **fields))
+            if identifier is None:
+                # Its id says when it is made, so it is made then.
+                jobs[-1] = jobs[-1]._replace(job_id=time_id(int(await store.now() * 1000), make.noise()))
+            await self.add(store, jobs[-1])
+            await self.shift(store, 61.0)
+        newest_first = [job.job_id for job in reversed(jobs)]
+        now = await store.now()
+        for asked in (
+            {},
+            {"labels": {"team": "data"}},
+            {"status": JobStatus.SCHEDULED},
+            {"schedule_type": jobs[0].schedule_type},
+            {"next_run_after": now, "next_run_before": now + 86_400.0},
+            {"next_run_after": now},
+        ):
+            for size in (1, 2, 4, 100):
+                query, found = JobQuery(namespace="default", limit=size, **asked), []
+                while page := await store.jobs_list(query):
+                    found += [row.job_id for row in page]
+                    query = replace(query, before=page[-1].listed)
+                assert found == newest_first, (asked, size)
+        for job in jobs:
+            row = await self.job_row(store, job.job_id)
+            assert row.listed == place_of(row.job_id, row.created_at)
 
     async def test_runs_are_counted_as_they_are_listed(self, store: KeyedStore, make: Factory) -> None:
         """Living and ended, by whatever is asked."""

@@ -12,7 +12,7 @@ from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopReq
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import NEVER, Pending, Reason
 from tickwise.domain.errors import Conflict, VersionConflict
-from tickwise.domain.model import Trigger
+from tickwise.domain.model import Trigger, place_of
 from tickwise.ports.store import (
     Added,
     CancelKind,
@@ -90,6 +90,7 @@ class Definitions(Duty):
             name=new.name,
             key=new.key,
             digest=new.digest,
+            listed=place_of(new.job_id, now) if new.named else new.job_id,
             schedule_type=new.schedule_type,
             task_kind=new.task_kind,
             lane=new.lane,
@@ -126,11 +127,10 @@ class Definitions(Duty):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         found: list[JobRow] = []
-        for job_id in sorted(self._state.jobs, reverse=True):
+        for job in sorted(self._state.jobs.values(), key=lambda job: job.listed, reverse=True):
             if len(found) >= query.limit:
                 break
-            job = self._state.jobs[job_id]
-            if job.namespace == query.namespace and (query.before is None or job_id < query.before):
+            if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
                 row = self._state.job_row(job)
                 if matches(row, query):
                     found.append(row)

@@ -78,7 +78,7 @@ class History(Duty):
             if len(found) >= query.limit:
                 break
             row = self._row(run_id)
-            if row is not None and matches(row, query):
+            if row is not None and matches(row, query) and is_of(self._state.jobs.get(row.job_id), query):
                 found.append(row)
         return found
 
@@ -163,6 +163,17 @@ def is_over(job: JobRecord) -> bool:
     return not job.recurring and job.timer is None and not job.runs and not job.ended
 
 
+def is_of(job: JobRecord | None, query: RunQuery) -> bool:
+    """Whether a run of this job is what a search asks for."""
+    if job is None:
+        return query.job_name is None and query.queue is None and not query.labels
+    return (
+        (query.job_name is None or query.job_name.casefold() in job.name.casefold())
+        and query.labels.items() <= job.labels.items()
+        and (query.queue is None or query.queue == job.lane.queue)
+    )
+
+
 def matches(row: RunRow, query: RunQuery) -> bool:
     """Whether all that a search names is so."""
     return (
@@ -172,6 +183,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and (not query.triggers or row.trigger in query.triggers)
         and (query.reason is None or row.reason == query.reason)
         and (query.origin is None or row.origin == query.origin)
+        and (query.executor is None or row.executor == query.executor)
         and (query.before is None or row.run_id < query.before)
         and (query.after is None or row.run_id > query.after)
         and in_window(row.due_at, query.due_after, query.due_before)

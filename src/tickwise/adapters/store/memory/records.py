@@ -100,6 +100,7 @@ class JobRecord:
     created_by: str
     created_at: float
     updated_at: float
+    listed: UUID
     recurring: bool
     version: int = 1
     standing: JobAction | None = None

@@ -476,6 +476,7 @@ class State:
             paused_by=job.paused_by if paused else None,
             next_run_at=self.next_run_at(job),
             timer=None if job.timer is None else job.timer.pending,
+            listed=job.listed,
         )
 
     def pause(self, job: JobRecord, *, reason: str | None, until: float | None, by: str | None) -> None:

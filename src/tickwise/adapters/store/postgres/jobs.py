@@ -11,7 +11,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES
-from tickwise.adapters.store.postgres.searching import search
+from tickwise.adapters.store.postgres.searching import LAST_ID, like, search
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.lifecycle import JobStatus
@@ -32,8 +32,8 @@ class Jobs(Part):
 
     async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            return await find_job(connection, namespace, job_id)
+        rows = await search(self._links, "job_get", [namespace, job_id], self._clock)
+        return job_row(rows[0]) if rows else None
 
     async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
         """See the port."""
@@ -43,6 +43,10 @@ class Jobs(Part):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
+        if query == JobQuery(namespace=query.namespace, before=query.before, limit=query.limit):
+            page = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
+            newest = [query.namespace, query.before or LAST_ID, query.limit]
+            return [job_row(row) for row in await search(self._links, page, newest, self._clock)]
         name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
         rows = await search(self._links, name, arguments, self._clock)
         return [job_row(row) for row in rows]
@@ -92,7 +96,7 @@ def _asked(query: JobQuery) -> list[Any]:
     """The parameters of `jobs_list` and `jobs_count`."""
     return [
         query.namespace,
-        None if query.name is None else f"%{_literal(query.name)}%",
+        None if query.name is None else like(query.name),
         query.key,
         json.dumps(dict(query.labels)) if query.labels else None,
         query.status,
@@ -137,6 +141,7 @@ def job_row(row: asyncpg.Record) -> JobRow:
         paused_by=row["paused_by"],
         next_run_at=row["next_run_at"],
         timer=None if row["timer_due"] is None else pending(row, "timer_"),
+        listed=row["listed"],
     )
 
 
@@ -151,8 +156,3 @@ def pending(row: asyncpg.Record, prefix: str = "") -> Pending:
         minute=row[f"{prefix}minute"],
         in_minute=row[f"{prefix}in_minute"],
     )
-
-
-def _literal(text: str) -> str:
-    """Text for LIKE in which nothing stands for anything else."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -11,16 +12,19 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.searching import search, searched
+from tickwise.adapters.store.postgres.searching import LAST_ID, like, searched
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import CODES, HELD, STATES
-from tickwise.domain.model import time_id
+from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
 from tickwise.ports.store import TALLIES_MOST, AttemptRow, CancelRow, Incident, RunQuery, RunRow, StoreStats, Tally
 
 COUNTED_MOST: Final = 100_000
 """Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
 
 INCIDENTS_MOST: Final = 100
+
+FEW_LABELLED: Final = 500
+"""So many jobs with a label are looked up one by one."""
 
 ID_SLACK_SECONDS: Final = 600.0
 """How far apart a search by due time takes a run's due time and the time in its id, the nominal one, to lie. What is
@@ -69,12 +73,24 @@ class Records(Part):
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            return await _shown(connection, await searched(connection, "runs_list", _asked(query), self._clock))
+            name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
+            return await _shown(connection, await searched(connection, name, asked, self._clock))
 
     async def runs_count(self, query: RunQuery) -> int:
         """See the port."""
-        [(count,)] = await search(self._links, "runs_count", _asked(query), self._clock)
+        async with self._links.pooled(writes=False) as connection:
+            asked = await self._searched_for(connection, query)
+            [(count,)] = await searched(connection, "runs_count", asked, self._clock)
         return int(count)
+
+    async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
+        """The parameters of `runs_list` and `runs_count`. Few jobs that have the labels are named one by one: then
+        their runs have an index. Among many, the newest runs are looked at in turn."""
+        if not query.labels:
+            return _asked(query)
+        labelled = [query.namespace, json.dumps(dict(query.labels)), FEW_LABELLED + 1]
+        rows = await searched(connection, "jobs_labelled", labelled, self._clock)
+        return _asked(query, [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None)
 
     async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """See the port."""
@@ -102,9 +118,21 @@ class Records(Part):
         return StoreStats(**dict(row))
 
 
-def _asked(query: RunQuery) -> list[Any]:
-    """The parameters of `runs_list` and `runs_count`. A window of due times is one of ids too: no run is due before the
-    time in its id, and what is due long after that is found by an index of its own."""
+def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
+    """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
+    plain = RunQuery(namespace=query.namespace, job_id=query.job_id, before=query.before, limit=query.limit)
+    if replace(query, states=tuple(query.states), triggers=tuple(query.triggers)) != plain:
+        return None
+    newest = [query.namespace, query.before or LAST_ID, query.limit]
+    if query.job_id is not None:
+        return "runs_newest_of_job", [*newest, query.job_id]
+    return "runs_newest" if query.namespace == DEFAULT_NAMESPACE else "runs_newest_of", newest
+
+
+def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None) -> list[Any]:
+    """The parameters of `runs_list` and `runs_count`, if `jobs` are all that have the labels. A window of due times is
+    one of ids too: no run is due before the time in its id, and what is due long after that is found by an index of its
+    own."""
     before, from_id = query.before, None
     if query.due_before is not None:
         newest = _first_id(query.due_before + ID_SLACK_SECONDS)
@@ -124,6 +152,11 @@ def _asked(query: RunQuery) -> list[Any]:
         query.origin,
         query.reason,
         from_id,
+        query.executor,
+        jobs,
+        None if query.job_name is None else like(query.job_name),
+        json.dumps(dict(query.labels)) if query.labels and jobs is None else None,
+        query.queue,
     ]
 
 

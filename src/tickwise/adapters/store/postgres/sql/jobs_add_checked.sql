@@ -31,6 +31,13 @@ t AS (
   SELECT fires, job_id, run_id, zone_data FROM made
   WHERE (run_id IS NULL OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
 ),
+p AS (
+  INSERT INTO tickwise.jobs_placed (listed, job_id, namespace)
+  SELECT listed, job_id, namespace
+  FROM (SELECT tickwise.listed(at, job_id) AS listed, job_id, namespace FROM made WHERE digest IS NOT NULL) chosen
+  WHERE listed IS NOT NULL
+  ON CONFLICT DO NOTHING
+),
 r AS (
   INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
   SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,

@@ -1,33 +1,45 @@
--- Jobs, newest first by id, as `jobs_list` has them, but found by what only few of them have. $14 says what: 'planned', a timer, a
+-- Jobs, newest first, as `jobs_list` has them, but found by what only few of them have. $14 says what: 'planned', a timer, a
 -- living run, or that it runs on demand; 'due', a timer or a living run in a narrow window; 'failed', a failed run. The other parameters
 -- as there. Planned for each call's own values.
-SELECT DISTINCT ON (c.job_id) j.*, l.queue, l.priority, l.requires
+SELECT DISTINCT ON (c.listed) j.*, l.queue, l.priority, l.requires, c.listed
 FROM (
-  -- In the order of the ids, and each part by itself too, so that they are merged: a page is full before the rest is read. One that is
-  -- found twice comes twice in a row.
-  SELECT job_id FROM (
-    (SELECT job_id FROM tickwise.timers WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+  -- In the order of the places, and each part by itself too, so that they are merged: a page is full before the rest is read. One that
+  -- is found twice comes twice in a row. What stands in `jobs_placed` is found there, and passed over elsewhere.
+  SELECT job_id, listed FROM (
+    (SELECT job_id, job_id AS listed FROM tickwise.timers WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NOT NULL AND ($11::uuid IS NULL OR job_id < $11)
+    (SELECT job_id, job_id AS listed FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NOT NULL AND ($11::uuid IS NULL OR job_id < $11)
        AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NULL AND ($11::uuid IS NULL OR job_id < $11)
+    (SELECT job_id, job_id AS listed FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NULL AND ($11::uuid IS NULL OR job_id < $11)
        AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.runs WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    (SELECT job_id, job_id AS listed FROM tickwise.runs WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.runs
+    (SELECT job_id, job_id AS listed FROM tickwise.runs
      WHERE $14 = 'due' AND ($11::uuid IS NULL OR job_id < $11)
        AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.jobs_lasting
+    (SELECT job_id, job_id AS listed FROM tickwise.jobs_lasting
      WHERE $14 = 'planned' AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.history WHERE $14 = 'failed' AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
-  ORDER BY job_id DESC OFFSET 0) c
+    (SELECT job_id, job_id AS listed FROM tickwise.history WHERE $14 = 'failed' AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id, listed FROM tickwise.jobs_placed
+     WHERE $14 <> 'due' AND namespace = $1 AND ($11::uuid IS NULL OR listed < $11) ORDER BY listed DESC)
+    UNION ALL
+    (SELECT job_id, listed FROM tickwise.jobs_placed
+     WHERE $14 = 'due' AND namespace = $1 AND ($11::uuid IS NULL OR listed < $11)
+       AND job_id = ANY(ARRAY(
+         SELECT job_id FROM tickwise.timers WHERE ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10)
+         UNION ALL
+         SELECT job_id FROM tickwise.runs WHERE ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10)))
+     ORDER BY listed DESC)) s
+  ORDER BY listed DESC OFFSET 0) c
 CROSS JOIN LATERAL (
   SELECT * FROM tickwise.jobs_shown j
   WHERE j.job_id = c.job_id AND j.namespace = $1
+    AND (c.listed <> c.job_id OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = c.job_id OFFSET 0))
     AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
     AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
     AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
@@ -40,4 +52,4 @@ CROSS JOIN LATERAL (
     AND ($13::boolean IS NULL OR j.lasting)
   OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
-ORDER BY c.job_id DESC LIMIT $12
+ORDER BY c.listed DESC LIMIT $12

@@ -14,6 +14,9 @@ gone AS (
   DELETE FROM tickwise.jobs j USING over
   WHERE j.job_id = over.job_id AND j.lasting = over.lasting
     AND NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id)
-  RETURNING 1
+  RETURNING j.job_id
+),
+placed AS (
+  DELETE FROM tickwise.jobs_placed p USING gone WHERE p.job_id = gone.job_id
 )
 SELECT count(*) FROM gone

@@ -15,6 +15,7 @@ FILES: Final[tuple[str, ...]] = (
     "0003_signatures.sql",
     "0003_lanes.sql",
     "0003_continuity.sql",
+    "0003_lists.sql",
 )
 """One file per subject, in this order."""
 
