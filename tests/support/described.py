@@ -51,10 +51,12 @@ class Description:
             # A server's own error is described nowhere: there should be none.
             return []
         known = next((place for pattern, place in self._paths if pattern.fullmatch(path)), None)
-        operation = self.said["paths"].get(known, {}).get(method.lower())
+        # A HEAD is answered as its GET, and is described by it.
+        verb = "get" if method == "HEAD" else method.lower()
+        operation = self.said["paths"].get(known, {}).get(verb)
         if operation is None:
             return [] if status in NO_ROUTE else [f"{status} of a route that is not described"]
-        pointer = f"/paths/{_escaped(known or '')}/{method.lower()}/responses/{status}"
+        pointer = f"/paths/{_escaped(known or '')}/{verb}/responses/{status}"
         response = operation["responses"].get(str(status))
         if response is None:
             return [f"the status {status} is not described"]
@@ -64,10 +66,10 @@ class Description:
         described = {name.lower() for name in response.get("headers", {})} | _FRAMED
         found = [f"the header {name} is not described" for name in headers if name.lower() not in described]
         media = headers.get("content-type", "").split(";")[0]
-        if media not in response["content"]:
+        if media not in response.get("content", {"": {}}):
             return [*found, f"the media type {media} is not described"]
-        if not media.endswith("json"):
-            return found
+        if not media.endswith("json") or method == "HEAD":
+            return [*found, "it has a body"] if body and (method == "HEAD" or not media) else found
         return [*found, *self.errors(f"{pointer}/content/{_escaped(media)}/schema", msgspec.json.decode(body))]
 
 
