@@ -29,8 +29,7 @@ class SharedSecrets:
 
     def verify(self, text: bytes, signature: bytes) -> bool:
         """See the port."""
-        found = [hmac.compare_digest(hmac.digest(secret, text, _HASH), signature) for secret in self._secrets]
-        return any(found)
+        return any(hmac.compare_digest(hmac.digest(secret, text, _HASH), signature) for secret in self._secrets)
 
 
 class Ed25519Key:

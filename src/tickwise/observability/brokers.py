@@ -17,6 +17,7 @@ class _WatchedBroker:
         self._metrics = metrics
         # Nothing comes between a commit and its hints: those are counted by the broker's own state.
         self.throw = broker.throw
+        self.partition_of = broker.partition_of
         metrics.watch_broker(broker.state)
 
     def __getattr__(self, name: str) -> Any:

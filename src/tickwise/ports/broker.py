@@ -71,8 +71,10 @@ class Message(NamedTuple):
 
 def size_of(message: Message) -> int:
     """Its bytes: key, value and headers."""
-    headers = sum(len(name) + len(value) for name, value in message.headers)
-    return len(message.value) + len(message.key or b"") + headers
+    size = len(message.value) + len(message.key or b"")
+    for name, value in message.headers:
+        size += len(name) + len(value)
+    return size
 
 
 class Delivery(NamedTuple):

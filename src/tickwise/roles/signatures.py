@@ -105,10 +105,13 @@ def signed(message: Message, signer: Signer, *, broker: Broker, channel: Channel
 
 def _signature(delivery: Delivery) -> bytes | None:
     """The signature of a delivery; None: it has none. Two are as good as a wrong one."""
-    found = [value for name, value in delivery.headers if name == HEADER]
-    if not found:
-        return None
-    return found[0] if len(found) == 1 else b""
+    found = None
+    for name, value in delivery.headers:
+        if name == HEADER:
+            if found is not None:
+                return b""
+            found = value
+    return found
 
 
 def _text_of(delivery: Delivery, cluster: str) -> bytes:

@@ -180,7 +180,7 @@ class Ingest(Jobs):
                 raise id_taken(job.job_id)
         request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
         pending = Pending(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
-        return pending, await self._message(request)
+        return pending, self._message(request) if self._cluster is not None else await self._first_message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
         """A create that is repeated after its time has passed (`_repeated`). Raises the refusal, and `StoreUnavailable`
@@ -247,7 +247,7 @@ class Ingest(Jobs):
         now = self._time.at_best()
         operation = time_id(int(now * 1000), self._clock.noise(10))
         request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
-        message = await self._message(request)
+        message = self._message(request) if self._cluster is not None else await self._first_message(request)
         if not fits(message):
             return None
         pending = Pending(operation, job_id, kind, who.namespace)
@@ -348,13 +348,18 @@ class Ingest(Jobs):
             self._cluster = await self._reach.ask(self._store.cluster_id)
         return self._cluster
 
-    async def _message(self, request: Request) -> Message:
-        """As it is sent: signed, where there is a secret. Raises `StoreUnavailable`."""
+    async def _first_message(self, request: Request) -> Message:
+        """`_message`, before the name of the store was heard. Raises `StoreUnavailable`."""
+        if self._signer is not None:
+            await self._cluster_name()
+        return self._message(request)
+
+    def _message(self, request: Request) -> Message:
+        """As it is sent: signed, where there is a secret."""
         message = Message(encode(request), request.job_id.bytes)
-        if self._signer is None or self._broker is None:
+        if self._signer is None or self._broker is None or self._cluster is None:
             return message
-        cluster = self._cluster or await self._cluster_name()
-        return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=cluster)
+        return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=self._cluster)
 
     async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:
         """Returns when the broker has all of them. Raises `Busy`, `BrokerUnavailable`."""

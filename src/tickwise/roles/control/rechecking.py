@@ -36,6 +36,8 @@ _BOUNDED_PLAN: Final = (
     "cron_expression", "interval_seconds", "timezone", "max_runs", "jitter_seconds", "window_seconds",
     "fuse_per_minute",
 )  # fmt: skip
+_DEFAULTS_FROM: Final = NewJob._fields.index("never")
+_DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:])
 _USUAL: Final = Definition(schedule_type=ScheduleType.FUTURE, task=msgspec.Raw(b"{}"))
 
 
@@ -58,44 +60,36 @@ def read(job: NewJob) -> Definition:
 def named(definition: Definition) -> Named | None:
     """What it names that is stored; None: nothing."""
     task = (definition.task_id, definition.task_version) if definition.task_id else None
-    following = tuple(str(each) for each in (*definition.then, *definition.on_failure))
-    if task is None and not definition.calendars and not following:
+    if task is None and not (definition.calendars or definition.then or definition.on_failure):
         return None
+    following = tuple(str(each) for each in (*definition.then, *definition.on_failure))
     return Named(task, tuple(use.name for use in definition.calendars), following)
 
 
-def _is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCheck) -> bool:
+def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCheck) -> bool:
     """Whether it is what almost every job of a busy day is, and as it must be: one time to come, or at once, a task,
     and nothing else that is not at its default. All others, and whatever is refused, take the long way."""
-    at, task = definition.schedule_time, check.inline(bytes(definition.task))
-    usual = Definition(schedule_type=definition.schedule_type, schedule_time=at, task=task.text)
-    if definition != usual or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
-        return False
-    if at is not None and definition.schedule_type is ScheduleType.FUTURE:
-        in_time = accepted <= at <= LAST_INSTANT
+    at, kind = definition.schedule_time, definition.schedule_type
+    if at is None:
+        in_time = kind is ScheduleType.IMMEDIATE
     else:
-        in_time = at is None and definition.schedule_type is ScheduleType.IMMEDIATE
-    own = NewJob(
-        job_id=job.job_id,
-        namespace=job.namespace,
-        name=job.name,
-        schedule_type=definition.schedule_type.value,
-        task_kind=task.kind,
-        definition=job.definition,
-        lane=usual_lane(task.kind, task.function, offered=job.lane.requires[:1] != ("function:*",)),
-        created_by=job.created_by,
-        recurring=False,
-        run_id=run_id(job.job_id, accepted if at is None else at),
-        due=at,
+        in_time = kind is ScheduleType.FUTURE and accepted <= at <= LAST_INSTANT
+    if not in_time or job[_DEFAULTS_FROM:] != _DEFAULTS or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
+        return False
+    task = check.inline(bytes(definition.task))
+    offered = job.lane.requires[:1] != ("function:*",)
+    return (
+        definition == Definition(schedule_type=kind, schedule_time=at, task=task.text)
+        and (job.schedule_type, job.task_kind, job.due) == (kind.value, task.kind, at)
+        and job.lane == usual_lane(task.kind, task.function, offered=offered)
+        and not job.recurring
+        and job.run_id == run_id(job.job_id, accepted if at is None else at)
     )
-    return in_time and job == own
 
 
 def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskCheck) -> NewJob:
     """The job that this program makes of that definition. Raises `Invalid`. `scene` is as of when the job was accepted,
     with what the definition names, as far as it is there."""
-    if _is_usual(job, definition, scene.now, check):
-        return job
     body = _bounded(job, definition)
     check_texts(body)
     clean_text(job.name, "/name")

@@ -19,7 +19,7 @@ from tickwise.ports.store import Added, NewJob, Replay, StoredTask, no_lane
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.control.composing import Composed, Scene, compose
 from tickwise.roles.control.core import Core, ReceiptFor, ring_for
-from tickwise.roles.control.rechecking import Named, named, read, rechecked
+from tickwise.roles.control.rechecking import Named, is_usual, named, read, rechecked
 from tickwise.roles.control.successors import NOTHING, listed, look
 from tickwise.roles.control.tasks import Findings, TaskCheck
 from tickwise.roles.control.turns import Turns
@@ -205,6 +205,8 @@ class Submits(Core):
         meanwhile."""
         try:
             definition = read(job)
+            if is_usual(job, definition, accepted, self._check_task):
+                return job
             scene = Scene(accepted, {}, frozenset())
             names = named(definition)
             if names is not None:
