@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check \
+.PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check clients fuzz-api \
 	lock clean
 
 VENV    := .venv
@@ -26,6 +26,8 @@ PORT    ?=
 DATA_DIR ?=
 TESTS   ?= tests
 SEEDS   ?= 1000
+MINUTES ?= 20
+CLIENTS ?=
 SEED    ?=
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/tickwise/__init__.py)
 IMAGE   ?= tickwise:$(VERSION)
@@ -109,12 +111,19 @@ image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another ima
 deploy-check: setup  ## judge deploy/ by the programs that it is for: engine, helm, compose, systemd (CHECKS="chart …")
 	BASE="$(BASE)" $(BIN)/python -m tests.deploy $(CHECKS)
 
+clients: setup  ## make clients with generators of others, build and use them on a real API (CLIENTS="go java …")
+	$(BIN)/python -m tests.clients $(CLIENTS)
+
+fuzz-api: setup  ## requests drawn from the description against a real API: nothing may disagree with it (MINUTES=20, SEED=)
+	$(BIN)/python -m tests.clients.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
 	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra redis --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
 	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra redis -c requirements/dev.txt -o requirements/server.txt
+	$(UV_COMPILE) requirements/clients.in -o requirements/clients.txt
 	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
 clean:  ## remove the virtual environment and every cache; never data
