@@ -33,6 +33,19 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
 - `part` is what a server must have been started for (`tickwise api --serve`); others answer with 421, and with the part
   in `service`. As shipped every server serves both.
 - Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.
+- Names are as described below, and of one kind alike: members are `snake_case`, but for `taskId`; what happens to a job
+  or another thing is told with `…_at` (`created_at`, `next_run_at`), the stages of a run with `…_time` (`start_time`,
+  `end_time`); ids are `…_id`. Bodies and queries are read in both spellings (`job_id` and `jobId`, `taskId` and
+  `task_id`), also inside a body's objects; what is a payload is left as it is. The same field in both spellings is
+  refused if the values differ. Problems point at the spelling that was sent; answers have the one that is described.
+- A filter by `status` takes one state of jobs, and several of runs and dead letters; in a body one state and
+  a list of one are alike.
+- A member that is written twice in one object is refused (`field_repeated`).
+- `PATCH` of a job changes it as `PUT` does. As `application/merge-patch+json` (RFC 7396) it also changes single members
+  of `labels`, `retry`, `payload` and the other objects.
+- `Accept` is honoured (406 if no JSON is acceptable; a log is text unless JSON is preferred). An answer of more than 1 kB
+  is compressed with gzip if `Accept-Encoding` allows it; its strong ETag is then its own, ends in `-gzip`, and is good
+  for `If-Match` and `If-None-Match` like the other.
 - Errors are problems with a stable `code`: [errors.md](errors.md). Every answer has an `X-Request-Id`; one that is sent
   is taken over.
 """

@@ -49,6 +49,8 @@ MEANINGS = {
     "calendar_unknown": "There is no calendar of this name in the namespace; create it first.",
     "changed_since": "Of an operation: the job was changed after the operation was asked for, so it was left alone. "
     "Ask again to have it done.",
+    "field_repeated": "A member of an object is written twice; `pointer` names it. Readers of JSON disagree about "
+    "which one counts, so neither is taken.",
     "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
     "`detail`.",
     "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",

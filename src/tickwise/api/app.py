@@ -31,6 +31,7 @@ from tickwise.api.auth import MISSES_PER_SECOND, Authenticator, require
 from tickwise.api.conditions import conditions_of
 from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed, tagged
 from tickwise.api.health import HealthRoutes
+from tickwise.api.negotiation import COMPRESSED_BYTES_MIN, check_accept, encoded, without_suffix
 from tickwise.api.openapi import describe
 from tickwise.api.pacing import Pacer
 from tickwise.api.pending import unless_awaited
@@ -47,8 +48,9 @@ from tickwise.api.problems import (
 from tickwise.api.reading import ClientGone, Receive, check_media, decode, decode_query, read_body
 from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
+from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
-from tickwise.domain.errors import Bug, Conflict, NotFound, StoreUnavailable, TickwiseError, Unavailable
+from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import Limits
@@ -133,6 +135,8 @@ class Server:
                 raise Bug("a request without a principal came through to a route that needs one")
             require(principal, endpoint.scope, *endpoint.or_scopes)
         headers = exchange.headers
+        if endpoint.scope is not None:
+            check_accept(headers.get(b"accept"), scope["headers"], endpoint.answer_media)
         call = Call(
             control=self._control,
             principal=principal or NOBODY,
@@ -146,15 +150,21 @@ class Server:
             call.query_text = text
             call.query = decode_query(text, endpoint.query or NoQuery)
         if endpoint.conditional:
-            call.conditions = conditions_of(scope["headers"])
+            call.conditions = conditions_of(without_suffix(scope["headers"]))
             if endpoint.method == "GET":
                 return tagged(call, await self._answer(endpoint, call))
         if endpoint.method in WITH_BODY:
             limit = self._limits.get(endpoint.name, endpoint.body_bytes_max)
             call.body = await read_body(receive, headers, limit)
             self._check_body(endpoint, call)
-            if endpoint.method == "POST" and b"idempotency-key" in headers and not endpoint.secret:
-                return await self._once(endpoint, call)
+            try:
+                if endpoint.method == "POST" and b"idempotency-key" in headers and not endpoint.secret:
+                    return await self._once(endpoint, call)
+                return await self._answer(endpoint, call)
+            except Refused as refusal:
+                if refusal.pointer and endpoint.body is not None:
+                    refusal.pointer = as_spelled(endpoint.body, call.body, refusal.pointer)
+                raise
         return await self._answer(endpoint, call)
 
     async def _answer(self, endpoint: Endpoint, call: Call) -> Answer:
@@ -296,6 +306,8 @@ class Front:
             found = problem_answer(failure, exchange.request_id)
         if found is not None:
             status = found.status
+            if len(found.body) >= COMPRESSED_BYTES_MIN:
+                found = await encoded(found, headers)
             await _send(send, found, exchange, head=scope["method"] == "HEAD")
         seconds = self._clock.monotonic() - began
         self._metrics.answered(exchange.route, status, seconds)
@@ -482,7 +494,7 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
             return Response(status_code=499)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the caller gets an answer in our shape
             answer = problem_answer(failure, exchange.request_id)
-        return _response(answer, head=request.method == "HEAD")
+        return _response(await encoded(answer, exchange.headers), head=request.method == "HEAD")
 
     return route
 

@@ -8,7 +8,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from tickwise.api.reading import JSON_TYPES, decode, field_names
+from tickwise.api.reading import JSON_TYPES, field_names, read
+from tickwise.api.repeats import refuse_repeated_in_job
 from tickwise.domain.errors import Invalid, Refused, TooLarge
 from tickwise.ports.clock import Clock
 from tickwise.roles.control.bodies import JobBody
@@ -19,6 +20,9 @@ LINES_TYPES: Final = frozenset({b"application/x-ndjson", b"application/ndjson", 
 BATCH_TYPES: Final = JSON_TYPES | LINES_TYPES
 ITEMS: Final = 500
 """After so many jobs, or so many bytes, others get a turn: reading a usual job takes about 2 µs."""
+
+QUOTES_OF_ONE_NAME: Final = 2
+"""What a batch as an object has beside its jobs."""
 
 JOB_FIELDS: Final = field_names(JobBody)
 
@@ -40,24 +44,33 @@ _object: Final = msgspec.json.Decoder(JobsBody)
 
 def job_body(body: bytes | msgspec.Raw) -> JobBody:
     """One job. Raises `Malformed` and `Invalid`."""
-    return decode(_job, body, JOB_FIELDS)
+    job = read(_job, body, JOB_FIELDS)
+    refuse_repeated_in_job(bytes(body), job)
+    return job
 
 
-async def job_bodies(body: bytes, media: bytes, clock: Clock) -> list[JobBody | Refused]:
-    """Each job of a batch, or why it is none. Raises `Malformed` for a body that has no parts, `TooLarge`."""
+def job_parts(body: bytes, media: bytes) -> Sequence[bytes | msgspec.Raw]:
+    """The texts of the jobs of a batch. Raises `Malformed`, `TooLarge`."""
     parts: Sequence[bytes | msgspec.Raw]
     if media in LINES_TYPES:
         parts = [line for line in body.split(b"\n") if line.strip()]
     elif body.lstrip()[:1] == b"{":
-        parts = decode(_object, body, ("jobs",)).jobs
+        parts = read(_object, body, ("jobs",)).jobs
+        if body.count(b'"') - sum(bytes(part).count(b'"') for part in parts) != QUOTES_OF_ONE_NAME:
+            raise Invalid("jobs is written twice; send it once", pointer="/jobs", code="field_repeated")
     else:
-        array = decode(_array, body)
-        parts = array
+        parts = [*read(_array, body)]
     count = len(parts)
     if count > JOBS_MAX:
         raise TooLarge(f"a batch takes up to {JOBS_MAX} jobs, this one has {count}; send several")
     if count == 0:
         raise Invalid("the batch is empty; send at least one job", pointer="")
+    return parts
+
+
+async def job_bodies(body: bytes, media: bytes, clock: Clock) -> list[JobBody | Refused]:
+    """Each job of a batch, or why it is none. Raises `Malformed` for a body that has no parts, `TooLarge`."""
+    parts = job_parts(body, media)
     found: list[JobBody | Refused] = []
     turns = Turns(clock, items=ITEMS)
     for part in parts:

@@ -65,7 +65,7 @@ _PATH_SCHEMAS: Final[dict[str, Schema]] = dict.fromkeys(
 _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
     "Idempotency-Key": (
         "The same request under the same key is done once, and answered as it was the first time.",
-        {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+        {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
     ),
     "If-Match": (
         "Only if its ETag is one of these, else 412; `*`: only if it is there.",
@@ -87,6 +87,11 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
     "WWW-Authenticate": ("How to send a key.", {"type": "string"}),
     "ETag": ("Names what a read answers, for `If-Match` and `If-None-Match`.", {"type": "string"}),
     "Content-Location": ("What the ETag is of.", {"type": "string", "format": "uri-reference"}),
+    "Content-Encoding": (
+        "`gzip`, of more than 1 kB if Accept-Encoding allows it.",
+        {"type": "string", "enum": ["gzip"]},
+    ),
+    "Vary": ("The request headers that decided how this is sent.", {"type": "string"}),
     "Cache-Control": ("`no-store`: the answer holds a secret.", {"type": "string"}),
     "Location": ("Where to find what was made.", {"type": "string", "format": "uri-reference"}),
     "Link": ('The next page, with `rel="next"`; none: this is the last.', {"type": "string"}),
@@ -101,10 +106,11 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         {"type": "string", "enum": ["true", "false"]},
     ),
 }
+_SENT: Final = ("Content-Encoding", "Vary")
 _PACE: Final = ("RateLimit-Policy", "RateLimit")
 _REFUSAL_HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
 REFUSALS: Final[dict[int, str]] = {
-    400: "Malformed", 401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 409: "Conflict",
+    400: "Malformed", 401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 406: "NotAcceptable", 409: "Conflict",
     412: "VersionConflict", 413: "TooLarge", 415: "WrongMediaType", 421: "NotServedHere", 422: "Invalid",
     429: "RateLimited", 503: "Unavailable",
 }  # fmt: skip
@@ -271,6 +277,7 @@ def success_headers(endpoint: Endpoint) -> tuple[str, ...]:
     pages = endpoint.query is not None and "cursor" in endpoint.query.__struct_fields__
     return (
         "X-Request-Id",
+        *_SENT,
         *(() if endpoint.scope is None else _PACE),
         *endpoint.answer_headers,
         *(("ETag", "Content-Location") if endpoint.conditional else ()),
@@ -286,7 +293,7 @@ def refusals(endpoint: Endpoint) -> list[int]:
     if endpoint.conditional:
         found |= {400, 412}
     if endpoint.scope is not None:
-        found |= {401, 403, 429, 503}
+        found |= {401, 403, 406, 429, 503}
     if endpoint.method in ("POST", "PUT", "PATCH"):
         found |= {400, 413, 415}
     if endpoint.method == "POST":
@@ -297,7 +304,7 @@ def refusals(endpoint: Endpoint) -> list[int]:
 
 
 def _refusal(status: int) -> Schema:
-    names = ("X-Request-Id", *_PACE, *_REFUSAL_HEADERS.get(status, ()))
+    names = ("X-Request-Id", *_SENT, *_PACE, *_REFUSAL_HEADERS.get(status, ()))
     content = {MEDIA_TYPE: {"schema": ref("Problem")}}
     return {"description": f"{TITLES[status]}.", "headers": _headers(names), "content": content}
 

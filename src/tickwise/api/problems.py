@@ -77,6 +77,12 @@ class WrongMediaType(Refused):
     code = "media_type_unsupported"
 
 
+class NotAcceptable(Refused):
+    """The caller reads none of the media types that this is answered as; nothing was done."""
+
+    code = "not_acceptable"
+
+
 class BadParameter(Invalid):
     """A query parameter or header is wrong; bodies have pointers, these have names."""
 
@@ -203,6 +209,7 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (RequestTimeout, 408, "The request did not arrive in time"),
     (AddressTooLong, 414, "The address is too long"),
     (ExpectationUnknown, 417, "The expectation cannot be met"),
+    (NotAcceptable, 406, "The answer cannot be read by the caller"),
     (NotServedHere, 421, "Another service serves this"),
     (VersionConflict, 412, "The precondition does not hold"),
     (Conflict, 409, "Its present state does not allow this"),

@@ -17,6 +17,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
+from tickwise.api.repeats import refuse_repeated
+from tickwise.api.spelling import other_spellings, respelled
 from tickwise.domain.errors import Invalid, TooLarge
 from tickwise.roles.control.bodies import NOT_BUILT
 
@@ -89,16 +91,36 @@ def check_media(headers: Mapping[bytes, bytes], accepted: frozenset[bytes] = JSO
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, fields: Iterable[str] = ()) -> T:
     """The body as a value. `fields` are the names that would have been right. Raises `MalformedAt` and `Invalid`."""
+    value = read(decoder, body, fields)
+    refuse_repeated(bytes(body))
+    return value
+
+
+def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, fields: Iterable[str] = ()) -> T:
+    """The same, of a body whose members are not counted."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as failure:
-        raise explained(str(failure), fields, decoder.type) from None
+        return _read_respelled(decoder, bytes(body), fields, str(failure))
     except UnicodeDecodeError as failure:
         raise MalformedAt(f"the body is not UTF-8 text: {failure.reason}", None) from None
     except RecursionError:
         raise MalformedAt("the body is nested too deeply", None) from None
     except ValueError as failure:
         raise _malformed(str(failure), bytes(body)) from None
+
+
+def _read_respelled(decoder: msgspec.json.Decoder[T], body: bytes, fields: Iterable[str], said: str) -> T:
+    """A body that cannot be read as it is, perhaps because its names have the other spelling."""
+    other = respelled(decoder.type, body)
+    if other is None:
+        raise explained(said, fields, decoder.type)
+    try:
+        return decoder.decode(other.body)
+    except msgspec.ValidationError as failure:
+        refusal = explained(str(failure), fields, decoder.type)
+        refusal.pointer = other.pointer(refusal.pointer or "")
+        raise refusal from None
 
 
 def _malformed(said: str, body: bytes) -> MalformedAt:
@@ -213,17 +235,24 @@ def decode_query(text: bytes, struct: type[T]) -> T:
     except ValueError:
         raise BadParameter("the query cannot be read; write it as name=value&name=value", parameter="") from None
     many, times = _taking(struct, list), _taking(struct, datetime)  # type: ignore[arg-type]  # a struct is hashable
+    others = other_spellings(field_names(struct))  # type: ignore[arg-type]  # only structs come here
     found: dict[str, Any] = {}
-    for name, value in pairs:
-        if "\0" in name or "\0" in value:
-            raise BadParameter("the character U+0000 is in no name and no value of ours", parameter=name[:100])
+    written: dict[str, str] = {}
+    for said, value in pairs:
+        if "\0" in said or "\0" in value:
+            raise BadParameter("the character U+0000 is in no name and no value of ours", parameter=said[:100])
+        name = others.get(said, said)
+        if written.setdefault(name, said) != said and name not in many:
+            if found[name] == value:
+                continue
+            raise BadParameter(f"{said} and {written[name]} are one parameter; send one of them", parameter=said)
         if name in many:
             found.setdefault(name, []).append(value)
         elif name in found:
-            raise BadParameter(f"{name} is given twice", parameter=name)
+            raise BadParameter(f"{said} is given twice", parameter=said)
         elif name in times and not _DATE.match(value):
             # Read leniently, as parameters are, a bare number would pass for a Unix time.
-            raise BadParameter(f"write {name} as RFC 3339, such as 2027-09-25T10:00:00Z", parameter=name)
+            raise BadParameter(f"write {said} as RFC 3339, such as 2027-09-25T10:00:00Z", parameter=said)
         else:
             found[name] = value
     try:
@@ -232,7 +261,7 @@ def decode_query(text: bytes, struct: type[T]) -> T:
         refusal = explained(str(failure), field_names(struct), struct)  # type: ignore[arg-type]  # only structs come here
         name = (refusal.pointer or "").removeprefix("/").split("/")[0]
         detail = refusal.detail.replace("there is no field", "there is no parameter")
-        raise BadParameter(detail, parameter=name) from None
+        raise BadParameter(detail, parameter=written.get(name, name)) from None
 
 
 @cache

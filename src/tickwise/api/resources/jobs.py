@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.conditions import etag, guarded, tag_of
+from tickwise.api.conditions import Conditions, etag, guarded, tag_of
 from tickwise.api.endpoint import (
     BATCH_BYTES_MAX,
     Answer,
@@ -24,11 +24,13 @@ from tickwise.api.endpoint import (
     page_links,
     replayed,
 )
-from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body
+from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body, job_parts
+from tickwise.api.merging import MERGE_PATCH, patched
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many, once
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
-from tickwise.api.reading import decode, field_names
+from tickwise.api.reading import JSON_TYPES, decode, field_names
 from tickwise.api.resources.runs import RunsOfJobQuery, runs_page
+from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import (
     API,
     BatchView,
@@ -43,6 +45,7 @@ from tickwise.api.wire import (
     job_view,
     run_view,
 )
+from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
@@ -152,7 +155,10 @@ async def jobs_batch_buffered(call: Call) -> Answer | None:
         return None
     bodies = await job_bodies(call.body, call.media, call.control.clock)
     verdicts = await call.control.accept_many(call.principal, bodies, once(call))
-    return None if verdicts is None else accepted_many(verdicts)
+    if verdicts is None:
+        return None
+    _point_as_spelled(call, verdicts)
+    return accepted_many(verdicts)
 
 
 async def jobs_batch(call: Call) -> Answer:
@@ -168,6 +174,7 @@ async def jobs_batch(call: Call) -> Answer:
     )
     if isinstance(done, Replay):
         return replayed(call, done)
+    _point_as_spelled(call, done)
     if query.atomic and not all(isinstance(verdict, Submitted) for verdict in done):
         refused = sum(not isinstance(verdict, Submitted) for verdict in done)
         raise BatchRefused(
@@ -177,6 +184,14 @@ async def jobs_batch(call: Call) -> Answer:
             else [_result(verdict, stored=False) for verdict in done],
         )
     return _batch(done)
+
+
+def _point_as_spelled(call: Call, verdicts: Sequence[object]) -> None:
+    """Let each refusal point at a member as the caller wrote it."""
+    refused = [(place, each) for place, each in enumerate(verdicts) if isinstance(each, Refused) and each.pointer]
+    parts = job_parts(call.body, call.media) if refused else ()
+    for place, refusal in refused:
+        refusal.pointer = as_spelled(JobBody, bytes(parts[place]), refusal.pointer or "")
 
 
 def _batch(verdicts: Sequence[Verdict]) -> Answer:
@@ -281,6 +296,28 @@ async def job_change(call: Call) -> Answer:
     return await _guarded(call, job_id, change, given(query.if_version))
 
 
+async def job_patch(call: Call) -> Answer:
+    """The same; a merge patch also changes members of the objects that it is about."""
+    if call.media != MERGE_PATCH:
+        return await job_change(call)
+    query: ChangeQuery = call.query
+    job_id = call.uuid("job_id", "job")
+
+    async def look() -> tuple[JobRow, bytes]:
+        row = await call.control.job_get(call.principal, job_id)
+        check_version(row, given(query.if_version))
+        return row, tag_of(await _shown(call, row))
+
+    async def write(row: JobRow | None) -> Answer:
+        if row is None:
+            raise Bug("a merge patch needs the job that it is merged with")
+        body = job_body(patched(row, call.body))
+        done = await call.control.change(call.principal, job_id, body, if_version=row.version, dry_run=query.dry_run)
+        return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
+
+    return await guarded(call.conditions or Conditions(), look, write)
+
+
 async def _guarded(
     call: Call, job_id: UUID, write: Callable[[int | None], Awaitable[Answer]], only: int | None = None
 ) -> Answer:
@@ -300,7 +337,7 @@ async def _guarded(
 async def job_change_buffered(call: Call) -> Answer | None:
     """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
     query: ChangeQuery = call.query
-    if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
+    if query.dry_run or call.conditions is not None or query.if_version is not UNSET or call.media == MERGE_PATCH:
         return None
     job_id = call.uuid("job_id", "job")
     request = await call.control.accept_change(call.principal, job_id, job_body(call.body), call.body)
@@ -426,6 +463,16 @@ JOBS: Final = (
         "`dry_run` it is not buffered.",
         handler=job_change, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
         refuses=(404, 409, 412), conditional=True, buffered=job_change_buffered, pending=(PendingView,),
+    ),
+    Endpoint(
+        method="PATCH", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="patchJob", tag="jobs",
+        summary="Change the fields that are sent, as PUT does.",
+        description="As `application/merge-patch+json` (RFC 7396) an object changes the members that it has, and null "
+        f"takes one away; as `application/json` it replaces the whole object. {_BUFFERED} With a precondition, "
+        "`if_version` or `dry_run`, or as a merge patch, it is not buffered.",
+        handler=job_patch, body=JobChangeBody, answers=(JobView, ChangeView), query=ChangeQuery,
+        media=JSON_TYPES | {MERGE_PATCH}, refuses=(404, 409, 412), conditional=True, buffered=job_change_buffered,
+        pending=(PendingView,),
     ),
     Endpoint(
         method="DELETE", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="cancelJob", tag="jobs",

@@ -22,6 +22,7 @@ from tickwise.api.endpoint import (
     page_links,
     replayed,
 )
+from tickwise.api.negotiation import prefers_json
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import (
@@ -188,7 +189,7 @@ async def run_log(call: Call) -> Answer:
         (b"tickwise-next-offset", b"%d" % chunk.next_offset),
         (b"tickwise-complete", b"true" if chunk.complete else b"false"),
     ]
-    if call.headers.get(b"accept", b"*/*").strip().lower().startswith(b"application/json"):
+    if prefers_json(call.headers.get(b"accept"), "text/plain"):
         return answer(200, log_view(run_id, chunk), headers=headers)
     # What a task wrote is text, whatever it looks like: no browser may take it for a page.
     headers.append((b"x-content-type-options", b"nosniff"))

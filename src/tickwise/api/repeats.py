@@ -1,0 +1,133 @@
+"""Members of an object that are written twice: refused, because readers disagree about which one counts.
+
+msgspec keeps the last one and does not tell. To look for them takes several times as long as to read a body, so they
+are ruled out by counting: an object has as many members as it has `":`, unless one of them is written twice, or a text
+holds these characters too. Only a body that counting cannot clear is read with care.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from tickwise.domain.errors import Invalid
+from tickwise.roles.control.bodies import JobBody
+
+_MEMBER: Final = b'":'
+_BLANKS: Final = (0x20, 0x0A, 0x0D, 0x09)
+_APART: Final = re.compile(rb'"[ \n\r\t]+:')
+"""Between a name and its colon there may be blanks; such a body is not counted."""
+_TASK_BYTES_REMEMBERED: Final = 4_096
+
+_read = msgspec.json.Decoder().decode
+_fields_of = msgspec.structs.astuple
+_JOB_FIELDS: Final = len(JobBody.__struct_fields__)
+
+
+def refuse_repeated(body: bytes) -> None:
+    """Raise `Invalid` for a member that is written twice, at any depth. What is no JSON is left to others to refuse."""
+    if _count(body) < 0:
+        found = _repeated(body)
+        if found is not None:
+            name = found.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+            detail = f"{name[:100]!r} is written twice in one object; send it once"
+            raise Invalid(detail, pointer=found, code="field_repeated")
+
+
+def refuse_repeated_in_job(body: bytes, job: JobBody) -> None:
+    """The same of a job, which is the hottest body: it costs as much again as to read it. Most are cleared by counting
+    the fields that were read, and of tasks, the same few come again and again."""
+    within = 0 if job.task is UNSET else _task_count(bytes(job.task))
+    # A single member of a payload is not there twice.
+    below = 0 if job.payload is UNSET else bytes(job.payload).count(_MEMBER)
+    sent = _JOB_FIELDS - _fields_of(job).count(UNSET)
+    if within < 0 or below > 1 or body.count(_MEMBER) != within + below + sent or not _is_countable(body):
+        refuse_repeated(body)
+
+
+def _task_count(task: bytes) -> int:
+    return _remembered_count(task) if len(task) <= _TASK_BYTES_REMEMBERED else _count(task)
+
+
+def _count(body: bytes) -> int:
+    """How many members there are; -1 if counting cannot tell that none is written twice."""
+    try:
+        found = body.count(_MEMBER)
+        return found if _is_countable(body) and found == _members(_read(body)) else -1
+    except (ValueError, RecursionError):
+        return -1
+
+
+_remembered_count = lru_cache(maxsize=1_024)(_count)
+
+
+def _is_countable(body: bytes) -> bool:
+    for blank in _BLANKS:
+        if blank in body:
+            return _APART.search(body) is None
+    return True
+
+
+def _members(value: Any) -> int:
+    """How many members all objects within a value have."""
+    found = 0
+    below = value
+    if type(value) is dict:
+        found, below = len(value), value.values()
+    elif type(value) is not list:
+        return 0
+    for each in below:
+        if type(each) is dict or type(each) is list:
+            found += _members(each)
+    return found
+
+
+# ------------------------------------------------------------------------------------------ with care
+
+
+class _Object(dict[str, Any]):
+    """An object, and which of its members is written twice."""
+
+    repeated: str | None = None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> _Object:
+    found = _Object(pairs)
+    if len(found) != len(pairs):
+        times = Counter(name for name, _ in pairs)
+        found.repeated = next(name for name in times if times[name] > 1)
+    return found
+
+
+def _repeated(body: bytes) -> str | None:
+    """The pointer to a member that is written twice."""
+    try:
+        # Numbers are not looked at: one of a million digits would take its time.
+        return _place(json.loads(body, object_pairs_hook=_object, parse_int=len, parse_float=len))
+    except (ValueError, RecursionError):
+        # A part that nobody has read yet (a task, a payload) is no JSON, or too deep. Who reads it says so.
+        return None
+
+
+def _place(value: Any) -> str | None:
+    """Depth first, without recursion: the body may be nested as deeply as it could be read."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        pointer, here = waiting.pop()
+        if isinstance(here, _Object):
+            if here.repeated is not None:
+                return f"{pointer}/{_escaped(here.repeated)}"
+            waiting += [(f"{pointer}/{_escaped(name)}", below) for name, below in here.items()]
+        elif isinstance(here, list):
+            waiting += [(f"{pointer}/{number}", below) for number, below in enumerate(here)]
+    return None
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
