@@ -43,7 +43,7 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
 - A member that is written twice in one object is refused (`field_repeated`).
 - `PATCH` of a job changes it as `PUT` does. As `application/merge-patch+json` (RFC 7396) it also changes single members
   of `labels`, `retry`, `payload` and the other objects.
-- `Accept` is honoured (406 if no JSON is acceptable; a log is text unless JSON is preferred). An answer of more than 1 kB
+- `Accept` is honoured (406 if no JSON is acceptable; a log is text unless JSON is preferred). An answer of 1 kB or more
   is compressed with gzip if `Accept-Encoding` allows it; its strong ETag is then its own, ends in `-gzip`, and is good
   for `If-Match` and `If-None-Match` like the other.
 - Errors are problems with a stable `code`: [errors.md](errors.md). Every answer has an `X-Request-Id`; one that is sent

@@ -9,6 +9,7 @@ that make clients must read it without switches (docs/decisions/0025): `make cli
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
@@ -124,7 +125,8 @@ def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endp
 
     async def description(_call: Call) -> Answer:
         if not made:
-            made.append(encode(document([*endpoints, found], kinds)))
+            # Half a second of work: others are served meanwhile.
+            made.append(encode(await asyncio.to_thread(document, [*endpoints, found], kinds)))
         return Answer(200, made[0])
 
     found = Endpoint(
