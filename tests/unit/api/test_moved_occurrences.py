@@ -366,3 +366,16 @@ async def test_a_pause_does_not_lose_a_snoozed_run(here: World, missed: str) -> 
     await post(here, f"/jobs/{job_id}/resume", missed=missed)
     run = await get(here, f"/runs/{moved['run_id']}")
     assert ("QUEUED", "2027-01-15T12:30:00Z") == (run["status"], run["due_time"])
+
+
+async def test_skipped_occurrences_to_come_do_not_lead_the_list_of_runs(here: World) -> None:
+    """However many there are: what ran stands first. Asked for by their state, they are found."""
+    job_id = await create(here, cron="0 * * * *")
+    ran = [(await post(here, f"/jobs/{job_id}/runNow", 202))["run_id"] for _ in range(3)]
+    for _ in range(5):
+        await post(here, f"/jobs/{job_id}/skipNext")
+    for path in (f"/jobs/{job_id}/runs", "/runs"):
+        for limit in (2, 3, 50):
+            listed = await get(here, f"{path}?limit={limit}")
+            assert [each["run_id"] for each in listed] == sorted(ran, reverse=True)[:limit]
+        assert 5 == len(await get(here, f"{path}?status=SKIPPED"))
