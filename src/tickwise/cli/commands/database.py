@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
 
 
@@ -16,7 +17,11 @@ def db() -> None:
 
 
 _database = click.option(
-    "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
+    "--database",
+    "database_url",
+    metavar="URL",
+    callback=secret_option,
+    help="The store.  [TICKWISE_DATABASE_URL or the settings files]",
 )
 
 
@@ -78,3 +83,25 @@ def status(session: Session, database_url: str | None) -> None:
         session.say(f"The schema is at {found} and serves newer programs alone. Install the newer Tickwise.")
     else:
         session.say(f"The schema is at {found}; this program needs {needed}. Run `tickwise db upgrade`.")
+
+
+@db.command("grant-executor")
+@click.argument("role", type=click.STRING)
+@_database
+@json_option
+@click.pass_obj
+def grant_executor(session: Session, role: str, database_url: str | None) -> None:
+    """Give ROLE of the database what an executor needs, and no more.
+
+    The role can then claim runs and report what became of them. It reads no keys, stored tasks or answers, and what it
+    could do in the schema before is taken from it. Run it as the role that owns the schema, and again after each
+    upgrade.
+    """
+    from tickwise import config
+    from tickwise.wiring import processes
+
+    processes.db_grant_executor(config.load(session.environ, {"database_url": database_url}), role)
+    if session.as_json:
+        session.show_json({"role": role})
+    else:
+        session.say(f"The role {role} has what an executor needs: start executors with its address.")

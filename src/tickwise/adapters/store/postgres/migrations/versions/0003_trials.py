@@ -16,6 +16,7 @@ FILES: Final[tuple[str, ...]] = (
     "0003_lanes.sql",
     "0003_continuity.sql",
     "0003_lists.sql",
+    "0003_roles.sql",
 )
 """One file per subject, in this order."""
 

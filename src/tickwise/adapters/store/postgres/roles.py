@@ -1,0 +1,32 @@
+"""The rights of an executor's own role in the database: what it needs to run tasks, and no keys."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.link import translated
+from tickwise.adapters.store.postgres.schema import current
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Misconfigured
+
+
+async def grant_executor(dsn: str, role: str) -> None:
+    """Give the role what an executor needs. Raises `Misconfigured` if there is no such role, the schema is too old, or
+    the role of `dsn` does not own it."""
+    with translated(writes=True):
+        connection = await asyncpg.connect(dsn)
+        try:
+            found = await current(connection)
+            if found is None or not found.fits:
+                raise Misconfigured("the schema of this database is older than this program; run `tickwise db upgrade`")
+            await connection.execute(statement("grant_executor"), role)
+        except asyncpg.UndefinedObjectError:
+            raise Misconfigured(
+                f"the database has no role {role}; make it first, as its administrator: createuser --pwprompt {role}"
+            ) from None
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise Misconfigured(
+                f"rights can be given by the owner of the schema alone ({error}); connect as the role that made it"
+            ) from None
+        finally:
+            await connection.close()

@@ -1,0 +1,112 @@
+"""An executor with a database role of its own: it does all its work, and sees no key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests.integration.processes.fleet import Role
+from tests.integration.processes.house import House, house
+from tests.support.databases import with_role
+from tests.support.local_up import environment, run_command
+from tests.support.waiting import eventually
+from tickwise.adapters.store.postgres import grant_executor, upgrade
+from tickwise.domain.errors import Misconfigured
+
+CLOSED = ("keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers")
+"""What an executor has nothing to do with."""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def role_url(database_url: str) -> AsyncIterator[str]:
+    """The address for a role that has what an executor needs."""
+    await upgrade(database_url)
+    connection = await asyncpg.connect(database_url)
+    name = f"executor_of_{urlsplit(database_url).path.removeprefix('/')}"
+    await connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    ran = run_command(["db", "grant-executor", name], environment(TICKWISE_DATABASE_URL=database_url))
+    assert (0, "") == (ran.code, ran.err)
+    yield with_role(database_url, name, "secret")
+    for what in ("ALL TABLES IN SCHEMA", "ALL SEQUENCES IN SCHEMA", "SCHEMA"):
+        await connection.execute(f"REVOKE ALL ON {what} tickwise FROM {name}")
+    await connection.execute(f"DROP ROLE {name}")
+    await connection.close()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def here(
+    database_url: str, role_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[House, Role]]:
+    """API and scheduler as the owner; the one executor as the role."""
+    async with house(database_url, tmp_path_factory.mktemp("house")) as made:
+        yield made, await made.executor("default", TICKWISE_DATABASE_URL=role_url)
+
+
+@pytest.mark.parametrize("table", CLOSED)
+async def test_what_an_executor_does_not_need_is_closed_to_it(role_url: str, table: str) -> None:
+    """It can neither read nor write it, as the server says."""
+    connection = await asyncpg.connect(role_url)
+    try:
+        for statement in (
+            f"SELECT * FROM tickwise.{table}",
+            f"DELETE FROM tickwise.{table}",
+            f"INSERT INTO tickwise.{table} DEFAULT VALUES",
+            f"TRUNCATE tickwise.{table}",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def test_the_rights_name_every_table_of_the_schema(database_url: str, role_url: str) -> None:
+    """A table that is added is either given to executors or named here as closed to them; views and partitions too."""
+    connection = await asyncpg.connect(database_url)
+    name = role_url.partition("://")[2].partition(":")[0]
+    rows = await connection.fetch(
+        "SELECT relname, has_table_privilege($1, oid, 'SELECT') AS open FROM pg_class "
+        "WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition",
+        name,
+    )
+    await connection.close()
+    closed = {row["relname"] for row in rows if not row["open"]}
+    assert {*CLOSED, "fires", "lanes_freed", "tallies"} == closed
+
+
+async def test_an_executor_does_all_its_work_with_that_role(here: tuple[House, Role], tmp_path: Path) -> None:
+    """Ends well and badly, tries again, waits for limits, paces and overlap, goes on to others, is stopped, leaves."""
+    house, executor = here
+    true, false = ({"kind": "shell", "command": command} for command in ("true", "false"))
+    after = await house.submit(task=true, schedule_type="ON_DEMAND")
+    jobs = {
+        "well": await house.submit(task=true, then=[after]),
+        "result": await house.submit(task={"kind": "shell", "command": 'echo 1 > "$TICKWISE_RESULT_FILE"'}),
+        "badly": await house.submit(task=false, max_retries=0, on_failure=[after]),
+        "again": await house.submit(task=false, max_retries=1, retry={"base_seconds": 0.1}),
+        "python": await house.submit(task={"kind": "python", "source": "print(1)"}),
+        "held": await house.submit(task=false, max_retries=0, on_unknown="hold"),
+        "limit": await house.submit(task=true, concurrency={"key": "key:k", "limit": 1}),
+        "rate": await house.submit(task=true, rate={"key": "key:r", "limit": 5, "per_seconds": 1}),
+    }
+    for name, job_id in jobs.items():
+        run = await house.ended(job_id)
+        assert ("FAILED" if name in ("badly", "again", "held") else "SUCCESS") == run["status"], name
+    stopped = await house.submit(task={"kind": "shell", "command": f"touch {tmp_path}/begun; sleep 600"})
+    await eventually((tmp_path / "begun").exists, what="it begins")
+    (run,) = (await house.client.get(f"/jobs/{stopped}/runs")).json()
+    assert 202 == (await house.client.post(f"/runs/{run['run_id']}/cancel")).status_code
+    assert "CANCELLED" == (await house.ended(stopped))["status"]
+    assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
+
+
+async def test_a_role_that_is_not_there_is_told(database_url: str, role_url: str) -> None:
+    """With the command that makes it; and rights that are not ours to give."""
+    with pytest.raises(Misconfigured, match="createuser --pwprompt no_such_role"):
+        await grant_executor(database_url, "no_such_role")
+    with pytest.raises(Misconfigured, match="owner of the schema"):
+        await grant_executor(role_url, "pg_monitor")
