@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tickwise.cli.arguments import blot_out
 from tickwise.cli.failures import Blame, safe_lines
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _remember(attribute: str) -> Callable[[click.Context, click.Parameter, Any],
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value not in (None, False):
             setattr(context.ensure_object(Session), attribute, value)
+            if attribute == "key":
+                blot_out(value)
 
     return keep
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.seclusion import seclude
 from tickwise.api.app import create_app
 from tickwise.api.endpoint import ApiService
 from tickwise.config import Settings
@@ -92,6 +93,13 @@ def db_restored(settings: Settings) -> Restored:
     return restored(given_database(settings))
 
 
+def db_grant_executor(settings: Settings, role: str) -> None:
+    """Give a role of the given database what an executor needs, and no more. Raises `Misconfigured`."""
+    from tickwise.adapters.store.postgres import grant_executor
+
+    asyncio.run(grant_executor(given_database(settings), role))
+
+
 def db_status(settings: Settings) -> tuple[str, str, bool]:
     """The version of the given database's schema (`none` for an empty one), the one that this program was written for,
     and whether it works on what is there."""
@@ -102,6 +110,8 @@ def db_status(settings: Settings) -> tuple[str, str, bool]:
 
 
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]) -> int:
+    # Before anything else: tasks may run as the user of this process, whose environment and memory hold the keys.
+    seclude()
     log_file = settings.log_dir / "tickwise.log" if settings.log_dir else None
     logs.configure(settings.log_level, settings.log_format, log_file)
     for warning in settings.warnings:

@@ -39,6 +39,7 @@ import msgspec
 from tickwise.adapters.runner.checks import asked_pause_seconds
 from tickwise.adapters.runner.function_wire import Batch, Frames, Hello, Item, Recall, Report, Result, Stop, frame
 from tickwise.adapters.runner.python_launcher import exception_names
+from tickwise.adapters.seclusion import seclude
 from tickwise.ports.runner import Verdict
 
 FLUSH_SECONDS = 0.002
@@ -482,6 +483,7 @@ def main(arguments: Sequence[str]) -> None:
     connection = socket.socket(fileno=int(arguments[0]))
     connection.setblocking(True)
     progress = mmap.mmap(int(arguments[1]), mmap.PAGESIZE)
+    seclude()
     sys.path.insert(0, os.getcwd())  # as `python -m` does; only now, so that no file there shadows what we import
     functions, problems = load_functions(arguments[2:])
     connection.sendall(frame(Hello([(entry.name, entry.is_async) for entry in functions.values()], problems)))

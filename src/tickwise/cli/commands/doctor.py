@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwise.cli import moments, output
+from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.connection import CLIENT_FILE, read_local
 from tickwise.cli.failures import Exit
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from tickwise.wiring.doctor import Left, Running
 
 _database = click.option(
-    "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
+    "--database",
+    "database_url",
+    metavar="URL",
+    callback=secret_option,
+    help="The store.  [TICKWISE_DATABASE_URL or the settings files]",
 )
 
 

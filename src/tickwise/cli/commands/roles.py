@@ -6,12 +6,17 @@ from typing import Any
 
 import click
 
+from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Decorated, Session
 
 
 def _database_option(command: Decorated) -> Decorated:
     return click.option(
-        "--database", "database_url", metavar="URL", help="The store.  [TICKWISE_DATABASE_URL or the settings files]"
+        "--database",
+        "database_url",
+        metavar="URL",
+        callback=secret_option,
+        help="The store.  [TICKWISE_DATABASE_URL or the settings files]",
     )(command)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import click
 
 from tickwise.cli import moments
+from tickwise.cli.arguments import secret_option
 from tickwise.cli.connection import CLIENT_FILE, Local, default_data_dir, read_local
 from tickwise.cli.failures import Exit, Failure
 from tickwise.cli.session import Session, data_dir_option, json_option
@@ -40,7 +41,9 @@ def _folder(session: Session) -> Path:
 @data_dir_option
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of the API; 0 takes a free one.  [8470]")
 @click.option("--host", help="Address that the API listens on.  [127.0.0.1]")
-@click.option("--database", metavar="URL", help="Use this PostgreSQL instead of an embedded one.")
+@click.option(
+    "--database", metavar="URL", callback=secret_option, help="Use this PostgreSQL instead of an embedded one."
+)
 @click.option("--background", is_flag=True, help="Start it apart from this terminal, and return when it is ready.")
 @json_option
 @click.pass_obj
@@ -67,7 +70,7 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
     if local is not None:
         _tell(session, local, settings.data_dir, "Tickwise is up already.")
         return Exit.OK
-    started = _start(settings.data_dir, {"--port": port, "--host": host, "--database": database})
+    started = _start(settings.data_dir, {"--port": port, "--host": host}, database)
     _tell(session, started, settings.data_dir, "Tickwise is up.")
     return Exit.OK
 
@@ -116,7 +119,7 @@ def _process(local: Local) -> Any:
     return process if alive and older and ours else None
 
 
-def _start(data_dir: Path, options: dict[str, Any]) -> Local:
+def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Local:
     """Start a detached `up` and wait until it serves. Raises `Failure` with its last words if it does not."""
     log = _log(data_dir)
     try:
@@ -137,7 +140,14 @@ def _start(data_dir: Path, options: dict[str, Any]) -> Local:
         begin = output.seek(0, os.SEEK_END)
         # A session of its own: neither this terminal's Ctrl-C nor its end reaches it.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/"
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd="/",
+            # Not as an option: everybody may read those.
+            env={**os.environ, **({} if database is None else {"TICKWISE_DATABASE_URL": database})},
         )
     return _await_ready(process, data_dir, begin)
 
