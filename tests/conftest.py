@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
+from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit, urlunsplit
 
@@ -125,3 +128,14 @@ def redis_url(redis_server_url: str) -> str:
     number = next(_redis_databases) * 8 + worker % 8
     assert number < DATABASES, "more modules than Redis has databases"
     return urlunsplit(urlsplit(redis_server_url)._replace(path=f"/{number}"))
+
+
+def pytest_sessionfinish() -> None:
+    """Tasks of other users that root's tests have started lived outside of private folders: what is left goes."""
+    for owner in Path("/var/lib/tickwise/tasks").glob("*/OWNER"):
+        try:
+            given = Path(owner.read_text(encoding="utf-8").strip())
+            if given.is_relative_to(tempfile.gettempdir()) and not given.parent.exists():
+                shutil.rmtree(owner.parent)
+        except OSError:
+            continue  # another process of these tests was quicker

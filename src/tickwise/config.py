@@ -197,6 +197,12 @@ class Settings:
         "hosts (`localhost`) and either of the last two with a port (`localhost:8080`). Unset: nothing on loopback, in "
         "private networks or at a cloud's metadata (`docs/how-to/http-tasks.md`).",
     )
+    run_tasks_as: str | None = _setting(
+        None,
+        "The user that `python` and `shell` tasks run as, by name or number; only an executor that is root can choose. "
+        "Unset: of an executor that is root, each namespace gets a user of its own that owns nothing else; of any "
+        "other, its own user. `root`: tasks own the machine, and all that Tickwise keeps on it.",
+    )
     claim_batch: int = _setting(
         500,
         "Runs claimed in one statement. Measured: 1 at a time 1.5k runs/s, 100 54k, 500 74k, 2000 72k.",

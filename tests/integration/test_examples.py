@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.local_up import ROOT, Local, local_up
+from tests.support.local_up import OWN_TASKS, ROOT, Local, local_up
 
 EXAMPLES = ROOT / "examples"
 
@@ -28,6 +28,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Loca
         tmp_path_factory.mktemp("up"), "--database", "memory://",
         HOME=str(home), PYTHONPATH=str(EXAMPLES), TICKWISE_FUNCTION_MODULES="functions",
         TICKWISE_HTTP_ALLOW="127.0.0.1",
+        **OWN_TASKS,
     ) as up:  # fmt: skip
         yield up
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from tests.support.runners import Listener, assignment
+from tests.support.runners import OWN_USER, Listener, assignment
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.function import FunctionRunner
@@ -42,6 +42,7 @@ def _settings(folder: Path) -> RunnerSettings:
         slots=1,
         kill_grace_seconds=0.2,
         http_allow=("127.0.0.1",),
+        run_tasks_as=OWN_USER,
     )
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.support.runners import Listener, assignment, gone, log_of
+from tests.support.runners import OWN_USER, Listener, assignment, gone, log_of
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -47,7 +47,13 @@ class Shop:
         self.blobs = open_blobs("memory://")
         self.root = folder / "work"
         self.runner = ProcessRunner(
-            RunnerSettings(blobs=self.blobs, clock=SystemClock(), work_root=self.root, kill_grace_seconds=0.2)
+            RunnerSettings(
+                blobs=self.blobs,
+                clock=SystemClock(),
+                work_root=self.root,
+                kill_grace_seconds=0.2,
+                run_tasks_as=OWN_USER,
+            )
         )
         self.listener = Listener()
 
@@ -122,7 +128,7 @@ async def test_a_task_within_its_limits_notices_nothing_of_them(shop: Shop) -> N
     given = shop.launch({"kind": "shell", "command": "cat; echo $0; exit 7"}, limits)
     ending = await shop.listener.ending_of(given)
     assert (ending.reason, ending.symptoms) == ("exit_code", ("7",))
-    assert await log_of(shop.blobs, given) == "/bin/sh\n"
+    assert (await log_of(shop.blobs, given)).endswith("/task.sh\n")
     assert (await shop.python("import sys; assert sys.argv == [__file__]", limits)).verdict is Verdict.OK
 
 

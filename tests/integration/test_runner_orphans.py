@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.abandoned import FILES
-from tests.support.runners import Listener, gone
+from tests.support.runners import OWN_USER, Listener, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -88,7 +88,11 @@ async def abandoned(tmp_path: Path) -> AsyncIterator[Abandoned]:
 
 
 def _runner(folder: Path) -> ProcessRunner:
-    return ProcessRunner(RunnerSettings(blobs=open_blobs("memory://"), clock=SystemClock(), work_root=folder / "work"))
+    return ProcessRunner(
+        RunnerSettings(
+            blobs=open_blobs("memory://"), clock=SystemClock(), work_root=folder / "work", run_tasks_as=OWN_USER
+        )
+    )
 
 
 def _groups(folders: Sequence[Path]) -> set[Path]:

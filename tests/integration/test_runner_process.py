@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from tests.support.runners import BrokenBlobs, Listener, assignment, gone, log_of, without_kill
+from tests.support.runners import OWN_USER, BrokenBlobs, Listener, assignment, gone, log_of, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -60,7 +60,9 @@ class Shop:
         self.blobs: StoredBlobs = blobs or open_blobs("memory://")
         self.root = folder / "attempts"
         given: dict[str, Any] = {"slots": 4, "kill_grace_seconds": 0.2, "result_limit_bytes": 1 << 10, **changes}
-        settings = RunnerSettings(blobs=self.blobs, clock=SystemClock(), work_root=self.root, **given)
+        settings = RunnerSettings(
+            **{"blobs": self.blobs, "clock": SystemClock(), "work_root": self.root, "run_tasks_as": OWN_USER, **given}
+        )
         self.runner = ProcessRunner(settings)
         self.listener = Listener()
 

@@ -196,7 +196,9 @@ def _context() -> Iterator[str]:
     yield from (
         "`python` and `shell` tasks get it in their environment, `http` tasks as headers (`Tickwise-Run-Id` and so",
         "on), functions as their `Context`. Of the executor's own environment tasks see only",
-        ", ".join(f"`{name}`" for name in INHERITED) + " and what `pass_environment` names.",
+        ", ".join(f"`{name}`" for name in INHERITED)
+        + " and what `pass_environment` names. Where they run as another user\n"
+        "(`run_tasks_as`), `HOME`, `USER` and `LOGNAME` are that user's.",
         "",
         "| variable | header too | meaning |",
         "| --- | --- | --- |",

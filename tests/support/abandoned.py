@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support.runners import Listener, assignment
+from tests.support.runners import OWN_USER, Listener, assignment
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.function import FunctionRunner
@@ -31,7 +31,9 @@ FILES = 7
 
 async def main(folder: Path) -> None:
     """Never ends by itself."""
-    settings = RunnerSettings(blobs=open_blobs("memory://"), clock=SystemClock(), work_root=folder / "work")
+    settings = RunnerSettings(
+        blobs=open_blobs("memory://"), clock=SystemClock(), work_root=folder / "work", run_tasks_as=OWN_USER
+    )
     processes = ProcessRunner(settings)
     functions = FunctionRunner(settings, workers=1, modules=["tests.support.functions"])
     for runner in (processes, functions):

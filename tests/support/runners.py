@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ from tickwise.ports.blobs import Blobs, log_prefix
 from tickwise.ports.runner import Assignment, Ending, TaskLimits
 
 PATIENCE_SECONDS = 60.0
+OWN_USER = "root" if os.geteuid() == 0 else None
+"""For `run_tasks_as`, in tests of what tasks do for the user who runs the tests: in files of theirs, for instance. That
+tasks are other users has tests of its own (`test_runner_users`)."""
 
 
 class BrokenBlobs(StoredBlobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket
 import tempfile
@@ -13,8 +14,9 @@ from urllib.parse import urlsplit
 
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.task_users import task_users
 from tickwise.config import Settings
-from tickwise.domain.errors import TickwiseError
+from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, Finding, clocks, findings_apart
 
@@ -66,7 +68,7 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 async def _collect(settings: Settings, port: Finding, database_url: str | None) -> list[Finding]:
     found = [Finding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port]
-    found += [await _blobs(settings), _work_folders()]
+    found += [await _blobs(settings), _work_folders(), _tasks(settings)]
     found += [finding async for finding in _database(settings, database_url)]
     return found
 
@@ -80,6 +82,28 @@ def _folder(data_dir: Path) -> Finding:
     if free < SPACE_BYTES:
         return Finding("data folder", "warning", text, "free some space, or choose another with --data-dir")
     return Finding("data folder", "ok", text)
+
+
+def _tasks(settings: Settings) -> Finding:
+    """Whom a job with a script owns, if an executor is started here by this user with these settings."""
+    try:
+        users = task_users(settings.run_tasks_as, settings.data_dir / "work")
+    except Misconfigured as wrong:
+        return Finding("tasks", "error", wrong.detail, "set TICKWISE_RUN_TASKS_AS, or unset it")
+    if users is not None:
+        whom = "a user of its namespace's own" if settings.run_tasks_as is None else f"the user {settings.run_tasks_as}"
+        return Finding("tasks", "ok", f"each runs as {whom}, which owns nothing of this installation")
+    if os.geteuid() == 0:
+        return Finding(
+            "tasks", "warning", "they run as root: a key with jobs:write owns this machine and all keys",
+            "unset TICKWISE_RUN_TASKS_AS, or name a user that owns nothing else",
+        )  # fmt: skip
+    return Finding(
+        "tasks", "warning",
+        "they run as the executor's own user: a key with jobs:write may do what that user may, and read what it keeps, "
+        "such as the admin key in client.json and the embedded database",
+        "give jobs:write to those alone who may have all that, or start executors as root: tasks are other users then",
+    )  # fmt: skip
 
 
 def _served(running: Running) -> Finding:

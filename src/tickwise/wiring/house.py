@@ -399,6 +399,7 @@ def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:
         result_limit_bytes=settings.result_limit_bytes,
         kill_grace_seconds=settings.kill_grace_seconds,
         pass_environment=settings.pass_environment,
+        run_tasks_as=settings.run_tasks_as,
         lease_file=lease_file,
         http_allow=settings.http_allow,
     )

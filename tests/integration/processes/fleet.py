@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from tests.support.local_up import ROOT, environment
+from tests.support.local_up import OWN_TASKS, ROOT, environment
 from tests.support.waiting import eventually
 
 KEY = "tests-bootstrap-key-of-more-than-32-characters"
@@ -84,6 +84,7 @@ class Fleet:
             TICKWISE_BOOTSTRAP_KEY=KEY,
             TICKWISE_LOG_FORMAT="json",
             PYTHONPATH=str(ROOT),
+            **OWN_TASKS,
             **settings,
         )
         (folder / "blobs").mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from tests.support.runners import assignment
 from tickwise.adapters.runner.http import _first_request
 from tickwise.adapters.runner.http_access import HttpAccess
 from tickwise.adapters.runner.kinds import SOURCE_CHARACTERS_MOST, builtin_kinds
-from tickwise.adapters.runner.process_start import arguments_of
+from tickwise.adapters.runner.process_start import Interpreter, arguments_of
 from tickwise.domain.errors import Invalid
 
 KINDS = {kind.name: kind for kind in builtin_kinds()}
@@ -163,5 +163,8 @@ def test_a_start_leaves_the_task_as_it_is(tmp_path: Path) -> None:
         if said is request:
             cast("dict[str, str]", _first_request(given, HttpAccess()).headers)["X-B"] = "2"
         else:
-            cast("list[str]", arguments_of(given, tmp_path, None, 1)).append("more")
+            cast(
+                "list[str]",
+                arguments_of(given, tmp_path, None, number=1, python=Interpreter(program="python", launcher="")),
+            ).append("more")
         assert before == task

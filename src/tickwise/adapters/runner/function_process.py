@@ -228,7 +228,8 @@ class WorkerProcess(asyncio.Protocol):
         tree = self._tree(process)
         await kill_tree(tree, threads=self._settings.threads, clock=self._settings.clock)
         if end.done():
-            self.exit_status = reap(process).status
+            reaped = reap(process)
+            self.exit_status = None if reaped is None else reaped.status
             end.result()  # an error of ours, if it could not even be waited for
         else:
             self.unkillable = True

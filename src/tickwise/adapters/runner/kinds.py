@@ -109,7 +109,11 @@ class ShellKind:
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "shell",
         {
-            "command": {"type": "string", "minLength": 1, "description": "Run by `/bin/sh -c`; may have many lines."},
+            "command": {
+                "type": "string",
+                "minLength": 1,
+                "description": "A script for `/bin/sh`; may have many lines.",
+            },
             "argv": {
                 "type": "array",
                 "items": {"type": "string"},

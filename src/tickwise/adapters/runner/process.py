@@ -1,13 +1,14 @@
 """Runs `python` and `shell` tasks, each attempt as a process of its own, in a session and a folder of its own.
 
     <work root>/<executor's process>-…/<run>-<token>/
-        task.py        the script of a python task
+        task.py        the script of a python task; task.sh: the command of a shell task
         work/          the attempt's current folder
         payload.json   a payload too large for a variable
         result.json    what the task writes as its result
         symptoms       the names of the exception that ended a python task
 
-The folder is removed afterwards; if the executor is killed, an orphan reaper or the next start ends its tasks and
+The folder belongs to the user that the task runs as (`task_users`), and nobody else may enter it. It is removed
+afterwards; if the executor is killed, an orphan reaper or the next start ends its tasks and
 removes all of them (`work_folder`).
 
 Exit status 0 is success, 65 (EX_DATAERR of sysexits.h) means "no retry can help", any other is a failure that may be
@@ -21,7 +22,8 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -30,13 +32,15 @@ from typing import Any, Final
 
 import msgspec
 
+from tickwise.adapters.runner import python_launcher
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process_limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process_start import Spawned, Start, arguments_of, spawn
+from tickwise.adapters.runner.process_start import Interpreter, Spawned, Start, arguments_of, spawn
 from tickwise.adapters.runner.process_tree import (
     KILL_SECONDS_MOST,
     UNKILLABLE,
+    Process,
     Reaped,
     Survivors,
     Tree,
@@ -48,8 +52,11 @@ from tickwise.adapters.runner.process_tree import (
 from tickwise.adapters.runner.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.adapters.runner.task_places import environment_of, home_of, python_for, work_root_for
+from tickwise.adapters.runner.task_starter import TaskStarter
+from tickwise.adapters.runner.task_users import TaskUsers, task_users
 from tickwise.adapters.runner.work_folder import RESULT_VARIABLE, WorkFolder
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import Misconfigured, NotFound
 from tickwise.ports.blobs import read_script
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
@@ -75,18 +82,40 @@ class ProcessRunner(SlotRunner):
         self._counts = count(1)
         self._survivors = Survivors(self._threads, settings.clock)
         self._watch = LimitsWatch(self._threads, settings.clock)
+        self._users: TaskUsers | None = None
+        self._starter: TaskStarter | None = None
+        self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
+        self._python_environment: Mapping[str, str] = {}
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
-        """Raises `Misconfigured` if the work folders cannot be made."""
+        """Raises `Misconfigured` if the work folders cannot be made, or tasks cannot run as the user that is said."""
         await super().start(reports, now)
         settings = self._settings
+        root = settings.work_root
+        self._users = await self._in_thread(task_users, settings.run_tasks_as, root)
+        if self._users is not None:
+            try:
+                root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
+                python = await self._in_thread(python_for, self._users.any_of_them())
+            except OSError as error:
+                raise Misconfigured(
+                    f"the folders of tasks that run as other users cannot be made: {error.strerror}: {error.filename}"
+                ) from error
         self._folder = await WorkFolder.open(
-            settings.work_root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
+            root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
         )
+        if self._users is not None:
+            self._starter = TaskStarter()
+            launcher = await self._in_thread(self._folder.let_others_pass)
+            self._python = Interpreter(program=str(python.program), launcher=str(launcher))
+            self._python_environment = environment_of(python)
 
     async def release_resources(self) -> None:
         self._watch.close()
         folder, self._folder = self._folder, None
+        starter, self._starter = self._starter, None
+        if starter is not None:
+            await self._in_thread(starter.close)
         if folder is not None:
             await self._in_thread(folder.close)
         self._survivors.leave()
@@ -114,7 +143,9 @@ class ProcessRunner(SlotRunner):
             ended = self._now()
             if reason == UNKILLABLE:
                 return _given_up(attempt, spawned.tree.leader, ended)
-            reaped = reap(spawned.tree.process)
+            reaped = await self._reap(spawned.tree.process)
+            if reaped is None:
+                return _untold(attempt, ended)
             if watched is not None:
                 reason = await self._last_look(watched, reaped, reason)
             if reason is not None:
@@ -123,6 +154,10 @@ class ProcessRunner(SlotRunner):
             return await loop.run_in_executor(self._threads, self._judge, attempt, folder, reaped.status, ended)
         finally:
             await self._in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
+
+    async def _reap(self, process: Process) -> Reaped | None:
+        """Our own child's status is there at once; another's is asked for in a thread."""
+        return reap(process) if self._starter is None else await self._in_thread(reap, process)
 
     async def _source(self, assignment: Assignment) -> bytes | Ending | None:
         """The script of a python task; None for others."""
@@ -157,20 +192,30 @@ class ProcessRunner(SlotRunner):
         work.mkdir()
         marks = self._folder.marks
         number = marks.attempt(next(self._counts))
+        arguments = arguments_of(assignment, folder, source, number=number, python=self._python)
+        environment = {
+            **inherited_environment(self._settings.pass_environment),
+            **context_environment(assignment, folder),
+        }
+        user = None if self._users is None else self._users.of(assignment.namespace)
+        if user is not None:
+            environment |= self._python_environment if source is not None else {}
+            environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
+            for path in (*folder.iterdir(), folder):
+                os.chown(path, user.uid, user.gid)
         return spawn(
             Start(
-                arguments=arguments_of(assignment, folder, source, number),
+                arguments=arguments,
                 work=work,
-                environment={
-                    **inherited_environment(self._settings.pass_environment),
-                    **context_environment(assignment, folder),
-                },
+                environment=environment,
                 limits=assignment.limits,
                 # Of this attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead.
                 mark=f"{RESULT_VARIABLE}={folder}/".encode(),
                 number=number,
                 places=self._folder.places,
                 group_name=f"{marks.name}-{number}",
+                user=user,
+                starter=self._starter,
             )
         )
 
@@ -241,7 +286,7 @@ class ProcessRunner(SlotRunner):
     def _judge(self, attempt: Attempt, folder: Path, status: int, ended: float) -> Ending:
         """What its exit status and its files say. In a thread."""
         if status == 0:
-            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1)
+            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=self._uid_of(attempt))
             if result is not None:
                 return self._with_result(attempt, result, ended)
             return Ending(Verdict.OK, attempt.started, ended)
@@ -251,12 +296,16 @@ class ProcessRunner(SlotRunner):
         if status < 0:
             what, reason = f"ended by signal {_signal_name(-status)}", "signal"
         else:
-            names = _read(folder / SYMPTOMS_FILE, SYMPTOMS_BYTES_MOST) if attempt.assignment.names_errors else None
+            asked, uid = attempt.assignment.names_errors, self._uid_of(attempt)
+            names = _read(folder / SYMPTOMS_FILE, SYMPTOMS_BYTES_MOST, uid=uid) if asked else None
             symptoms = (str(status), *(names or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
                 verdict = Verdict.INVALID
         error = f"{what}: {tail}" if tail else what
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
+
+    def _uid_of(self, attempt: Attempt) -> int:
+        return os.geteuid() if self._users is None else self._users.of(attempt.assignment.namespace).uid
 
     def _with_result(self, attempt: Attempt, result: bytes, ended: float) -> Ending:
         most = self._settings.result_limit_bytes
@@ -314,13 +363,15 @@ class _Pump:
         os.close(self._descriptor)
 
 
-def _read(file: Path, most: int) -> bytes | None:
-    """The beginning of a plain file that a task has written; None if it wrote none."""
+def _read(file: Path, most: int, *, uid: int) -> bytes | None:
+    """The beginning of a plain file that a task of this user has written; None if it wrote none. A link to somebody
+    else's file, which we might read and the task might not, is none."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
         os.close(descriptor)
         return None
     with open(descriptor, "rb") as opened:
@@ -332,6 +383,12 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"number {number}"
+
+
+def _untold(attempt: Attempt, ended: float) -> Ending:
+    """How it ended is not known: who had started it for us was killed meanwhile."""
+    error = "how it ended was lost with the process that starts tasks as other users, which was killed"
+    return Ending(Verdict.FAILED, attempt.started, ended, "crashed", error)
 
 
 def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:

@@ -94,19 +94,25 @@ class Watched:
         if limits.memory_bytes is not None:
             resident = sum(one.resident_pages for one in found) * _PAGE_BYTES
             # Pages that a parent shares with its forks are counted once for each; the exact sum takes longer.
-            if resident > limits.memory_bytes and _proportional_bytes(members) > limits.memory_bytes:
+            shares = {pid: known[pid].resident_pages * _PAGE_BYTES for pid in members}
+            if resident > limits.memory_bytes and _proportional_bytes(shares) > limits.memory_bytes:
                 return MEMORY_LIMIT
         return self.verdict(sum(one.cpu_ticks for one in found) / _TICKS_A_SECOND)
 
 
-def _proportional_bytes(members: set[int]) -> int:
-    """Memory of processes, where each page counts once however many of them share it."""
+def _proportional_bytes(resident: Mapping[int, int]) -> int:
+    """Memory of processes, where each page counts once however many of them share it. One that cannot be looked into,
+    because it is another user's and we have no right to, counts with all that is `resident`."""
     total = 0
-    for pid in members:
-        with contextlib.suppress(OSError):  # it has ended
-            for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) << 10
+    for pid, most in resident.items():
+        try:
+            lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+        except PermissionError:
+            total += most
+        except OSError:
+            continue  # it has ended
+        else:
+            total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
     return total
 
 
@@ -164,8 +170,8 @@ def _look_at(watched: Sequence[Watched]) -> Sequence[tuple[Watched, str]]:
     return found
 
 
-def set_walls(tree: Tree, limits: TaskLimits) -> None:
-    """Bound each process of a task that has just been started and has done nothing yet. Blocking."""
+def set_walls(tree: Tree, limits: TaskLimits, uid: int) -> None:
+    """Bound each process of a task of this user that has just been started and has done nothing yet. Blocking."""
     uncounted = _uncounted(limits, tree.group)
     if limits.cpu_seconds is not None:
         seconds = math.ceil(limits.cpu_seconds) + CPU_WALL_SECONDS
@@ -174,7 +180,7 @@ def set_walls(tree: Tree, limits: TaskLimits) -> None:
         most = MEMORY_WALL_FACTOR * limits.memory_bytes + MEMORY_WALL_BYTES
         _wall(tree.leader, resource.RLIMIT_DATA, most, most)
     if Resource.PIDS in uncounted and limits.processes is not None:
-        most = _threads_of_user() + limits.processes + PROCESSES_WALL
+        most = _threads_of(uid) + limits.processes + PROCESSES_WALL
         _wall(tree.leader, resource.RLIMIT_NPROC, most, most)
 
 
@@ -200,12 +206,11 @@ def _lower(new: int, old: int) -> int:
     return new if old == resource.RLIM_INFINITY else min(new, old)
 
 
-def _threads_of_user() -> int:
-    """How many processes and threads there are of our user, which is what the kernel counts."""
-    own = os.getuid()
+def _threads_of(uid: int) -> int:
+    """How many processes and threads there are of this user, which is what the kernel counts."""
     count = 0
     for name in present():
         with contextlib.suppress(OSError):
-            if (_PROC / name).stat().st_uid == own:
+            if (_PROC / name).stat().st_uid == uid:
                 count += sum(one.threads for one in stats([name]).values())
     return count

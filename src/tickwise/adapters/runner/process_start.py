@@ -1,7 +1,11 @@
 """Starts the process of a task, in a session and a folder of its own.
 
 An ordinary task is forked and marked, no more. One with limits starts behind a gate, so that nothing of it can be
-ahead of them: a shell that waits for a word, is put into its control group, gets its walls, and becomes the task.
+ahead of them: a shell that waits for a word, is put into its control group, gets its walls, and becomes the task. One
+of another user is forked by a starter (`task_starter`), and is that user from its first instruction.
+
+What a task is made of lies in its folder, which only its user may enter: nothing of it is in an argument, for everybody
+on the machine may read those.
 """
 
 from __future__ import annotations
@@ -10,22 +14,24 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tickwise.adapters.runner import python_launcher
 from tickwise.adapters.runner.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process_limits import set_walls
-from tickwise.adapters.runner.process_tree import Tree, give_number, offer_first, present
+from tickwise.adapters.runner.process_tree import Process, Tree, give_number, offer_first, present
+from tickwise.adapters.runner.task_starter import TaskStarter
+from tickwise.adapters.runner.task_users import TaskUser
 from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
 TAKE_NUMBER: Final = "{{ ulimit -Sw {number} || ulimit -Sx {number}; }} 2>/dev/null;"
 """What `give_number` does, from inside (dash and busybox say -w, bash -x): a shell may have started much, and let go of
 it, before we come to give it one."""
+PYTHON_SCRIPT: Final = "task.py"
+SHELL_SCRIPT: Final = "task.sh"
 GATE: Final = 'read -r go && exec "$@" </dev/null'
 """Without a word, because we died meanwhile, nothing begins."""
 
@@ -45,6 +51,10 @@ class Start:
     """The limit that only it has (`process_tree`)."""
     places: Places
     group_name: str
+    user: TaskUser | None = None
+    """None: our own."""
+    starter: TaskStarter | None = None
+    """Starts what runs as another user."""
 
 
 class Spawned(NamedTuple):
@@ -55,18 +65,31 @@ class Spawned(NamedTuple):
     """Our end of the pipe that its stdout and stderr go to."""
 
 
-def arguments_of(assignment: Assignment, folder: Path, source: bytes | None, number: int) -> Sequence[str]:
-    """The command line of a task with this number. The source of a Python task is written to a file in its folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """What runs Python tasks."""
+
+    program: str
+    launcher: str
+    """The script that notes which exception ended a task (`python_launcher`)."""
+
+
+def arguments_of(
+    assignment: Assignment, folder: Path, source: bytes | None, *, number: int, python: Interpreter
+) -> Sequence[str]:
+    """The command line of a task with this number. Its script or its command is written to a file in its folder."""
     task = assignment.task
     if source is not None:
-        script = folder / "task.py"
+        script = folder / PYTHON_SCRIPT
         script.write_bytes(source)
         # -u: output is seen while it is written; -s: nothing from the home folder; -B: no litter.
-        launcher = [python_launcher.__file__] if assignment.names_errors else []
-        return [sys.executable, "-u", "-s", "-B", *launcher, str(script)]
+        launcher = [python.launcher] if assignment.names_errors else []
+        return [python.program, "-u", "-s", "-B", *launcher, str(script)]
     if "command" in task:
+        script = folder / SHELL_SCRIPT
         # It takes its number itself, and on its first line, so that it keeps its line numbers.
-        return [SHELL, "-c", f"{TAKE_NUMBER.format(number=number)} {task['command']}"]
+        script.write_text(f"{TAKE_NUMBER.format(number=number)} {task['command']}\n", encoding="utf-8", newline="")
+        return [SHELL, str(script)]
     argv = task["argv"]
     assert isinstance(argv, list | tuple)
     return list(argv)
@@ -78,9 +101,8 @@ def spawn(start: Start) -> Spawned:
     ours, theirs = os.pipe()
     try:
         if start.limits.is_free:
-            process = _popen(start, start.arguments, subprocess.DEVNULL, theirs)
-            give_number(process.pid, start.number)
-            offer_first(process.pid)
+            process = _started(start, start.arguments, theirs)
+            _mark(process, start)
             tree = Tree(process=process, mark=start.mark, number=start.number, older=older)
         else:
             tree = _spawn_behind_gate(start, theirs, older)
@@ -93,10 +115,20 @@ def spawn(start: Start) -> Spawned:
     return Spawned(tree, ours)
 
 
-def _popen(start: Start, arguments: Sequence[str], stdin: int, output: int) -> subprocess.Popen[bytes]:
+def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | None = None) -> Process:
+    if start.user is not None and start.starter is not None:
+        return start.starter.start(
+            arguments,
+            user=start.user,
+            work=start.work,
+            environment=start.environment,
+            number=start.number,
+            output=output,
+            stdin=stdin,
+        )
     return subprocess.Popen(
         arguments,
-        stdin=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
         stdout=output,
         stderr=output,
         cwd=start.work,
@@ -105,23 +137,32 @@ def _popen(start: Start, arguments: Sequence[str], stdin: int, output: int) -> s
     )
 
 
+def _mark(process: Process, start: Start) -> None:
+    """A starter has given it its number already, before its first instruction."""
+    if start.starter is None:
+        give_number(process.pid, start.number)
+    offer_first(process.pid)
+
+
 def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree:
     _must_be_there(start)
     group = make_group(start.places, start.group_name, start.limits)
+    theirs, ours = os.pipe()
     try:
-        process = _popen(start, [SHELL, "-c", GATE, "tickwise-gate", *start.arguments], subprocess.PIPE, output)
+        process = _started(start, [SHELL, "-c", GATE, "tickwise-gate", *start.arguments], output, stdin=theirs)
     except BaseException:
+        os.close(ours)
         if group is not None:
             group.remove()
         raise
-    give_number(process.pid, start.number)
-    offer_first(process.pid)
+    finally:
+        os.close(theirs)
+    _mark(process, start)
     tree = Tree(process=process, mark=start.mark, number=start.number, older=older, group=_joined(group, process.pid))
-    set_walls(tree, start.limits)
-    assert process.stdin is not None
+    set_walls(tree, start.limits, os.getuid() if start.user is None else start.user.uid)
     with contextlib.suppress(BrokenPipeError):  # somebody has killed it
-        process.stdin.write(b"go\n")
-        process.stdin.close()
+        os.write(ours, b"go\n")
+    os.close(ours)
     return tree
 
 

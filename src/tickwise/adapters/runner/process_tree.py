@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tickwise.adapters.runner.cgroups import Group
 from tickwise.ports.clock import Clock
@@ -64,11 +64,26 @@ class Stat(NamedTuple):
     resident_pages: int
 
 
+class ReapedElsewhere(Protocol):
+    """A process whose exit status another process takes for us."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def reap(self) -> Reaped | None:
+        """None: nobody has it any more."""
+        ...
+
+
+Process = subprocess.Popen[bytes] | ReapedElsewhere
+"""The process that leads a task: a child of ours, or of one that starts tasks for us."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """A process that leads a session, and everything that comes of it. It must not be reaped while this is used."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     mark: bytes
     """A piece of the environment that only this task has."""
     number: int = 0
@@ -267,7 +282,7 @@ class Survivors:
             watch.cancel()
 
 
-async def exited(process: subprocess.Popen[bytes]) -> None:
+async def exited(process: Process) -> None:
     """Return when the process has ended; it stays a zombie, whose number nobody else can get, until `reap`."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -294,8 +309,10 @@ class Reaped(NamedTuple):
     """Its own, with that of all descendants that were waited for."""
 
 
-def reap(process: subprocess.Popen[bytes]) -> Reaped:
-    """Take the exit status of a process that has ended."""
+def reap(process: Process) -> Reaped | None:
+    """Take the exit status of a process that has ended; None if whoever started it for us is gone. Blocking."""
+    if not isinstance(process, subprocess.Popen):
+        return process.reap()
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError:  # somebody else in this program waits for everyone

@@ -24,6 +24,9 @@ class RunnerSettings:
     """Between TERM and KILL for an attempt that went over a limit."""
     pass_environment: tuple[str, ...] = ()
     """Names of further variables of the executor's environment that tasks may see."""
+    run_tasks_as: str | None = None
+    """The user that tasks with a process of their own run as. None: the executor's own; where that is root, a user for
+    each namespace."""
     lease_file: int | None = None
     """The descriptor of a file whose first 8 bytes, a double, say until when tasks may run, on the monotonic clock. It
     is for the processes that watch over them, also while the executor stands still. None: nobody says."""

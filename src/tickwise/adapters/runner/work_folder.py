@@ -30,10 +30,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickwise.adapters.runner import orphan_reaper_program
+from tickwise.adapters.runner import orphan_reaper_program, python_launcher
 from tickwise.adapters.runner.cgroups import Places, find_places, left_behind
 from tickwise.adapters.runner.orphan_reaper import OrphanReaper
 from tickwise.adapters.runner.process_tree import number_of, present, signal_each, stats
+from tickwise.adapters.runner.task_places import PASSABLE
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
@@ -102,6 +103,7 @@ class WorkFolder:
             self.dead = _dead_siblings(root, host)
             self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{host}-", dir=root))
             self._lock = _lock(self.path)
+        self._is_passable = False
         self.marks = Marks(self.path)
         self.places: Places = find_places(self.marks.name)
         self._reaper: OrphanReaper | None = OrphanReaper(self.marks, self.places, lease_file=lease_file)
@@ -138,8 +140,26 @@ class WorkFolder:
         private_folder(self._root)
         with _locked(self._root):
             private_folder(self.path)
+            if self._is_passable:
+                self._root.chmod(PASSABLE)
+                self.let_others_pass()
             _unlock(self._lock)
             self._lock = _lock(self.path)
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds the folders of all runners."""
+        return self._root
+
+    def let_others_pass(self) -> Path:
+        """Let tasks of other users get to their own folders, which they must know by name. Where they find the launcher
+        of Python tasks."""
+        self._is_passable = True
+        launcher = self.path / Path(python_launcher.__file__).name
+        shutil.copyfile(python_launcher.__file__, launcher)
+        launcher.chmod(0o644)
+        self.path.chmod(PASSABLE)
+        return launcher
 
     def close(self) -> None:
         """Nothing of it lives any more: remove it."""

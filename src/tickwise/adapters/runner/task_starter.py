@@ -1,0 +1,161 @@
+"""Starts tasks as other users, through a small process of root's (`task_starter_program`), and reaps them there.
+
+A fork of the executor itself would copy the tables of all its memory: 1.3 ms of its processor time and as much of
+the task's, more than a task of 2 ms can bear. `vfork`, which copies nothing, cannot change the user.
+
+Blocking, for threads: one request at a time, 1 ms each; a start in the executor itself holds the interpreter as long.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import marshal
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tickwise.adapters.runner import task_starter_program
+from tickwise.adapters.runner.process_tree import Reaped
+from tickwise.adapters.runner.task_users import TaskUser
+
+
+class StarterLost(OSError):
+    """The process that starts tasks has ended. Nothing was started, or nobody can know."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "the process that starts tasks as other users has ended")
+
+
+class StartedTask:
+    """A task that is the child of a starter."""
+
+    def __init__(self, pid: int, program: _Program) -> None:
+        self.pid = pid
+        self._program = program
+
+    def reap(self) -> Reaped | None:
+        """Its exit status, after its end; None if the starter has taken it along."""
+        try:
+            _, status, cpu_seconds = self._program.ask(("reap", self.pid))
+        except OSError:
+            return None
+        return Reaped(status, cpu_seconds)
+
+
+class TaskStarter:
+    """For one executor. Its process is started with the first task, and again if it was killed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._program: _Program | None = None
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        user: TaskUser,
+        work: Path,
+        environment: Mapping[str, str],
+        number: int,
+        output: int,
+        stdin: int | None = None,
+    ) -> StartedTask:
+        """Raises `OSError` if it cannot be started, as `subprocess` does."""
+        program = self._running()
+        request = (
+            "start",
+            list(arguments),
+            str(work),
+            dict(environment),
+            user.uid,
+            user.gid,
+            list(user.groups),
+            number,
+        )
+        _, pid = program.ask(request, [output] if stdin is None else [output, stdin])
+        return StartedTask(pid, program)
+
+    def close(self) -> None:
+        """No task is left that it could reap."""
+        with self._lock:
+            program, self._program = self._program, None
+        if program is not None:
+            program.close()
+
+    def _running(self) -> _Program:
+        with self._lock:
+            if self._program is None or self._program.has_ended:
+                self._program = _Program()
+            return self._program
+
+
+class _Program:
+    """One process of the program."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        self.has_ended = False
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-E", task_starter_program.__file__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                cwd="/",
+                env={"LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+
+    def ask(self, request: tuple[Any, ...], descriptors: Sequence[int] = ()) -> tuple[Any, ...]:
+        """Its answer. Raises `OSError` for what it could not do, `StarterLost` if it has ended."""
+        text = marshal.dumps(request)
+        with self._lock:
+            answer = self._answer(len(text).to_bytes(4, "big") + text, descriptors)
+        if answer[0] != "error":
+            return answer
+        _, number, name = answer
+        raise OSError(number, os.strerror(number), os.fsdecode(name))
+
+    def _answer(self, message: bytes, descriptors: Sequence[int]) -> tuple[Any, ...]:
+        try:
+            if descriptors:
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+                message = message[self._socket.sendmsg([message], rights) :]
+            self._socket.sendall(message)
+            found: tuple[Any, ...] = marshal.loads(self._read(int.from_bytes(self._read(4), "big")))
+        except OSError:
+            self._lose()
+            raise StarterLost from None
+        return found
+
+    def _read(self, length: int) -> bytes:
+        found = b""
+        while len(found) < length:
+            piece = self._socket.recv(length - len(found))
+            if not piece:
+                raise ConnectionResetError
+            found += piece
+        return found
+
+    def _lose(self) -> None:
+        self.has_ended = True
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """It ends when nobody is there to ask."""
+        with self._lock:
+            self.has_ended = True
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+        self._process.wait()

@@ -1,0 +1,210 @@
+"""As which user tasks run, so that a task owns its own folder and nothing of the installation.
+
+    executor is root    run_tasks_as unset   each namespace is a user of its own, of a range that nothing else uses
+                        run_tasks_as NAME    all tasks are that user
+                        run_tasks_as root    all tasks are root, as the operator says
+    it is not           all tasks are the user of the executor: an ordinary user can become no other one
+
+A user of a namespace has no name and no rights but those of everybody. Its number follows from the work root and the
+namespace, so it is the same after each start and on each machine with that folder, and what its tasks keep in their
+home stays theirs. Within one executor no two namespaces have the same number.
+
+Invariant: a task that shall be another user is that user from its first instruction, or it is not started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypedDict
+
+from tickwise.domain.errors import Misconfigured
+
+RANGE: Final = (0x7000_0000, 0x7FFE_0000)
+"""268 million numbers: above those of systemd's containers, below its foreign images, within 31 bits."""
+SMALL_RANGE: Final = (61_184, 65_520)
+"""Systemd's for services without a user: where a container maps 65,536 numbers, no more."""
+TRIAL_SECONDS: Final = 60.0
+SHELL: Final = "/bin/sh"
+ROOT: Final = "root"
+SETTING: Final = "TICKWISE_RUN_TASKS_AS"
+
+
+class UserArguments(TypedDict, total=False):
+    """The arguments of `subprocess` that change the user of a child."""
+
+    user: int
+    group: int
+    extra_groups: Sequence[int]
+
+
+class TaskUser(NamedTuple):
+    """Whom a task runs as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: Path | None
+    """None: nobody gave it one; it is made for it."""
+    name: str
+
+    def arguments(self) -> UserArguments:
+        """For `subprocess`."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A range of user numbers."""
+
+    first: int
+    after: int
+
+    def nth(self, place: int) -> int:
+        return self.first + place % (self.after - self.first)
+
+
+class TaskUsers:
+    """The users of one executor's tasks; only where they are not its own."""
+
+    def __init__(self, fixed: TaskUser | None, numbers: _Numbers, salt: bytes) -> None:
+        self._fixed = fixed
+        self._numbers = numbers
+        self._salt = salt
+        self._by_namespace: dict[str, TaskUser] = {}
+        self._taken: set[int] = set()
+
+    def of(self, namespace: str) -> TaskUser:
+        """The user of the tasks of this namespace."""
+        if self._fixed is not None:
+            return self._fixed
+        known = self._by_namespace.get(namespace)
+        return self._made(namespace) if known is None else known
+
+    def any_of_them(self) -> TaskUser:
+        """One to try with what all of them must be able to do."""
+        return self._fixed or self._user(self._numbers.nth(0))
+
+    def _made(self, namespace: str) -> TaskUser:
+        place = int.from_bytes(hashlib.sha256(self._salt + b"\0" + namespace.encode()).digest()[:8], "big")
+        # The first of the range is for trials, of any executor.
+        while (uid := self._numbers.nth(place)) in self._taken or uid == self._numbers.first:
+            place += 1
+        self._taken.add(uid)
+        user = self._by_namespace[namespace] = self._user(uid)
+        return user
+
+    def _user(self, uid: int) -> TaskUser:
+        return TaskUser(uid, uid, (), None, f"tickwise-{uid}")
+
+
+def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
+    """Who tasks run as; None: the executor's own user. `said` is the setting `run_tasks_as`.
+
+    Blocking: it tries. Raises `Misconfigured` if tasks cannot be run as the setting says, or if that would be root and
+    nobody said so.
+    """
+    own = os.geteuid()
+    if said is not None and (said == ROOT or _is_own(said, own)):
+        if said == ROOT and own != 0:
+            raise Misconfigured(f"run_tasks_as is root, and this executor is not; unset {SETTING}")
+        return None
+    if own != 0:
+        if said is None:
+            return None
+        raise Misconfigured(
+            f"run_tasks_as is {said}, and only an executor that is started by root can run tasks as another user; "
+            f"start the executor as {said} itself, or unset {SETTING}"
+        )
+    fixed = None if said is None else _account(said)
+    users = TaskUsers(fixed, _numbers(), os.fsencode(work_root))
+    wrong = _failure(users.any_of_them())
+    if wrong is not None:
+        raise Misconfigured(
+            f"tasks are not run as root, and this executor cannot run them as another user ({wrong}). Give it the "
+            "right to (CAP_SETUID and CAP_SETGID), start it as an ordinary user, or say that tasks may own everything: "
+            f"{SETTING}=root"
+        )
+    return users
+
+
+def can_do(user: TaskUser, command: Sequence[str | Path], environment: dict[str, str] | None = None) -> bool:
+    """Whether the user can, by doing it: modes alone do not know of access lists, mounts and missing libraries."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=environment or {},
+            timeout=TRIAL_SECONDS,
+            check=False,
+            start_new_session=True,
+            **user.arguments(),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def can_enter(user: TaskUser, folder: Path) -> bool:
+    """Whether the user gets to the folder through all that is above it."""
+    return can_do(user, [SHELL, "-c", 'cd "$1"', "sh", folder])
+
+
+def _is_own(said: str, own: int) -> bool:
+    try:
+        return _uid(said) == own
+    except Misconfigured:
+        return False
+
+
+def _uid(said: str) -> int:
+    if said.isdecimal():
+        return int(said)
+    try:
+        return pwd.getpwnam(said).pw_uid
+    except KeyError:
+        raise Misconfigured(
+            f"run_tasks_as is {said}, and there is no such user; add it (useradd --system {said}), or unset {SETTING}"
+        ) from None
+
+
+def _account(said: str) -> TaskUser:
+    uid = _uid(said)
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return TaskUser(uid, uid, (), None, f"tickwise-{uid}")
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    home = Path(entry.pw_dir)
+    return TaskUser(uid, entry.pw_gid, groups, home if home.is_dir() else None, entry.pw_name)
+
+
+def _numbers() -> _Numbers:
+    """The range that the user namespace of this process has: in a container without root's rights it may be small."""
+    try:
+        rows = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except (OSError, ValueError):
+        return _Numbers(*RANGE)
+    for first, after in (RANGE, SMALL_RANGE):
+        if any(inside <= first and after <= inside + count for inside, _, count in rows):
+            return _Numbers(first, after)
+    return _Numbers(*SMALL_RANGE)
+
+
+def _failure(user: TaskUser) -> str | None:
+    """Why nothing can be run as this user; None: it can."""
+    try:
+        subprocess.run(["/bin/sh", "-c", ":"], cwd="/", env={}, check=True, timeout=TRIAL_SECONDS, **user.arguments())
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.SubprocessError as error:
+        return str(error)
+    return None

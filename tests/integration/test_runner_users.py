@@ -1,0 +1,302 @@
+"""Tasks of an executor that is root run as users of their own: real ones, started as they are in service."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.support.runners import Listener, assignment, gone, log_of
+from tests.support.waiting import eventually
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.task_users import RANGE, task_users
+from tickwise.domain.errors import Misconfigured
+from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+
+NOBODY = 65_534
+ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not ROOT, reason="only root can become another user; the others run as themselves here")
+WHO = """
+import json, os
+facts = {line.split(":")[0]: line.split()[1:] for line in open("/proc/self/status") if line[:3] in "Uid Gid Cap"}
+facts["groups"] = os.getgroups()
+facts["home"] = os.environ["HOME"]
+facts["folder"] = os.getcwd()
+json.dump(facts, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
+"""
+
+
+class Shop:
+    """A runner of processes in a private folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.blobs = open_blobs("memory://")
+        self.listener = Listener()
+        self.runner: ProcessRunner
+
+    async def open(self, **given: Any) -> None:
+        self.runner = ProcessRunner(
+            RunnerSettings(blobs=self.blobs, clock=SystemClock(), work_root=self.root, kill_grace_seconds=0.2, **given)
+        )
+        await self.runner.start(self.listener, time.time)
+
+    def launch(self, task: dict[str, Any], **changes: Any) -> Assignment:
+        given = assignment(task, **changes)
+        self.runner.launch([given])
+        return given
+
+    async def ending(self, task: dict[str, Any], **changes: Any) -> Ending:
+        return await self.listener.ending_of(self.launch(task, **changes))
+
+    async def who(self, **changes: Any) -> dict[str, Any]:
+        """What a Python task says of itself."""
+        ending = await self.ending({"kind": "python", "source": WHO}, **changes)
+        assert ending.verdict is Verdict.OK, ending
+        found: dict[str, Any] = json.loads(ending.result or "")
+        return found
+
+
+@pytest_asyncio.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    """Below a folder that nobody else can enter, as a data folder of root's is."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    made = Shop(private / "work")
+    yield made
+    root = made.runner._folder.root if made.runner._folder is not None else None
+    await made.runner.close()
+    if root is not None and not root.is_relative_to(private):
+        shutil.rmtree(root)  # the homes of users stay, but not those of tests
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that every user may enter and write to."""
+    folder = Path(tempfile.mkdtemp(prefix="tickwise-tests-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+# ------------------------------------------------------------------------------------------ who they are
+
+
+@needs_root
+async def test_a_task_is_a_user_that_has_no_rights(shop: Shop) -> None:
+    """Neither root's, nor those of any group, nor any capability; and it cannot get them back."""
+    await shop.open()
+    found = await shop.who()
+    [uid] = set(found["Uid"])
+    assert RANGE[0] < int(uid) < RANGE[1]
+    assert {uid} == set(found["Gid"])
+    assert [] == found["groups"]
+    assert all(int(found[name][0], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
+    back = "import os\nos.setuid(0)"
+    ending = await shop.ending({"kind": "python", "source": back}, names_errors=True)
+    assert "PermissionError" in ending.symptoms
+
+
+@needs_root
+async def test_each_namespace_is_a_user_of_its_own_and_stays_it(shop: Shop) -> None:
+    """With a home that lasts from task to task."""
+    await shop.open()
+    first, again, other = [await shop.who(namespace=name) for name in ("a", "a", "b")]
+    assert first["Uid"] == again["Uid"] != other["Uid"]
+    assert first["home"] == again["home"] != other["home"]
+    await shop.runner.close()
+    await shop.open()
+    assert first["Uid"] == (await shop.who(namespace="a"))["Uid"]
+    home = Path(first["home"]).stat()
+    assert (int(first["Uid"][0]), 0o700) == (home.st_uid, stat.S_IMODE(home.st_mode))
+
+
+@needs_root
+@pytest.mark.parametrize("said", ["nobody", str(NOBODY)])
+async def test_tasks_run_as_the_user_that_is_said(shop: Shop, said: str) -> None:
+    """By name or number, with its groups."""
+    await shop.open(run_tasks_as=said)
+    found = await shop.who(namespace="a")
+    assert {str(NOBODY)} == set(found["Uid"])
+    assert [NOBODY] == found["groups"]
+
+
+async def test_tasks_run_as_the_executors_user_where_that_is_said(shop: Shop) -> None:
+    """Also as root, if the operator says so; an ordinary user need not say it."""
+    await shop.open(run_tasks_as="root" if ROOT else None)
+    assert {str(os.getuid())} == set((await shop.who())["Uid"])
+
+
+def test_a_user_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """By a name that nobody has; and a rule that an ordinary user cannot carry out."""
+    with pytest.raises(Misconfigured, match="no such user" if ROOT else "only an executor that is started by root"):
+        task_users("tickwise-no-such-user", tmp_path)
+
+
+@needs_root
+def test_an_executor_that_cannot_become_another_user_runs_no_tasks_as_root() -> None:
+    """It says what to do, and does what it is told then."""
+    code = (
+        "import sys; from pathlib import Path; from tickwise.adapters.runner.task_users import task_users\n"
+        "print(task_users(sys.argv[1] or None, Path('/x')))"
+    )
+    weak = ["setpriv", "--bounding-set", "-setuid,-setgid", "--"]
+    refused, allowed = (
+        subprocess.run([*weak, sys.executable, "-c", code, said], capture_output=True, text=True, check=False)
+        for said in ("", "root")
+    )
+    assert refused.returncode == 1
+    assert "TICKWISE_RUN_TASKS_AS=root" in refused.stderr
+    assert ("None\n", 0) == (allowed.stdout, allowed.returncode)
+
+
+# ------------------------------------------------------------------------------------------ what they can do
+
+
+@needs_root
+async def test_a_task_gets_all_that_it_is_promised(shop: Shop) -> None:
+    """Its payload by variable or file, packages, a current folder to write to, the names of what it failed of."""
+    await shop.open()
+    source = """
+import json, os, msgspec
+payload = json.load(open(os.environ["TICKWISE_PAYLOAD_FILE"]))
+open("note", "w").write(payload["text"][:2])
+json.dump(open("note").read(), open(os.environ["TICKWISE_RESULT_FILE"], "w"))
+"""
+    ending = await shop.ending({"kind": "python", "source": source}, payload={"text": "x" * 100_000})
+    assert (Verdict.OK, '"xx"') == (ending.verdict, ending.result)
+    failed = await shop.ending({"kind": "python", "source": "{}['a']"}, names_errors=True)
+    assert "KeyError" in failed.symptoms
+    given = shop.launch({"kind": "shell", "argv": ["sh", "-c", "echo $TICKWISE_PAYLOAD; exit 3"]}, payload={"a": 1})
+    assert ("exit_code", ("3",)) == ((ending := await shop.listener.ending_of(given)).reason, ending.symptoms)
+    assert '{"a": 1}\n' == await log_of(shop.blobs, given)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["no-such-program"], "No such file"),
+        (["./no-such-program"], "No such file"),
+        (["/etc/passwd"], "Permission denied"),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_told_by_name(shop: Shop, argv: list[str], says: str) -> None:
+    """As where tasks are the executor's own user, with limits or without."""
+    await shop.open()
+    ending = await shop.ending({"kind": "shell", "argv": argv})
+    assert "not_started" == ending.reason
+    assert says in (ending.error or "")
+    assert argv[0] in (ending.error or "")
+
+
+@needs_root
+async def test_limits_hold_tasks_of_other_users(shop: Shop) -> None:
+    """Time, memory, and processes, of all that it starts."""
+    await shop.open()
+    free = TaskLimits(1 << 20)
+    burn = {"kind": "shell", "command": "while :; do :; done"}
+    assert "cpu_limit" == (await shop.ending(burn, limits=free._replace(cpu_seconds=0.2))).reason
+    grow = {
+        "kind": "python",
+        "source": "import time\nx = bytearray(300 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(600)",
+    }
+    assert "memory_limit" == (await shop.ending(grow, limits=free._replace(memory_bytes=100 << 20))).reason
+    breed = {"kind": "shell", "command": "for i in 1 2 3 4 5 6 7 8 9; do sleep 600 & done; wait"}
+    assert "process_limit" == (await shop.ending(breed, limits=free._replace(processes=4))).reason
+
+
+@needs_root
+async def test_a_task_of_another_user_is_stopped_with_all_that_ran_away(shop: Shop, open_folder: Path) -> None:
+    """Its marks are those of every task; its number is there before its first instruction."""
+    await shop.open()
+    runaway = f"(setsid env -i sh -c 'echo $$ > {open_folder}/pid; exec sleep 600' >/dev/null 2>&1 </dev/null &)"
+    given = shop.launch({"kind": "shell", "argv": ["sh", "-c", f"{runaway}; sleep 600"]})
+    file = open_folder / "pid"
+    await eventually(lambda: file.exists() and file.read_text().strip(), what="the runaway begins")
+    pid = int(file.read_text())
+    assert not gone(pid)
+    shop.runner.stop(given.run_id, grace_seconds=0.0)
+    assert Verdict.CANCELLED is (await shop.listener.ending_of(given)).verdict
+    assert gone(pid)
+
+
+@needs_root
+@pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard", "symbolic"])
+async def test_a_link_is_no_result(shop: Shop, open_folder: Path, link: Any) -> None:
+    """The executor reads a result with rights that the task does not have."""
+    await shop.open()
+    secret = open_folder / "secret"
+    secret.write_text('"secret"')
+    given = assignment({"kind": "shell", "command": f"until [ -e {open_folder}/go ]; do sleep 0.01; done"})
+    shop.runner.launch([given])
+    await shop.listener.until_begun(given)
+    assert shop.runner._folder is not None
+    result = shop.runner._folder.path / f"{given.run_id}-{given.token}" / "result.json"
+    if link is os.link and os.stat(open_folder).st_dev != os.stat(result.parent).st_dev:
+        result.write_text('"secret"')  # of root's, as a hard link would be
+    else:
+        link(secret, result)
+    (open_folder / "go").touch()
+    ending = await shop.listener.ending_of(given)
+    assert (Verdict.OK, None) == (ending.verdict, ending.result)
+
+
+# ------------------------------------------------------------------------------------------ who starts them
+
+
+def starters() -> list[psutil.Process]:
+    """The processes of ours that start tasks as other users."""
+    return [
+        child
+        for child in psutil.Process().children()
+        if any("task_starter_program" in word for word in child.cmdline()) and not gone(child.pid)
+    ]
+
+
+@needs_root
+async def test_a_starter_that_is_killed_is_replaced(shop: Shop, open_folder: Path) -> None:
+    """How its tasks end is lost with it, and told so; the next ones start."""
+    await shop.open()
+    given = shop.launch({"kind": "shell", "command": f"until [ -e {open_folder}/go ]; do sleep 0.01; done"})
+    await shop.listener.until_begun(given)
+    [starter] = starters()
+    starter.kill()
+    (open_folder / "go").touch()
+    ending = await shop.listener.ending_of(given)
+    assert (Verdict.FAILED, "crashed") == (ending.verdict, ending.reason)
+    for _ in range(2):
+        ending = await shop.ending({"kind": "shell", "command": "true"})
+    assert Verdict.OK is ending.verdict
+    assert [starter.pid] != [process.pid for process in starters()]
+    await shop.runner.close()
+    assert [] == starters()
+    await shop.open()
+
+
+@needs_root
+async def test_nothing_of_a_task_is_in_the_arguments_of_a_process(shop: Shop) -> None:
+    """Everybody on the machine may read those."""
+    await shop.open()
+    secret = "a-password-in-a-command"
+    given = shop.launch({"kind": "shell", "command": f"{secret}=1; sleep 600"})
+    await shop.listener.until_begun(given)
+    words = [word for process in psutil.process_iter(["cmdline"]) for word in process.info["cmdline"] or ()]
+    assert [] == [word for word in words if secret in word]
+    shop.runner.stop(given.run_id, grace_seconds=0.0)
+    await shop.listener.ending_of(given)
