@@ -75,7 +75,7 @@ async def test_the_rights_name_every_table_of_the_schema(database_url: str, role
     )
     await connection.close()
     closed = {row["relname"] for row in rows if not row["open"]}
-    assert {*CLOSED, "fires", "lanes_freed", "tallies"} == closed
+    assert {*CLOSED, "fires", "jobs_placed", "lanes_freed", "tallies"} == closed
 
 
 async def test_an_executor_does_all_its_work_with_that_role(here: tuple[House, Role], tmp_path: Path) -> None:
