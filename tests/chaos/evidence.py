@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tests.chaos.scene import Scene
 from tests.chaos.server import SQL
-from tickwise.domain.history import Change, Edge, Fault, History, LeaseEnd, Run, Target
+from tickwise.domain.history import Change, Edge, Execution, Fault, History, LeaseEnd, Run, Target
 from tickwise.domain.lifecycle import STATES, RunState
 
 
@@ -31,6 +31,8 @@ class Knowledge:
     """Jobs whose tasks write nothing."""
     watch_leases: bool = False
     stale_refused: int = 0
+    lost: tuple[float, float] | None = None
+    """In this time claims were acknowledged that the database lost; what began under them is on no record."""
     must_hit: bool = False
     """If its faults took nothing from an executor, the row has shown nothing."""
 
@@ -47,7 +49,7 @@ async def history_of(scene: Scene, knowledge: Knowledge, *, stalls: bool) -> His
         runs=[_run(row, knowledge) for row in records],
         journal=_changes(moves),
         operations=scene.clients.operations,
-        executions=scene.witness.executions(),
+        executions=_executions(scene, knowledge, moves),
         targets=knowledge.targets,
         faults=_faults(scene, executors, freed, stalls=stalls),
         lease_ends=[LeaseEnd(row["executor"], row["lease"]) for row in executors] if knowledge.watch_leases else (),
@@ -56,6 +58,18 @@ async def history_of(scene: Scene, knowledge: Knowledge, *, stalls: bool) -> His
         stale_refused=knowledge.stale_refused,
         clock_slack=0.02,
     )
+
+
+def _executions(scene: Scene, knowledge: Knowledge, moves: Sequence[Any]) -> list[Execution]:
+    """All that ran, but for what ran under claims that were lost: how often that was is a figure."""
+    executions = scene.witness.executions()
+    if knowledge.lost is None:
+        return executions
+    begin, end = knowledge.lost
+    claimed = {(row["run_id"], row["token"]) for row in moves}
+    kept = [each for each in executions if (each.run_id, each.token) in claimed or not begin <= each.begin <= end]
+    scene.figures["ran_under_lost_claims"] = len(executions) - len(kept)
+    return kept
 
 
 def _run(row: Any, knowledge: Knowledge) -> Run:

@@ -237,7 +237,17 @@ async def test_many_processes_that_notice_it_at_once_begin_one_epoch(database_ur
         async with opened(database_url) as [store]:
             return (await store.epochs_list())[0].epoch
 
-    seen = await asyncio.gather(*(come() for _ in range(ROLES)))
+    gate = await asyncpg.connect(database_url)
+    async with gate.transaction():
+        await gate.execute("LOCK TABLE tickwise.epochs IN SHARE ROW EXCLUSIVE MODE")
+        coming = asyncio.gather(*(come() for _ in range(ROLES)))
+
+        async def all_wait() -> bool:
+            return await databases.sessions_waiting(gate) == ROLES
+
+        await eventually(all_wait, what="all have noticed it")
+    seen = await coming
+    await gate.close()
     async with opened(database_url) as [store]:
         assert 2 == len(await store.epochs_list())
     assert {1} == set(seen)

@@ -16,6 +16,8 @@ POSTGRES: Final = "tests/conformance/test_postgres.py::"
 MEMORY: Final = "tests/conformance/test_memory.py::"
 EXECUTOR: Final = "tests/unit/roles/test_executor.py::"
 HINTS: Final = "tests/unit/roles/test_hints.py::"
+FAILOVER: Final = "tests/integration/test_postgres_failover.py::"
+RECONCILIATION: Final = "tests/unit/roles/test_reconciliation.py::"
 RESULTS: Final = "tests/unit/roles/test_results.py::"
 
 _PAGE: Final = """    AND ($6::uuid IS NULL OR {})
@@ -40,6 +42,62 @@ class Mutant(NamedTuple):
 
 
 MUTANTS: Final = (
+    Mutant(
+        "a new epoch lifts the fencing tokens",
+        SCHEMA + "0003_continuity.sql",
+        "PERFORM setval('tickwise.fence', fresh << 40);",
+        "",
+        (POSTGRES + "TestEpochs::test_tokens_of_a_new_epoch_are_above_all_before",),
+    ),
+    Mutant(
+        "a new epoch lifts the numbers of executors",
+        SCHEMA + "0003_continuity.sql",
+        "last_value + 1000000",
+        "last_value",
+        (POSTGRES + "TestEpochs::test_numbers_of_executors_are_not_given_again",),
+    ),
+    Mutant(
+        "another timeline begins an epoch",
+        SCHEMA + "0003_continuity.sql",
+        "WHEN was.timeline <> here.timeline THEN 'promoted'",
+        "",
+        (FAILOVER + "test_a_heartbeat_notices_it_too",),
+    ),
+    Mutant(
+        "of many processes one begins the epoch",
+        SCHEMA + "0003_continuity.sql",
+        "LOCK TABLE tickwise.epochs IN SHARE ROW EXCLUSIVE MODE;",
+        "PERFORM pg_sleep(0.3);",
+        (FAILOVER + "test_many_processes_that_notice_it_at_once_begin_one_epoch",),
+    ),
+    Mutant(
+        "a claim under a smaller token than before is not believed",
+        "src/tickwise/adapters/store/postgres/attempts.py",
+        "if token <= links.token:",
+        "if token < 0:",
+        (FAILOVER + "test_a_store_that_knows_less_than_a_process_has_seen_begins_an_epoch",),
+    ),
+    Mutant(
+        "a digest is of what one executor holds",
+        SQL + "held_digest.sql",
+        "AND holder = $1 AND token <= $2",
+        "AND $1::bigint > 0 AND token <= $2",
+        (POSTGRES + "TestHeld::test_digest_and_list_say_what_is_held",),
+    ),
+    Mutant(
+        "a run whose start is being recorded is no difference",
+        "src/tickwise/roles/reconciliation.py",
+        "and held.stage is not Stage.STARTING",
+        "",
+        (RECONCILIATION + "test_a_start_that_is_being_recorded_is_left_to_the_stores_answer",),
+    ),
+    Mutant(
+        "a cancel of what is not held asks for the list",
+        "src/tickwise/roles/executor.py",
+        "self._reconciliation.doubt()",
+        "pass",
+        (RECONCILIATION + "test_the_cancel_of_a_run_that_nobody_holds_is_carried_out",),
+    ),
     Mutant(
         "a result names the token of its attempt",
         SQL + "finish.sql",

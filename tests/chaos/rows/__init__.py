@@ -8,6 +8,7 @@ from typing import Final
 from tests.chaos.row import Row
 from tests.chaos.rows import (
     brokers,
+    failovers,
     figures,
     kills,
     messages,
@@ -23,6 +24,20 @@ from tests.chaos.rows import (
 
 ROWS: Final[Mapping[str, Row]] = {
     row.name: row
-    for module in (kills, points, pauses, races, outages, times, outputs, brokers, messages, signals, upgrades, figures)
+    for module in (
+        kills,
+        points,
+        pauses,
+        races,
+        outages,
+        failovers,
+        times,
+        outputs,
+        brokers,
+        messages,
+        signals,
+        upgrades,
+        figures,
+    )
     for row in module.ROWS
 }

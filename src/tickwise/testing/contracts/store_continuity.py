@@ -121,6 +121,7 @@ class HeldContract(StoreContract):
     async def test_digest_and_list_say_what_is_held(self, store: KeyedStore, make: Factory) -> None:
         """Begun or not, in whatever lane, claimed by name or not; what ended, went back or is another's is left out."""
         one, two = await self.born(store, "one"), await self.born(store, "two")
+        await self.held(store, two, make.job())
         claims = [await self.held(store, one, make.job()) for _ in range(3)]
         ended, back, begun = claims
         claims.append(await self.held(store, one, make.job(lane=Lane("heavy")), queues=("heavy",)))
