@@ -12,7 +12,7 @@ neither the next page nor the next invariant; and a pass never takes more than a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -154,25 +154,30 @@ class Healing:
         tally = Tally()
         lasting: frozenset[UUID] | None = None
         if check in PASSING:
-            lasting = frozenset([violation.subject async for page in self._pages(check) for violation in page])
+            lasting = await self._found(check)
             if not lasting:
                 return tally
             await self._clock.sleep(PASSING_SECONDS)
-        async for page in self._pages(check):
-            found = page if lasting is None else [each for each in page if each.subject in lasting]
-            if found:
-                await self._see_to(check, found, tally)
-        return tally
-
-    async def _pages(self, check: Check) -> AsyncIterator[Sequence[Violation]]:
-        """What is found of an invariant, page by page."""
         after: UUID | None = None
         while True:
             page = await self._store.violations(check, after=after, limit=PAGE)
-            yield page.found
+            found = page.found if lasting is None else [each for each in page.found if each.subject in lasting]
+            if found:
+                await self._see_to(check, found, tally)
             after = page.last
             if after is None:
-                return
+                return tally
+
+    async def _found(self, check: Check) -> frozenset[UUID]:
+        """The subjects of all violations of an invariant."""
+        found: set[UUID] = set()
+        after: UUID | None = None
+        while True:
+            page = await self._store.violations(check, after=after, limit=PAGE)
+            found.update(violation.subject for violation in page.found)
+            after = page.last
+            if after is None:
+                return frozenset(found)
 
     async def _see_to(self, check: Check, found: Sequence[Violation], tally: Tally) -> None:
         if check is Check.PLANNED:
