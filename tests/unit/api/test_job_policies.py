@@ -217,7 +217,11 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
         ({"retry": {"on": {"reason": {"lease_lost": "fail"}}}}, "/retry/on/reason/lease_lost", "no failure"),
         ({"retry": {"on": {"colour": {}}}}, "/retry/on/colour", "no field"),
         ({"retry": {"on": {"reason": {"time_out": "fail"}}}}, "/retry/on/reason/time_out", "did you mean timeout?"),
-        ({"retry": {"on": {"reason": {"nonsense": "retry"}}}}, "/retry/on/reason/nonsense", "there are address_refused, cpu_limit, "),
+        (
+            {"retry": {"on": {"reason": {"nonsense": "retry"}}}},
+            "/retry/on/reason/nonsense",
+            "there are address_refused, cpu_limit, ",
+        ),
         ({"retry": {"on": {"reason": {"retry_deadline": "fail"}}}}, "/retry/on/reason/retry_deadline", "no failure"),
         ({"retry": {"backoff": "linear", "factor": 3}}, "/retry/factor", "says nothing of backoff linear"),
         ({"retry": {"backoff": "fixed", "factor": 3}}, "/retry/factor", "exponential"),
