@@ -24,7 +24,7 @@ from tickwise.domain import schedule as schedules
 from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
-from tickwise.domain.model import Trigger
+from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
@@ -48,8 +48,6 @@ PASSING: Final = frozenset({Check.WAITS_FOR_SOMETHING})
 """What may be so for a moment, between the end of a run and the next sweep."""
 PASSING_SECONDS: Final = 3.0
 """What is so for longer does not pass: some sweeps lie in between."""
-JOBS_LOOKED_AT: Final = 200
-"""Jobs whose runs nobody takes and for which a pass finds out whether anybody could."""
 OVER_SECONDS: Final = 86_400.0
 """A job whose schedule is over is looked at again after this. An edit that makes it go on gives it a timer itself."""
 OVER_MOST: Final = 200_000
@@ -236,22 +234,17 @@ class Healing:
         if not active:
             return found
         claimable: list[Violation] = []
-        missing: dict[UUID, str | None] = {}
+        missing: dict[Lane | None, str | None] = {None: None}
         for violation in found:
-            run = None
-            if violation.namespace is not None and len(missing) < JOBS_LOOKED_AT:
-                run = await self._store.run_get(violation.namespace, violation.subject)
-            if run is None:
-                claimable.append(violation)
-                continue
-            if run.job_id not in missing:
-                job = await self._store.job_get(run.namespace, run.job_id)
-                missing[run.job_id] = None if job is None else unserved_lane(job.lane, active)
-            why = missing[run.job_id]
+            lane = violation.lane
+            if lane is not None and lane not in missing:
+                missing[lane] = unserved_lane(lane, active)
+            why = missing[lane]
             if why is None:
                 claimable.append(violation)
-            elif self._is_news(Check.CLAIMED_IN_TIME, f"{run.namespace} {why}"):
-                logger.warning("runs_unserved", namespace=run.namespace, detail=why, run_id=str(run.run_id))
+            elif self._is_news(Check.CLAIMED_IN_TIME, f"{violation.namespace} {why}"):
+                run_id = str(violation.subject)
+                logger.warning("runs_unserved", namespace=violation.namespace, detail=why, run_id=run_id)
         return claimable
 
     # ------------------------------------------------------------------------------------------ jobs without a timer

@@ -126,6 +126,8 @@ class Outbox:
 
     def _remember(self, batch: Sequence[tuple[Outcome, Intake]]) -> None:
         kept = [each for each in batch if each[0].result is None or len(each[0].result) <= REMEMBERED_LENGTH]
+        if not kept:
+            return
         self._remembered.append(kept)
         self._remembered_count += len(kept)
         while self._remembered_count > REMEMBERED_MOST and len(self._remembered) > 1:

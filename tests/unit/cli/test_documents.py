@@ -24,9 +24,9 @@ DOCUMENTS = (
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
-    r"scheduler|executor|recorder|roles|dead-letters|operations|queues|keys|doctor)\b[^`\n]*)"
+    r"scheduler|executor|recorder|roles|keys|broker|dead-letters|operations|queues|doctor)\b[^`\n]*)"
 )
-_ENDS = re.compile(r" {3,}| \|\|? | >|,? …")
+_ENDS = re.compile(r" {3,}| \|\|? | >| <<|,? …")
 """Where a command line ends: at what is said of it, or at another one."""
 
 

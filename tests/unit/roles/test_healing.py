@@ -214,11 +214,14 @@ async def test_a_slot_in_handoff_is_no_violation() -> None:
     assert (0, 1) == (ward.told.left["waits_for_something"], ward.told.cured["waits_for_something"])
 
 
-async def test_a_run_that_no_executor_can_take_is_told_of_once_and_is_no_violation() -> None:
-    """It waits for an executor; one that could be taken, and is not, is a violation."""
+async def test_runs_that_no_executor_can_take_are_told_of_once_and_are_no_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They wait for an executor, however many they are; one that could be taken, and is not, is a violation."""
+    monkeypatch.setattr(healing, "PAGE", 20)
     ward = Ward()
     rig = ward.rig
-    for queue in ("reports", "default"):
+    for queue in ("reports",) * 50 + ("default",):
         job = rig.make.job(rig.clock.now(), lane=Lane(queue))
         await rig.store.jobs_add([job])
     named = NewExecutor(name="e", queues=["default"], labels=[], functions=[], slots=1, lease_seconds=9 * HOUR)

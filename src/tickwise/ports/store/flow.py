@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import Pending
+from tickwise.domain.model import Lane
 from tickwise.ports.store.definitions import NewRun, NewSkip
 from tickwise.ports.store.records import RunRow
 
@@ -101,6 +102,8 @@ class Violation(NamedTuple):
     """For people."""
     namespace: str | None = None
     """Whose it is; always given with PLANNED, so that the job's plan can be read."""
+    lane: Lane | None = None
+    """With CLAIMED_IN_TIME: where the run waits, so that it can be judged whether anybody serves it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

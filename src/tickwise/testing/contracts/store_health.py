@@ -92,6 +92,8 @@ class ChecksContract(HealthContract):
         assert await self.found(store, Check.CLAIMED_IN_TIME) == []
         await self.shift(store, 40.0)
         assert await self.found(store, Check.CLAIMED_IN_TIME) == [late.run_id]
+        [violation] = (await store.violations(Check.CLAIMED_IN_TIME, after=None, limit=10)).found
+        assert violation.lane == late.lane
 
     async def test_what_a_held_queue_keeps_is_as_it_must_be(self, store: KeyedStore, make: Factory) -> None:
         """Somebody wanted that."""

@@ -336,6 +336,28 @@ class RunRequestsContract(StoreContract):
         await self.shift(store, HOUR + 1.0)
         assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
 
+    async def test_a_pause_does_not_bring_back_what_somebody_skipped(self, store: KeyedStore, make: Factory) -> None:
+        """The holder of a postponed run was asked to give it up for good, and has not heard it yet."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.born(store, lease_seconds=9 * HOUR)
+        [claimed] = await self.claim(store, executor, ahead_seconds=2 * HOUR)
+        assert await store.run_skip("default", run, "skipped by ada") is RunState.DISPATCHED
+        await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
+        assert await self.finish(store, executor, outcome(claimed, RunState.SKIPPED, reason="revoked")) == []
+        row = await self.run_row(store, run)
+        assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
+
+    async def test_a_queue_that_goes_on_ends_no_pause(self, store: KeyedStore, make: Factory) -> None:
+        """A postponed run that was asked back for a pause still is when its queue is resumed."""
+        job_id, run = await self.postponed(store, make)
+        executor = await self.born(store, lease_seconds=9 * HOUR)
+        await self.claim(store, executor, ahead_seconds=2 * HOUR)
+        await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
+        await store.queue_hold(make.hold())
+        await store.queue_resume("default", "default")
+        assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.RETURN)]
+
     async def test_what_is_no_longer_free_is_not_put_off(self, store: KeyedStore, make: Factory) -> None:
         """Held, begun, retrying, ended."""
         executor = await self.born(store)

@@ -220,7 +220,8 @@ class Definitions(Duty):
         """A postponed run waits for the end of a pause: from now on, or from when its holder gives it back."""
         now = self._state.now()
         if run.held:
-            if run.due > now and not run.cancelling:
+            skipped = run.request is not None and run.request.skipped is Reason.REQUESTED
+            if run.due > now and not run.cancelling and not skipped:
                 run.request = StopRequest(CancelKind.RETURN, now, PAUSED, Reason.PAUSED)
         elif not run.blocked and max(run.due, run.ready) > now:
             run.slot = run.rate_key = None

@@ -16,6 +16,7 @@ from tickwise.adapters.store.memory.losses import lose
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import ON_DEMAND, Duty, State
 from tickwise.domain.decision import Pending
+from tickwise.domain.model import Lane
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Check, Examined, JobAction, OperationStatus, Violation
 
@@ -31,8 +32,15 @@ class Health(Duty):
         subjects, judge = CHECKS[check]
         page = nsmallest(limit, (each for each in subjects(self._state) if after is None or each > after))
         judged = [(each, judge(self._state, each)) for each in page]
-        found = [Violation(each, detail, owner(self._state, each)) for each, detail in judged if detail is not None]
+        found = [
+            Violation(each, detail, owner(self._state, each), self._lane(check, each))
+            for each, detail in judged
+            if detail is not None
+        ]
         return Examined(last=page[-1] if len(page) == limit and page else None, found=found)
+
+    def _lane(self, check: Check, subject: UUID) -> Lane | None:
+        return self._state.runs[subject].lane if check is Check.CLAIMED_IN_TIME else None
 
     async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
         cure = CURES.get(check)

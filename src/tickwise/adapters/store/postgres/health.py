@@ -40,10 +40,17 @@ class Health(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement(f"check_{check}"), after, limit)
         last: UUID | None = rows[0]["last"] if rows and rows[0]["looked"] >= limit else None
-        found = [
-            Violation(row["subject"], row["detail"], row["namespace"]) for row in rows if row["subject"] is not None
-        ]
-        return Examined(last=last, found=found)
+        wrong = [row for row in rows if row["subject"] is not None]
+        if check is not Check.CLAIMED_IN_TIME:
+            found = [Violation(row["subject"], row["detail"], row["namespace"]) for row in wrong]
+            return Examined(last=last, found=found)
+        places = await self._lanes.places({row["lane"] for row in wrong})
+        return Examined(
+            last=last,
+            found=[
+                Violation(row["subject"], row["detail"], row["namespace"], places[row["lane"]].lane) for row in wrong
+            ],
+        )
 
     async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
         """See the port."""

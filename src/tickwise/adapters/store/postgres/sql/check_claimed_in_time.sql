@@ -6,11 +6,11 @@ p AS MATERIALIZED (
   WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
 ),
 bad AS MATERIALIZED (
-  SELECT id AS subject, 'nobody took it for ' || round(date_part('epoch', (SELECT at FROM clock) - greatest(ready, due))) || ' s' AS detail, namespace
+  SELECT id AS subject, 'nobody took it for ' || round(date_part('epoch', (SELECT at FROM clock) - greatest(ready, due))) || ' s' AS detail, namespace, lane
   FROM p
   WHERE holder = 0 AND NOT blocked AND greatest(ready, due) < (SELECT at FROM clock) - interval '1 minute'
     AND lane NOT IN (SELECT lane FROM tickwise.lanes_held)
 )
-SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
+SELECT bad.subject, bad.detail, bad.namespace, bad.lane, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject

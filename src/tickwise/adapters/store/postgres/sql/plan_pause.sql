@@ -17,7 +17,7 @@ held AS (
   ON CONFLICT (run_id) DO UPDATE
   SET kind = excluded.kind, token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error,
       asked = excluded.asked, heard = NULL
-  WHERE c.token <> excluded.token OR c.kind <> 'cancel'
+  WHERE c.token <> excluded.token OR c.kind = 'return' OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'
 ),
 kept AS (
   UPDATE tickwise.runs
