@@ -163,6 +163,42 @@ def _has_v6_localhost() -> bool:
     return any(family is socket.AF_INET6 for family, *_ in found)
 
 
+@probe(7, stopped_by="every special address inside of an address must be allowed itself")
+@pytest.mark.parametrize(
+    ("entries", "address"),
+    [
+        pytest.param(["10.0.0.0/8"], "2001:0:a00:1::5601:5601", id="Teredo: an allowed server, metadata as client"),
+        pytest.param(["10.0.0.0/8"], "2002:a00:1::5efe:a9fe:a9fe", id="6to4 allowed, ISATAP to metadata"),
+        pytest.param(["10.0.0.0/8"], "fd00::5efe:a00:1", id="an inner address allowed, the network around it not"),
+        pytest.param(["fd00::/8"], "fd00::5efe:a9fe:a9fe", id="the network allowed, the inner address not"),
+        pytest.param(["2002::/16"], "2002:a9fe:a9fe::1", id="6to4 allowed as such, the inner address not"),
+        pytest.param(["64:ff9b::/96"], "64:ff9b::a9fe:a9fe", id="NAT64 allowed as such, the inner address not"),
+    ],
+)
+def test_an_allowed_address_lets_no_other_one_through(entries: list[str], address: str) -> None:
+    """IPv6 addresses that hold an allowed address beside one that is not."""
+    with pytest.raises(AddressRefused, match="is not public"):
+        HttpAccess.of(entries).vet(f"http://[{address}]/")
+
+
+@probe(7, stopped_by="nothing: all that is special about these addresses is allowed")
+@pytest.mark.parametrize(
+    ("entries", "address"),
+    [
+        (["10.0.0.0/8"], "::ffff:10.0.0.1"),
+        (["10.0.0.0/8"], "64:ff9b::a00:1"),
+        (["10.0.0.0/8"], "2002:a00:1::1"),
+        (["10.0.0.0/8", "169.254.169.254"], "2002:a00:1::5efe:a9fe:a9fe"),
+        (["fd00::/8", "10.0.0.0/8"], "fd00::5efe:a00:1"),
+        (["[2002:a00:1::1]:80"], "2002:a00:1::1"),
+        (["0.0.0.0/0", "::/0"], "2001:0:a00:1::5601:5601"),
+    ],
+)
+def test_an_allowed_address_is_reached_in_other_words(entries: list[str], address: str) -> None:
+    """IPv6 addresses that are special only by what the entries allow."""
+    assert str(HttpAccess.of(entries).vet(f"http://[{address}]/")).startswith("http://")
+
+
 class ChangingNames(AbstractResolver):
     """A name server of an attacker: each answer may differ from the one before."""
 

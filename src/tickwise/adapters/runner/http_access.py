@@ -78,11 +78,7 @@ class AddressRefused(Exception):
 
 
 def special(address: Address) -> str | None:
-    """What keeps an address from being public; None: it is. IPv4 addresses inside IPv6 ones are judged themselves."""
-    for inner in embedded(address):
-        found = special(inner)
-        if found is not None:
-            return found
+    """What keeps an address from being public; None: nothing does, but for what it embeds (`embedded`)."""
     for network, called in _SPECIAL:
         if address in network:
             return called
@@ -149,11 +145,8 @@ class HttpAccess:
 
     def check(self, address: Address, host: str, port: int) -> None:
         """Raise `AddressRefused` unless this address of `host` may be reached."""
-        found = special(address)
+        found = next((said for one in (*embedded(address), address) if (said := self._closed(one)) is not None), None)
         if found is None or self.names(host, port):
-            return
-        inside = (address, *embedded(address))
-        if any(one in network for one in inside for network in self.networks if one.version == network.version):
             return
         bracketed = f"[{host}]" if ":" in host else host
         entry = f"{bracketed}:{port}"
@@ -161,6 +154,13 @@ class HttpAccess:
             f"{entry} is not public ({found}), and http tasks reach such an address only if it is allowed. To allow "
             f'it, add "{entry}" to the setting http_allow of the executors: TICKWISE_HTTP_ALLOW={entry}'
         )
+
+    def _closed(self, address: Address) -> str | None:
+        """What keeps this very address from being reached: an allowed address beside or around it opens nothing."""
+        found = special(address)
+        if found is not None and any(address in network for network in self.networks):
+            return None
+        return found
 
     def vet(self, text: str) -> URL:
         """The address of a request, with the same reading of its host that the connection uses. A host that is an IP
