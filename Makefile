@@ -49,10 +49,10 @@ up: setup  ## start all roles in the background, run a first job, say where to l
 	@$(BIN)/tickwise run examples/hello.py --now --follow $(AT)
 	@echo
 	@echo 'Tickwise is running. Next:'
-	@echo '  $(BIN)/tickwise jobs list          what is planned'
-	@echo '  $(BIN)/tickwise runs list          what happened'
-	@echo "  $(BIN)/tickwise run examples/hello.py --cron '*/5 * * * *'"
-	@echo '  make down                           stop it; the data stays'
+	@echo '  $(BIN)/tickwise jobs list $(AT)         what is planned'
+	@echo '  $(BIN)/tickwise runs list $(AT)         what happened'
+	@echo "  $(BIN)/tickwise run examples/hello.py --cron '*/5 * * * *' $(AT)"
+	@echo '  make down $(if $(DATA_DIR),DATA_DIR=$(DATA_DIR))                           stop it; the data stays'
 
 down:  ## stop what `make up` started; the data stays
 	@if [ -x $(BIN)/tickwise ]; then $(BIN)/tickwise down $(AT); \

@@ -9,7 +9,7 @@ SHA-256 of its secret, which has at least 128 random bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
@@ -116,8 +116,8 @@ class Keys(Protocol):
         """Revoke it; what was revoked stays as it is. None if the namespace has no such key."""
         ...
 
-    async def keys_used(self, key_ids: Sequence[UUID]) -> None:
-        """Note that these were used lately."""
+    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
+        """Note how many seconds ago these were used; an earlier use than the noted one changes nothing."""
         ...
 
     async def keys_count(self) -> int:

@@ -73,7 +73,7 @@ def create(session: Session, name: str, scopes: tuple[str, ...], expires: str | 
     if session.as_json:
         session.show_json(made)
         return
-    session.say(f"Key {made['key_id']} is made. Its secret is shown this once:")
+    session.note(f"Key {made['key_id']} is made. Its secret is shown this once:")
     click.echo(made["key"])
 
 

@@ -135,13 +135,14 @@ class KeyUses:
     def __init__(self, keys: Keys, clock: Clock) -> None:
         self._keys = keys
         self._clock = clock
-        self._used: set[UUID] = set()
+        self._used: dict[UUID, float] = {}
+        """When each was used last, on our monotonic clock."""
         self._task: asyncio.Task[None] | None = None
 
     def note(self, found: FoundKey | None) -> FoundKey | None:
         """This key was asked for by a request."""
         if found is not None and found.principal.key_id is not None:
-            self._used.add(found.principal.key_id)
+            self._used[found.principal.key_id] = self._clock.monotonic()
             if self._task is None:
                 self._task = asyncio.create_task(self._later(), name="key uses")
         return found
@@ -162,13 +163,14 @@ class KeyUses:
             self._task = None
 
     async def _write(self) -> None:
-        used, self._used = self._used, set()
+        used, self._used = self._used, {}
         if not used:
             return
+        now = self._clock.monotonic()
         try:
-            await self._keys.keys_used(sorted(used))
+            await self._keys.keys_used({key_id: now - at for key_id, at in sorted(used.items())})
         except Unavailable:
-            self._used |= used  # with the next ones
+            self._used = used | self._used  # with the next ones
 
 
 def _scopes(who: Principal, wanted: Sequence[str]) -> frozenset[str]:

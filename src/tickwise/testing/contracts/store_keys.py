@@ -136,7 +136,8 @@ class KeysContract(StoreContract):
         key = new_key(make, prefix="tw_abcdefgh", created_by="admin")
         await store.key_add(key)
         await self.shift(store, 10.0)
-        await store.keys_used([key.key_id])
+        await store.keys_used({key.key_id: 0.5})
+        await store.keys_used({key.key_id: 5.0})
         await self.shift(store, 10.0)
         await store.key_revoke("default", key.key_id)
         [row] = await store.keys_list("default", before=None, limit=10)
@@ -145,7 +146,7 @@ class KeysContract(StoreContract):
         assert row.expires_at is None
         assert row.last_used_at is not None
         assert row.revoked_at is not None
-        assert row.created_at + 9.0 < row.last_used_at < row.revoked_at - 9.0
+        assert row.created_at + 9.0 < row.last_used_at < row.revoked_at - 10.0
 
     async def test_a_list_is_read_page_by_page(self, store: KeyedStore, make: Factory) -> None:
         """The newest first, none twice, none left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import KeyRecord
@@ -56,10 +56,11 @@ class ApiKeys(Duty):
             found.revoked_at = self._state.now()
         return _row(found)
 
-    async def keys_used(self, key_ids: Sequence[UUID]) -> None:
+    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
         for record in self._state.api_keys.values():
-            if record.key.key_id in key_ids:
-                record.last_used_at = self._state.now()
+            age = ages.get(record.key.key_id)
+            if age is not None:
+                record.last_used_at = max(record.last_used_at or 0.0, self._state.now() - age)
 
     async def keys_count(self) -> int:
         return len(self._state.api_keys)

@@ -73,10 +73,10 @@ class ApiKeys(Part):
             row = await connection.fetchrow(statement("key_revoke"), namespace, [key_id])
         return None if row is None else _key(row)
 
-    async def keys_used(self, key_ids: Sequence[UUID]) -> None:
+    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("keys_used"), key_ids)
+            await connection.execute(statement("keys_used"), [*ages.keys()], [*ages.values()])
 
     async def keys_count(self) -> int:
         """See the port."""
