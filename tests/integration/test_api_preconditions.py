@@ -98,6 +98,8 @@ class Resource:
     """Method, and what comes after the path."""
     creates: bool = False
     """A PUT makes one where there is none."""
+    scripts: bool = False
+    """A PUT sends the text of a script."""
 
 
 RESOURCES = {
@@ -107,6 +109,7 @@ RESOURCES = {
     "window": Resource(
         "/windows/{id}", {"when": {"dates": ["2027-02-01"]}}, (("PUT", ""), ("DELETE", "")), creates=True
     ),
+    "task": Resource("/tasks/{id}", {"name": "print(1)"}, (("PUT", ""),), creates=True, scripts=True),
 }
 PLACES = [
     (kind, method, below)
@@ -124,16 +127,27 @@ async def make(here: World, kind: str, number: int, *, exists: bool) -> str:
         made = await here.client.post(f"{API}/jobs", json={**resource.body, "job_id": str(job_id)})
         assert 201 == made.status_code, made.text
     elif exists:
-        assert 201 == (await here.client.put(path, json=resource.body)).status_code
+        assert 201 == (await here.client.put(path, **sent(resource, "PUT", resource.body))).status_code
     return path
 
 
-def sent(resource: Resource, method: str, below: str) -> dict[str, Any] | None:
+def sent(resource: Resource, method: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What a request sends, as the client is told of it."""
     if method != "PUT":
-        return {} if method == "POST" else None
+        return {"json": {}} if method == "POST" else {}
+    if resource.scripts:
+        return {"content": body["name"].encode(), "headers": {"Content-Type": "text/x-python"}}
+    return {"json": body}
+
+
+def changed(resource: Resource) -> dict[str, Any]:
     return {**resource.body, "reason": "b"} if "when" in resource.body else (
         {"dates": ["2027-03-01"]} if "dates" in resource.body else {**resource.body, "name": "b"}
     )  # fmt: skip
+
+
+async def request(here: World, method: str, path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
+    return await here.client.request(method, path, **{**body, "headers": body.get("headers", {}) | headers})
 
 
 def headers_of(match: Said, none_match: Said, etag: str) -> dict[str, str]:
@@ -152,7 +166,7 @@ async def test_preconditions_are_judged_by_the_table(here: World, kind: str, met
         if exists:
             assert (200, False) == (before.status_code, etag.startswith("W/")), before.text
         headers = headers_of(match, none_match, etag)
-        answer = await here.client.request(method, path + below, json=sent(resource, method, below), headers=headers)
+        answer = await request(here, method, path + below, sent(resource, method, changed(resource)), headers)
         told = (kind, method + below, "there" if exists else "not there", headers, answer.status_code, answer.text)
         if not exists and not (method == "PUT" and resource.creates):
             assert 404 == answer.status_code, told
@@ -175,8 +189,8 @@ async def test_tags_that_cannot_be_read_are_refused(here: World, kind: str, meth
     path = await make(here, kind, 1, exists=True)
     before = await here.client.get(path)
     for name, text in itertools.product(("If-Match", "If-None-Match"), MALFORMED):
-        body = sent(RESOURCES[kind], method, below)
-        answer = await here.client.request(method, path + below, json=body, headers={name: text})
+        body = sent(RESOURCES[kind], method, changed(RESOURCES[kind]))
+        answer = await request(here, method, path + below, body, {name: text})
         assert 400 == answer.status_code, (name, text, answer.text)
         if method != "HEAD":
             assert ("header_malformed", name) == (answer.json()["code"], answer.json()["parameter"])
@@ -242,11 +256,11 @@ async def test_of_many_writes_by_one_tag_one_is_made(here: World) -> None:
 
 
 async def test_of_many_who_only_create_one_does(here: World) -> None:
-    """Under a key, a calendar's name, a window's: 201 for one, 412 for the others, and one thing is there."""
-    for kind in ("key", "calendar", "window"):
+    """Under a key, a calendar's name, a window's, a task's id: 201 for one, 412 for the others; one thing is there."""
+    for kind in ("key", "calendar", "window", "task"):
         path = await make(here, kind, 7, exists=False)
-        body = RESOURCES[kind].body
-        puts = [here.client.put(path, json=body, headers={"If-None-Match": "*"}) for _ in range(6)]
+        body = sent(RESOURCES[kind], "PUT", RESOURCES[kind].body)
+        puts = [request(here, "PUT", path, body, {"If-None-Match": "*"}) for _ in range(6)]
         statuses = sorted(answer.status_code for answer in await asyncio.gather(*puts))
         assert [201, *[412] * 5] == statuses, kind
     assert 1 == len((await here.client.get(f"{API}/jobs")).json())

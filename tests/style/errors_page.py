@@ -80,6 +80,8 @@ MEANINGS = {
     "get no environment of their own yet.",
     "script_too_large": "The script is longer than a job may hold (`source_limit_bytes`). Store it as a task, and "
     "name that.",
+    "secret_masked": "`***` stands for a secret that is stored and not shown; here is none to put back, because "
+    "nothing is stored yet, or the address is another one. Send the secret itself.",
     "sequence_cycle": "The job would start itself, over the jobs that `then` and `on_failure` name; `detail` shows the "
     "circle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",

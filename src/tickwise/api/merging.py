@@ -12,6 +12,7 @@ import msgspec
 
 from tickwise.api.reading import decode
 from tickwise.api.spelling import respelled
+from tickwise.api.wire import task_shown
 from tickwise.ports.store import JobRow
 from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.definition import decode_definition
@@ -52,11 +53,12 @@ def _is_object(raw: msgspec.Raw) -> bool:
 
 
 def _before(row: JobRow) -> dict[str, msgspec.Raw]:
-    """The objects that the job has, by the name of their field."""
+    """The objects that the job has, by the name of their field. Its task is as it is shown, with its secrets masked:
+    who sends it elsewhere by a patch must know them too."""
     said = decode_definition(row.definition)
     objects = {
         "labels": row.labels, "dst": said.dst, "misfire": said.misfire, "limits": said.limits, "retry": said.retry,
-        "concurrency": said.concurrency, "rate": said.rate, "task": said.task, "payload": said.payload,
+        "concurrency": said.concurrency, "rate": said.rate, "task": task_shown(said.task), "payload": said.payload,
         "params": said.payload,
     }  # fmt: skip
     return {name: msgspec.Raw(_encode(value)) for name, value in objects.items() if value is not None}

@@ -21,6 +21,7 @@ from tickwise.api.examples import EXAMPLES
 from tickwise.api.ingest import JOBS_MAX, LINES_TYPES
 from tickwise.api.pending import PendingView
 from tickwise.api.problems import MEDIA_TYPE, TITLES, Problem
+from tickwise.api.reading import SCRIPT_TYPES
 from tickwise.api.schemas import Schema, components, fields_of, ref, schema_of
 from tickwise.api.wire import encode
 from tickwise.ports.runner import TaskKind
@@ -204,7 +205,7 @@ def _body(endpoint: Endpoint) -> Schema:
         array = {"type": "array", "items": ref("JobBody"), "minItems": 1, "maxItems": JOBS_MAX}
         schema = {"anyOf": [array, schema]}
     return {
-        media.decode(): {"schema": {"type": "string"} if media in LINES_TYPES else schema}
+        media.decode(): {"schema": {"type": "string"} if media in LINES_TYPES | SCRIPT_TYPES else schema}
         for media in sorted(endpoint.media)
     }
 

@@ -27,6 +27,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 JSON_TYPES: Final = frozenset({b"application/json"})
+SCRIPT_TYPES: Final = frozenset({b"text/x-python", b"text/x-script.python", b"text/plain"})
 PARAMETERS_MAX: Final = 50
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `(\$.*)`)?", re.DOTALL)

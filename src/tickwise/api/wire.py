@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from tickwise.api.wire_policies import (
 )
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
+from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.schedule import ScheduleType, first_fire
@@ -45,6 +47,7 @@ Relative = Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 encode = msgspec.json.Encoder().encode
+_HTTP: Final = HTTP.encode()
 
 
 def time_of(instant: float) -> datetime:
@@ -124,6 +127,16 @@ class JobView(msgspec.Struct, kw_only=True):
     """true: a change or a cancel of it was accepted, and is not applied yet."""
 
 
+def task_shown(task: msgspec.Raw) -> msgspec.Raw:
+    """A task as it is answered: without its secrets."""
+    text = bytes(task)
+    if _HTTP not in text:
+        return task
+    said = msgspec.json.decode(text)
+    shown = masked(said)
+    return task if shown is said else msgspec.Raw(encode(shown))
+
+
 def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> JobView:
     """A job as it is answered."""
     said = decode_definition(row.definition)
@@ -152,7 +165,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         calendars=[whole(CalendarUseView, use) for use in said.calendars],
         fuse_per_minute=said.fuse_per_minute,
         planned_at=time_or_none(said.planned_at),
-        task=said.task,
+        task=task_shown(said.task),
         task_id=said.task_id,
         task_version=said.task_version,
         payload=said.payload,
@@ -288,18 +301,32 @@ class RunView(msgspec.Struct, kw_only=True):
     """Whichever of the three it is."""
 
 
+class PayloadSource(StrEnum):
+    """Where the payload of a run is from."""
+
+    RUN = "run"
+    """Its own: it was made with it, or for it."""
+    JOB = "job"
+    """That of its job."""
+    JOB_CHANGED = "job_changed"
+    """That of its job as it is now; somebody wrote to the job since the run began, which may have received another."""
+
+
 class RunDetailView(RunView, kw_only=True):
     """A run with all that is known of it."""
 
     redriven_as: UUID | None
     """Of a FAILED one: the run that was made in its place."""
     payload: msgspec.Raw | None
-    """Its own payload, if it is not the job's."""
+    """What it received, or will receive; null: it is longer than 65,536 bytes, or its job is gone."""
+    payload_bytes: int | None
+    payload_from: PayloadSource | None
     attempts: list[AttemptView]
     warnings: Sequence[str]
     """Of a run that waits: what nobody has that it needs."""
 
 
+PAYLOAD_BYTES_SHOWN: Final = 65_536
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
 
 
@@ -348,13 +375,31 @@ def run_view(row: RunRow) -> RunView:
 def run_detail_view(details: RunDetails) -> RunDetailView:
     """A run as it is answered alone."""
     row = details.row
+    payload, size, source = _received(details)
     return RunDetailView(
         **_run_fields(row),
         redriven_as=details.redriven_as,
-        payload=run_payload(row),
+        payload=payload,
+        payload_bytes=size,
+        payload_from=source,
         attempts=[attempt_view(row.run_id, attempt) for attempt in details.attempts],
         warnings=details.warnings,
     )
+
+
+def _received(details: RunDetails) -> tuple[msgspec.Raw | None, int | None, PayloadSource | None]:
+    """The payload that a run received, or will receive, if it is not too long to be shown; and where it is from."""
+    row, job = details.row, details.job
+    own = run_payload(row)
+    payload, source = own, PayloadSource.RUN
+    if own is None and job is not None:
+        payload = decode_definition(job.definition).payload
+        began = row.dispatched_at or row.ended_at
+        source = PayloadSource.JOB if began is None or job.updated_at <= began else PayloadSource.JOB_CHANGED
+    if payload is None:
+        return None, None, None
+    size = len(bytes(payload))
+    return payload if size <= PAYLOAD_BYTES_SHOWN else None, size, source
 
 
 def run_payload(row: RunRow) -> msgspec.Raw | None:
@@ -435,7 +480,7 @@ def task_view(row: StoredTask) -> TaskView:
         task_id=row.task_id,
         version=row.version,
         name=row.name,
-        task=msgspec.Raw(row.task.encode()),
+        task=task_shown(msgspec.Raw(row.task.encode())),
         digest=row.digest,
         created_by=row.created_by,
         created_at=time_of(row.created_at),

@@ -458,6 +458,18 @@ class Client:
         answer: Json = self.request("POST", "/tasks", body=body).body
         return answer
 
+    def script_put(self, task_id: str, script: bytes, *, name: str | None = None) -> Json:
+        """Keep a Python script, as it lies in a file, as a new version of a task if its content is new."""
+        headers = {"Content-Type": "text/x-python"}
+        path, query = f"/tasks/{_safe(task_id)}", {"name": name}
+        answer: Json = self.request("PUT", path, body=script, query=query, headers=headers).body
+        return answer
+
+    def script_get(self, task_id: str, version: int) -> bytes:
+        """The text of the Python script that a version of a task runs."""
+        address = self._address(f"/tasks/{_safe(task_id)}/versions/{version}/source")
+        return self._exchange("GET", address, _Request(for_now=_RETRIED_STATUSES)).content
+
     def key_make(self, body: Json) -> Json:
         """Make a key; the answer is the only one that has its secret, under `key`."""
         answer: Json = self.request("POST", "/keys", body=body).body
@@ -468,9 +480,9 @@ class Client:
         answer: Json = self.request("DELETE", f"/keys/{_safe(key_id)}").body
         return answer
 
-    def task_get(self, task_id: str) -> Json:
-        """The newest version of a stored task."""
-        answer: Json = self.request("GET", f"/tasks/{_safe(task_id)}").body
+    def task_get(self, task_id: str, version: int | None = None) -> Json:
+        """A version of a stored task, the newest if none is named."""
+        answer: Json = self.request("GET", f"/tasks/{_safe(task_id)}", query={"version": version}).body
         return answer
 
     # ------------------------------------------------------------------------------------------ calendars

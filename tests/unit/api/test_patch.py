@@ -53,14 +53,14 @@ async def test_a_merge_patch_changes_members_of_objects(here: World) -> None:
         "labels": {"b": None, "c": "3"},
         "retry": {"factor": None, "jitter": 0.5},
         "payload": {"deep": {"x": 2}, "list": [3]},
-        "task": {"url": "https://example.org/"},
+        "task": {"url": "https://example.com/other"},
     }
     found = await patch(here, job, body)
     assert {"a": "1", "c": "3"} == found["labels"]
     assert (5, 2, 0.5) == tuple(found["retry"][name] for name in ("base_seconds", "factor", "jitter"))
     assert {"deep": {"x": 2, "y": 12345678901234567890}, "list": [3]} == found["payload"]
     task = json.loads((await stored(here, job)).definition)["task"]
-    assert ("https://example.org/", {"authorization": "secret"}) == (task["url"], task["headers"])
+    assert ("https://example.com/other", {"authorization": "secret"}) == (task["url"], task["headers"])
 
 
 async def test_a_merge_patch_takes_both_spellings_and_points_at_the_one_that_was_sent(here: World) -> None:

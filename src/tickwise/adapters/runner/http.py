@@ -35,6 +35,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid
 from tickwise.domain.hosts import host_of
+from tickwise.domain.masking import masked_url
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
@@ -156,7 +157,7 @@ class HttpRunner(SlotRunner):
             if answer.status not in _REDIRECTS or target is None or _expected(answer.status, expect):
                 return answer
             request = _redirected(request, answer.status, target, self._access)
-        raise Invalid(f"more than {REDIRECTS_MOST} redirects, the last one to {request.url}")
+        raise Invalid(f"more than {REDIRECTS_MOST} redirects, the last one to {masked_url(str(request.url))}")
 
     async def _ask(self, attempt: Attempt, request: _Request) -> _Answer:
         """Send it, and tell the breaker what that says of the host."""

@@ -47,6 +47,7 @@ from tickwise.api.wire import (
 )
 from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.masking import MASK
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
 from tickwise.roles.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
@@ -337,7 +338,9 @@ async def _guarded(
 async def job_change_buffered(call: Call) -> Answer | None:
     """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
     query: ChangeQuery = call.query
-    if query.dry_run or call.conditions is not None or query.if_version is not UNSET or call.media == MERGE_PATCH:
+    if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
+        return None
+    if call.media == MERGE_PATCH or MASK.encode() in call.body:
         return None
     job_id = call.uuid("job_id", "job")
     request = await call.control.accept_change(call.principal, job_id, job_body(call.body), call.body)

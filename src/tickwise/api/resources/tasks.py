@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.api.conditions import etag, guarded, tag_of
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_text, given, page_links
-from tickwise.api.reading import decode, field_names
-from tickwise.api.wire import API, TaskView, task_view
+from tickwise.api.problems import BadParameter
+from tickwise.api.reading import SCRIPT_TYPES, decode, field_names
+from tickwise.api.wire import API, TaskView, encode, task_view
+from tickwise.domain.errors import NotFound
+from tickwise.ports.store import StoredTask
 from tickwise.roles.control.bodies import TaskBody
+from tickwise.roles.control.tasks import FoundTask
 
+SCRIPT_ANSWER: Final = b"text/x-python; charset=utf-8"
+_VERSION = re.compile(r"[1-9]\d{0,8}")
 _task: Final = msgspec.json.Decoder(TaskBody)
 
 
@@ -38,11 +46,73 @@ class TaskQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     )
 
 
+class ScriptQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is said of a script beside its text."""
+
+    name: (
+        Annotated[str, Meta(min_length=1, max_length=200, description="What people call it; it stays if not given.")]
+        | UnsetType
+    ) = UNSET
+
+
+class ScriptText(msgspec.Struct):
+    """A Python script, as it lies in a file."""
+
+
 async def task_put(call: Call) -> Answer:
     """Store a task."""
     body = decode(_task, call.body, field_names(TaskBody))
     stored = await call.control.task_put(call.principal, body)
     return answer(201, task_view(stored))
+
+
+def _shown(row: StoredTask) -> bytes:
+    """What a GET of the task answers: its tag is made of this."""
+    return encode(task_view(row))
+
+
+async def script_put(call: Call) -> Answer:
+    """Store a script as it is."""
+    query: ScriptQuery = call.query
+    task_id = call.path_values["task_id"]
+
+    async def look() -> tuple[FoundTask, bytes | None]:
+        newest = await call.control.task_find(call.principal, task_id)
+        return FoundTask(newest), None if newest is None else tag_of(_shown(newest))
+
+    async def write(found: FoundTask | None) -> Answer:
+        done = await call.control.script_put(call.principal, task_id, call.body, name=given(query.name), found=found)
+        shown = _shown(done.task)
+        return Answer(201 if done.created else 200, shown, etag(shown))
+
+    return await guarded(call.conditions, look, write)
+
+
+async def script_get(call: Call) -> Answer:
+    """The text of a script."""
+    task_id, said = call.path_values["task_id"], call.path_values["version"]
+    if not _VERSION.fullmatch(said):
+        raise NotFound(f"no task {task_id[:200]!r} is stored in version {said[:100]!r}; versions are 1, 2, 3, …")
+    content = await call.control.script_get(call.principal, task_id, int(said))
+    # What somebody stored is text, whatever it looks like: no browser may take it for a page.
+    return Answer(200, content, [(b"x-content-type-options", b"nosniff")], SCRIPT_ANSWER)
+
+
+async def task_versions(call: Call) -> Answer:
+    """A page of the versions of a task, newest first."""
+    query: TasksQuery = call.query
+    before = None if query.cursor is UNSET else _version_of(query.cursor)
+    rows = await call.control.task_versions(call.principal, call.path_values["task_id"], before, query.limit + 1)
+    page = rows[: query.limit]
+    last = str(page[-1].version) if len(rows) > query.limit else None
+    return answer(200, [task_view(row) for row in page], headers=page_links(call, last))
+
+
+def _version_of(cursor: str) -> int:
+    text = cursor_text(cursor)
+    if not _VERSION.fullmatch(text):
+        raise BadParameter("the cursor is none of ours; begin without one", parameter="cursor")
+    return int(text)
 
 
 async def task_get(call: Call) -> Answer:
@@ -76,5 +146,24 @@ TASKS: Final = (
     Endpoint(
         method="GET", path=f"{API}/tasks/{{task_id}}", scope="tasks:read", name="getTask", tag="tasks",
         summary="A stored task.", handler=task_get, answers=(TaskView,), query=TaskQuery, refuses=(404,),
+        conditional=True,
+    ),
+    Endpoint(
+        method="PUT", path=f"{API}/tasks/{{task_id}}", scope="tasks:write", name="uploadScript", tag="tasks",
+        summary="Upload a Python script, as it lies in a file, as a new version of a task.",
+        description="`curl -T script.py -H 'Content-Type: text/x-python' …`. The content and name of the newest "
+        "version again is that version.",
+        handler=script_put, body=ScriptText, media=SCRIPT_TYPES, answers=(TaskView,), further=(201,), query=ScriptQuery,
+        conditional=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/tasks/{{task_id}}/versions", scope="tasks:read", name="listTaskVersions",
+        tag="tasks", summary="The versions of a stored task, newest first.",
+        handler=task_versions, answers=(list[TaskView],), query=TasksQuery, refuses=(404,),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/tasks/{{task_id}}/versions/{{version}}/source", scope="tasks:read",
+        name="getTaskSource", tag="tasks", summary="The text of the Python script that a version of a task runs.",
+        handler=script_get, answer_media=("text/x-python",), refuses=(404,), conditional=True,
     ),
 )  # fmt: skip

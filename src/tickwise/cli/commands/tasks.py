@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from tickwise.cli import moments, output, work
+from tickwise.cli.following import write_bytes
 from tickwise.cli.session import Session, server_options, view_options
 
 
@@ -73,11 +75,12 @@ def list_tasks(session: Session, limit: int) -> None:
 
 @tasks.command()
 @click.argument("task")
+@click.option("--version", type=click.IntRange(1), help="Which version.  [the newest]")
 @view_options
 @click.pass_obj
-def show(session: Session, task: str) -> None:
-    """Show a stored task."""
-    found: dict[str, Any] = session.client.task_get(task)
+def show(session: Session, task: str, version: int | None) -> None:
+    """Show a stored task, with the text of its script."""
+    found: dict[str, Any] = session.client.task_get(task, version)
     if session.as_json:
         session.show_json(found)
         return
@@ -86,10 +89,51 @@ def show(session: Session, task: str) -> None:
         for name, value in found.items()
         if name != "task"
     }
-    definition = dict(found["task"])
-    source = definition.pop("source", None)
-    fields["task"] = work.compact(definition)
+    fields["task"] = work.compact(found["task"])
     output.record(session, fields)
-    if source:
+    if _is_script(found):
+        source = session.client.script_get(found["taskId"], found["version"]).decode(errors="replace")
         click.echo()
         click.echo("\n".join(output.safe(line.replace("\t", "    ")) for line in source.splitlines()))
+
+
+def _is_script(task: dict[str, Any]) -> bool:
+    return bool(task["task"].get("kind") == "python")
+
+
+@tasks.command()
+@click.argument("task")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@view_options
+@click.pass_obj
+def versions(session: Session, task: str, limit: int) -> None:
+    """List the versions of a stored task, newest first."""
+    pages = session.client.pages(f"/tasks/{quote(task, safe='')}/versions", {"limit": min(limit, 500)})
+    found = list(islice((each for page in pages for each in page), limit))
+    if session.as_json:
+        session.show_json(found)
+        return
+    seen_at = moments.now()
+    rows = [
+        (str(each["version"]), each["name"], each["created_by"], session.time(each["created_at"], seen_at=seen_at))
+        for each in found
+    ]
+    output.table(session, ("VERSION", "NAME", "BY", "STORED"), rows, empty="No versions.")
+
+
+@tasks.command()
+@click.argument("task")
+@click.option("--version", type=click.IntRange(1), help="Which version.  [the newest]")
+@click.option("--output", "-o", "file", metavar="FILE", help="Write it there.  [standard output]")
+@server_options
+@click.pass_obj
+def source(session: Session, task: str, version: int | None, file: str | None) -> None:
+    """Download the script of a stored task, byte for byte as it is kept."""
+    if version is None:
+        version = session.client.task_get(task)["version"]
+    content = session.client.script_get(task, version)
+    if file is None:
+        write_bytes(content)
+        return
+    Path(file).write_bytes(content)
+    session.say(f"Version {version} of {task} is in {file}.")

@@ -44,6 +44,7 @@ from tickwise.ports.store.definitions import (
     Replan,
     Replay,
     StoredTask,
+    check_newest,
     is_default_lane,
     no_lane,
 )
@@ -190,6 +191,7 @@ __all__ = [
     "Tally",
     "Timer",
     "Violation",
+    "check_newest",
     "check_room",
     "check_seen",
     "is_default_lane",

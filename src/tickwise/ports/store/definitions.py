@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import Overlap, Pending, Reason
-from tickwise.domain.errors import Conflict
+from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 
@@ -358,6 +358,14 @@ class StoredTask:
     created_at: float
 
 
+def check_newest(newest: StoredTask | None, task: StoredTask, expected_version: int | None, *, again: bool) -> None:
+    """Raise `VersionConflict` if a task that is put is not at the version that it must be at."""
+    found = 0 if newest is None else newest.version
+    is_own = again and newest is not None and newest.digest == task.digest and expected_version == found - 1
+    if expected_version not in (None, found) and not is_own:
+        raise VersionConflict(f"the task {task.task_id} is at version {found}, not {expected_version}")
+
+
 class Definitions(Protocol):
     """Jobs and stored tasks: what people said."""
 
@@ -411,9 +419,19 @@ class Definitions(Protocol):
         resume of a CANCELLED job."""
         ...
 
-    async def task_put(self, task: StoredTask) -> StoredTask:
+    async def task_put(
+        self, task: StoredTask, expected_version: int | None = None, *, again: bool = False
+    ) -> StoredTask:
         """Keep a new version of a task (`version` and `created_at` are given by the store, from 1 and its clock); the
-        same digest as the newest: that one."""
+        same digest as the newest: that one. `expected_version`: what the newest must be, 0: there must be none; else
+        `VersionConflict`. With `again` it repeats a call whose outcome is in doubt: the version after the expected one,
+        with this digest, is its own effect."""
+        ...
+
+    async def task_versions(
+        self, namespace: str, task_id: str, *, before: int | None, limit: int
+    ) -> Sequence[StoredTask]:
+        """The versions of one task, newest first, those below `before`."""
         ...
 
     async def task_get(self, namespace: str, task_id: str, version: int | None = None) -> StoredTask | None:

@@ -46,7 +46,7 @@ from tickwise.roles.control.policies import Keyed, check_kept, doubtful, payload
 from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume, silence
 from tickwise.roles.control.submits import Submitted
 from tickwise.roles.control.successors import listed
-from tickwise.roles.control.tasks import CheckedTask, Findings
+from tickwise.roles.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
 from tickwise.roles.serving import not_offered, unserved
 
@@ -231,6 +231,9 @@ class Jobs(Links):
         if body.job_id and body.job_id != row.job_id:
             raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
         check_texts(body)
+        if isinstance(body.task, msgspec.Raw):
+            stored = decode_definition(row.definition).task
+            body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(stored)))
         scene = (await self._scene(who, (body,)))._replace(scripts=scripts)
         if accepted is not None:
             scene = scene._replace(now=min(accepted.at, scene.now))

@@ -14,6 +14,7 @@ from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     AttemptRow,
     ExecutorRow,
+    JobRow,
     LetterStatus,
     NewRun,
     Replay,
@@ -41,6 +42,8 @@ class RunDetails(NamedTuple):
     warnings: Sequence[str]
     redriven_as: UUID | None = None
     """Of a FAILED one: the run that was made in its place."""
+    job: JobRow | None = None
+    """The job whose payload it has; None: it has its own, or the job is gone."""
 
 
 class Runs(Letters):
@@ -54,7 +57,8 @@ class Runs(Letters):
         if row.state in (RunState.QUEUED, RunState.RETRYING):
             warnings = await self._waiting_for(row)
         letter = await self.letter_find(who, run) if row.state is RunState.FAILED else None
-        return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as)
+        job = None if row.definition is not None else await self._store.job_get(who.namespace, row.job_id)
+        return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
     async def runs_find(self, query: RunQuery) -> Sequence[RunRow]:
         """Newest first, for what something is decided by: the store is asked."""

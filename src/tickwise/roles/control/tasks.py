@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,9 +17,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.errors import Invalid, Malformed, NotFound
+from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
-from tickwise.ports.blobs import script_key
+from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.runner import ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import StoredTask
 from tickwise.roles.control.bodies import TaskBody, decode_object
@@ -146,7 +148,8 @@ class TaskCheck:
         if strategy is None:
             raise Invalid(f"there is no task kind {kind[:50]!r}; {self._nearest(kind)}", pointer="/task/kind")
         try:
-            normal = strategy.check(said)
+            # A masked secret that nobody put back is refused: a job would send the mask.
+            normal = restored(strategy.check(said), None)
         except Invalid as refusal:
             refusal.pointer = "/task" + (refusal.pointer or "")
             raise
@@ -156,6 +159,21 @@ class TaskCheck:
     def _nearest(self, kind: str) -> str:
         near = difflib.get_close_matches(kind[:50], self._kinds, n=1)
         return f"did you mean {near[0]}?" if near else f"write one of {', '.join(sorted(self._kinds))}"
+
+
+def with_secrets(task: msgspec.Raw, before: bytes | str) -> msgspec.Raw:
+    """A task that was sent, with the secrets that are masked in it as they are in the one that it replaces. Raises
+    `Invalid` with a pointer below `/task`."""
+    if MASK.encode() not in bytes(task):
+        return task
+    said = _decoded(bytes(task))
+    try:
+        found = restored(said, msgspec.json.decode(before))
+        return task if found is said else msgspec.Raw(_encode(found))
+    except Invalid as refusal:
+        if refusal.code == "secret_masked":
+            refusal.pointer = "/task" + (refusal.pointer or "")
+        raise
 
 
 def _decoded(task: bytes) -> dict[str, Any]:
@@ -176,20 +194,55 @@ def stored_as_checked(stored: StoredTask) -> CheckedTask:
     )
 
 
+class FoundTask(NamedTuple):
+    """What was looked at under an id, for a write that must not meet anything else."""
+
+    task: StoredTask | None
+    """The newest version; None: there was none."""
+
+
+class StoredScript(NamedTuple):
+    """A script that was handed in."""
+
+    task: StoredTask
+    created: bool
+    """There was no task under this id before."""
+
+
 class Tasks(Core):
     """Stored tasks."""
 
     _check_task: TaskCheck
 
-    async def task_put(self, who: Principal, body: TaskBody) -> StoredTask:
-        """Keep a task as a new version; the content of the newest version again is that version."""
+    async def task_put(self, who: Principal, body: TaskBody, found: FoundTask | None = None) -> StoredTask:
+        """Keep a task as a new version; the content of the newest version again is that version. With `found`, raises
+        `VersionConflict` if the newest version is another one."""
         if (body.task is UNSET) == (body.script is UNSET):
             raise Invalid("send either task or script", pointer="/task")
         if body.name is UNSET and body.task_id is UNSET:
             raise Invalid("a stored task needs a name, or a taskId that serves as one", pointer="/name")
         name = clean_text(body.name if body.name is not UNSET else str(body.task_id), "/name")
         task_id = clean_id(body.task_id if body.task_id is not UNSET else name, "/taskId")
-        said = _script_task(body)
+        text = _encode(await self._kept(who, task_id, _script_task(body)))
+        task = StoredTask(
+            namespace=who.namespace,
+            task_id=task_id,
+            version=0,
+            name=name,
+            task=text.decode(),
+            digest=hashlib.sha256(name.encode() + b"\0" + text).hexdigest(),
+            created_by=who.name,
+            created_at=await self._time.now(),
+        )
+        expected = None if found is None else 0 if found.task is None else found.task.version
+        tries = itertools.count()
+        return await self._surely(lambda: self._store.task_put(task, expected, again=next(tries) > 0))
+
+    async def _kept(self, who: Principal, task_id: str, said: bytes) -> dict[str, Any]:
+        """A task as it is stored: with its secrets, and its script in the blobs."""
+        before = await self._store.task_get(who.namespace, task_id) if MASK.encode() in said else None
+        if before is not None:
+            said = bytes(with_secrets(msgspec.Raw(said), before.task))
         checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._clock)))
         normal: dict[str, Any] = msgspec.json.decode(checked.text)
         if checked.source is not None:
@@ -202,18 +255,35 @@ class Tasks(Core):
             }
         elif checked.kind == "python":
             await self._check_file(who, normal["file"].removeprefix("sha256:"))
-        text = _encode(normal)
-        task = StoredTask(
-            namespace=who.namespace,
-            task_id=task_id,
-            version=0,
-            name=name,
-            task=text.decode(),
-            digest=hashlib.sha256(name.encode() + b"\0" + text).hexdigest(),
-            created_by=who.name,
-            created_at=await self._time.now(),
-        )
-        return await self._surely(lambda: self._store.task_put(task))
+        return normal
+
+    async def script_put(
+        self, who: Principal, task_id: str, script: bytes, *, name: str | None = None, found: FoundTask | None = None
+    ) -> StoredScript:
+        """The same of the text of a Python script, under this id; it keeps its name if none is given. Raises
+        `Malformed` for a file that is no text."""
+        before = await self.task_find(who, task_id) if found is None else found.task
+        try:
+            text = script.decode("utf-8-sig")
+        except UnicodeDecodeError as failure:
+            raise Malformed(f"the script is not UTF-8 text: {failure.reason} at byte {failure.start}") from None
+        if not text:
+            raise Malformed("the script is empty")
+        named = name if name is not None else UNSET if before is None else before.name
+        body = TaskBody(task_id=task_id, name=named, script=text)
+        stored = await self.task_put(who, body, found)
+        return StoredScript(stored, created=before is None)
+
+    async def script_get(self, who: Principal, task_id: str, version: int) -> bytes:
+        """The text of the script that a version of a task runs. Raises `NotFound`, also for a task of another kind."""
+        stored = await self.task_get(who, task_id, version)
+        said = msgspec.json.decode(stored.task)
+        file = said.get("file")
+        if said.get("kind") != "python" or not isinstance(file, str):
+            raise NotFound(
+                f"the task {task_id} is of the kind {said.get('kind')}, and has no script; read the task itself"
+            )
+        return await read_script(self._blobs, who.namespace, file.removeprefix("sha256:"))
 
     async def _check_file(self, who: Principal, digest: str) -> None:
         """Whoever names a script must have stored it: another namespace's is not there. Raises `Invalid`."""
@@ -225,15 +295,22 @@ class Tasks(Core):
                 pointer="/task/file",
             ) from None
 
+    async def task_find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
+        """One version, or the newest; None: there is none."""
+        return None if "\0" in task_id else await self._store.task_get(who.namespace, task_id, version)
+
     async def task_get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
         """One version, or the newest. Raises `NotFound`."""
-        found = None
-        if "\0" not in task_id:
-            found = await self._store.task_get(who.namespace, task_id, version)
+        found = await self.task_find(who, task_id, version)
         if found is None:
             which = "" if version is None else f" in version {version}"
             raise NotFound(f"no task {task_id[:200]!r} is stored{which}")
         return found
+
+    async def task_versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
+        """The versions of one task, newest first, those below `before`. Raises `NotFound`."""
+        await self.task_get(who, task_id)
+        return await self._store.task_versions(who.namespace, task_id, before=before, limit=limit)
 
     async def tasks_list(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
         """The newest version of each, by id."""

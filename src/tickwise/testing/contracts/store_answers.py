@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import NotFound, VersionConflict
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Added, JobAction, Receipt, Replay, StoredTask
@@ -253,6 +253,48 @@ class TasksContract(StoreContract):
         )
         assert sorted(task.version for task in kept) == list(range(1, 9))
         assert {task.digest for task in kept} == {task.digest for task in puts}
+
+    async def test_a_task_can_be_put_only_as_it_was_read(self, store: KeyedStore, make: Factory) -> None:
+        """Only created, or only in place of one version; a repeat of what is in doubt is answered as it was."""
+        first = await store.task_put(make.task(digest="a" * 64), 0)
+        assert await store.task_put(make.task(digest="a" * 64), 0, again=True) == first
+        for expected in (0, 2):
+            with pytest.raises(VersionConflict):
+                await store.task_put(make.task(digest="a" * 64), expected)
+        second = await store.task_put(make.task(digest="b" * 64), 1)
+        assert (second.version, await store.task_put(make.task(digest="b" * 64), 1, again=True)) == (2, second)
+        for expected in (0, 1, 3):
+            with pytest.raises(VersionConflict):
+                await store.task_put(make.task(digest="c" * 64), expected)
+        with pytest.raises(VersionConflict):
+            await store.task_put(make.task(digest="c" * 64, task_id="other"), 1)
+        assert await store.task_get("default", "other") is None
+
+    async def test_of_many_who_put_in_place_of_one_version_one_does(
+        self, store: KeyedStore, other: KeyedStore, make: Factory
+    ) -> None:
+        """The others hear of it, also if they put the same."""
+        await store.task_put(make.task(digest="a" * 64))
+        puts = [client.task_put(make.task(digest="b" * 64), 1) for client in [store, other] * 3]
+        answers = await asyncio.gather(*puts, return_exceptions=True)
+        assert sum(isinstance(answer, VersionConflict) for answer in answers) == 5
+        assert [row.version for row in await store.task_versions("default", "clean-up", before=None, limit=10)] == [
+            2,
+            1,
+        ]
+
+    async def test_the_versions_of_a_task_are_listed_newest_first_in_pages(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Of that task alone."""
+        for letter in "abc":
+            await store.task_put(make.task(digest=letter * 64))
+        await store.task_put(make.task(digest="d" * 64, namespace="elsewhere"))
+        await store.task_put(make.task(digest="d" * 64, task_id="other"))
+        first = await store.task_versions("default", "clean-up", before=None, limit=2)
+        rest = await store.task_versions("default", "clean-up", before=first[-1].version, limit=2)
+        assert [(row.version, row.digest[0]) for row in (*first, *rest)] == [(3, "c"), (2, "b"), (1, "a")]
+        assert list(await store.task_versions("default", "none", before=None, limit=2)) == []
 
     async def test_tasks_are_listed_newest_version_each_in_pages(self, store: KeyedStore, make: Factory) -> None:
         """By id, from after the last one of the page before."""

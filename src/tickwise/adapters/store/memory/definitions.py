@@ -26,6 +26,7 @@ from tickwise.ports.store import (
     Replan,
     Replay,
     StoredTask,
+    check_newest,
     no_lane,
 )
 
@@ -287,8 +288,12 @@ class Definitions(Duty):
 
     # ------------------------------------------------------------------------------------------- tasks, receipts
 
-    async def task_put(self, task: StoredTask) -> StoredTask:
-        versions = self._state.tasks.setdefault((task.namespace, task.task_id), [])
+    async def task_put(
+        self, task: StoredTask, expected_version: int | None = None, *, again: bool = False
+    ) -> StoredTask:
+        versions = self._state.tasks.get((task.namespace, task.task_id), [])
+        check_newest(versions[-1] if versions else None, task, expected_version, again=again)
+        versions = self._state.tasks.setdefault((task.namespace, task.task_id), versions)
         if not versions or versions[-1].digest != task.digest:
             versions.append(replace(task, version=len(versions) + 1, created_at=self._state.now()))
         return versions[-1]
@@ -298,6 +303,12 @@ class Definitions(Duty):
         if version is None:
             return versions[-1] if versions else None
         return next((task for task in versions if task.version == version), None)
+
+    async def task_versions(
+        self, namespace: str, task_id: str, *, before: int | None, limit: int
+    ) -> Sequence[StoredTask]:
+        versions = self._state.tasks.get((namespace, task_id), [])
+        return [task for task in reversed(versions) if before is None or task.version < before][:limit]
 
     async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
         newest = [versions[-1] for (owner, _), versions in self._state.tasks.items() if owner == namespace]

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.ports.store import StoredTask
+from tickwise.ports.store import StoredTask, check_newest
 
 
 class Tasks(Part):
     """`task_*` and `tasks_list` of the store's port."""
 
-    async def task_put(self, task: StoredTask) -> StoredTask:
+    async def task_put(
+        self, task: StoredTask, expected_version: int | None = None, *, again: bool = False
+    ) -> StoredTask:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("task_lock"), task.namespace, task.task_id)
+            if expected_version is not None:
+                newest = await connection.fetchrow(statement("task_get"), task.namespace, task.task_id, None)
+                check_newest(
+                    None if newest is None else StoredTask(**dict(newest)), task, expected_version, again=again
+                )
             await connection.execute(
                 statement("task_put"),
                 task.namespace,
@@ -33,6 +40,14 @@ class Tasks(Part):
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("task_get"), namespace, task_id, version)
         return None if row is None else StoredTask(**dict(row))
+
+    async def task_versions(
+        self, namespace: str, task_id: str, *, before: int | None, limit: int
+    ) -> Sequence[StoredTask]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("task_versions"), namespace, task_id, before, limit)
+        return [StoredTask(**dict(row)) for row in rows]
 
     async def tasks_list(self, namespace: str, after: str | None, limit: int) -> Sequence[StoredTask]:
         """See the port."""

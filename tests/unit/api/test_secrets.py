@@ -1,0 +1,139 @@
+"""Secrets of http tasks in answers: masked everywhere, kept when what was read is written back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.app import API, World, world
+from tests.unit.api.rig import START, create, get, post, put, stored
+from tickwise.adapters.clock import VirtualClock
+from tickwise.domain.masking import MASK
+from tickwise.roles.definition import decode_definition
+
+SECRET = "s3cr3t-value"
+URL = f"https://ada:{SECRET}@example.com/hook?token={SECRET}&page=2"
+HTTP = {"kind": "http", "url": URL, "headers": {"Authorization": f"Bearer {SECRET}", "Accept": "text/plain"}}
+
+
+@pytest_asyncio.fixture
+async def here() -> AsyncIterator[World]:
+    async with world(clock=VirtualClock(START)) as made:
+        yield made
+
+
+async def task_of(here: World, job_id: str) -> dict[str, Any]:
+    """As it is stored."""
+    found: dict[str, Any] = json.loads(bytes(decode_definition((await stored(here, job_id)).definition).task))
+    return found
+
+
+async def test_no_answer_shows_a_secret_of_a_task(here: World) -> None:
+    """Jobs alone, by key, in lists and after each write; tasks; explanations; runs."""
+    job_id = await create(here, task=HTTP, every="1h", key="k")
+    await post(here, "/tasks", 201, taskId="t", task=HTTP)
+    run = (await post(here, f"/jobs/{job_id}/runNow", 202))["run_id"]
+    answers = [
+        *[await here.client.get(API + path) for path in (
+            f"/jobs/{job_id}", "/jobs/by-key/k", "/jobs", f"/jobs/{job_id}/explain", f"/runs/{run}", "/runs",
+            f"/runs/{run}/explain", "/tasks", "/tasks/t", "/tasks/t/versions", f"/jobs/{job_id}/preview",
+        )],
+        await here.client.put(f"{API}/jobs/{job_id}", json={"description": "b"}),
+        await here.client.post(f"{API}/jobs/{job_id}/pause"),
+        await here.client.post(f"{API}/jobs/{job_id}/resume"),
+        await here.client.post(f"{API}/tasks", json={"taskId": "t", "task": HTTP}),
+        await here.client.delete(f"{API}/jobs/{job_id}"),
+    ]  # fmt: skip
+    for answer in answers:
+        assert answer.is_success, answer.text
+        assert SECRET not in answer.text, answer.request.url
+    shown = answers[0].json()["task"]
+    assert f"https://{MASK}@example.com/hook?token={MASK}&page=2" == shown["url"]
+    assert {"Authorization": MASK, "Accept": "text/plain"} == shown["headers"]
+
+
+async def test_what_was_read_can_be_written_back(here: World) -> None:
+    """The whole task, with one thing changed: the secrets stay, by id and by key; a new secret replaces the old one."""
+    job_id = await create(here, task=HTTP, every="1h", key="k")
+    before = await task_of(here, job_id)
+    for path in (f"{API}/jobs/{job_id}", f"{API}/jobs/by-key/k"):
+        task = (await here.client.get(path)).json()["task"]
+        task["headers"]["Accept"] = "application/json"
+        answer = await here.client.put(path, json={"task": task})
+        assert (200, SECRET in answer.text) == (answer.status_code, False)
+        headers = {**before["headers"], "Accept": "application/json"}
+        assert {**before, "headers": headers} == await task_of(here, job_id)
+    task["headers"]["Authorization"] = "Bearer new"
+    await put(here, job_id, task=task)
+    assert "Bearer new" == (await task_of(here, job_id))["headers"]["Authorization"]
+
+
+async def test_a_stored_task_keeps_its_secrets_too(here: World) -> None:
+    """What was read and stored again is the same version; with a change it is the next one, with the secrets."""
+    first = await post(here, "/tasks", 201, taskId="t", task=HTTP)
+    assert first == await post(here, "/tasks", 201, taskId="t", task=first["task"])
+    second = await post(here, "/tasks", 201, taskId="t", task={**first["task"], "method": "POST"})
+    row = await here.store.task_get("default", "t")
+    assert row is not None
+    kept = json.loads(row.task)
+    assert (2, URL, "POST") == (second["version"], kept["url"], kept["method"])
+
+
+@pytest.mark.parametrize("url", ["https://evil.example/", "http://example.com/hook", "https://example.com:8443/"])
+async def test_a_secret_cannot_be_sent_elsewhere_by_who_does_not_know_it(here: World, url: str) -> None:
+    """A change of the host with the mask is refused, and changes nothing."""
+    job_id = await create(here, task=HTTP, every="1h")
+    before = await task_of(here, job_id)
+    task = {**HTTP, "url": url, "headers": {"Authorization": MASK}}
+    answer = await here.client.put(f"{API}/jobs/{job_id}", json={"task": task})
+    assert (422, "secret_masked", "/task/headers/Authorization") == (
+        answer.status_code, answer.json()["code"], answer.json()["pointer"],
+    )  # fmt: skip
+    assert before == await task_of(here, job_id)
+
+
+async def test_a_merge_patch_keeps_secrets_and_sends_them_nowhere_else(here: World) -> None:
+    """What it does not name stays; another host needs the secrets anew."""
+    job_id = await create(here, task=HTTP, every="1h")
+    before = await task_of(here, job_id)
+
+    async def patch(task: dict[str, Any]) -> Any:
+        headers = {"Content-Type": "application/merge-patch+json"}
+        body = json.dumps({"task": task}).encode()
+        return await here.client.patch(f"{API}/jobs/{job_id}", content=body, headers=headers)
+
+    kept = await patch({"headers": {"X-Note": "a"}})
+    assert (200, False) == (kept.status_code, SECRET in kept.text)
+    after = await task_of(here, job_id)
+    assert {**before, "headers": {**before["headers"], "X-Note": "a"}} == after
+    elsewhere = await patch({"url": "https://evil.example/"})
+    assert (422, "secret_masked") == (elsewhere.status_code, elsewhere.json()["code"])
+    assert after == await task_of(here, job_id)
+
+
+async def test_a_new_job_cannot_be_made_with_a_mask(here: World) -> None:
+    """Alone, in a batch, under a key, as a stored task: what was copied out of an answer lacks its secret."""
+    task = {"kind": "http", "url": "https://example.com/", "headers": {"Cookie": MASK}}
+    body = {"name": "a", "task": task, "every": "1h"}
+    alone = await here.client.post(f"{API}/jobs", json=body)
+    by_key = await here.client.put(f"{API}/jobs/by-key/k", json=body)
+    kept = await here.client.post(f"{API}/tasks", json={"taskId": "t", "task": task})
+    for answer in (alone, by_key, kept):
+        assert (422, "secret_masked") == (answer.status_code, answer.json()["code"])
+        assert "/task/headers/Cookie" == answer.json()["pointer"]
+    [result] = (await here.client.post(f"{API}/jobs:batch", json=[body])).json()["results"]
+    assert (422, "secret_masked") == (result["status"], result["problem"]["code"])
+
+
+async def test_asterisks_elsewhere_are_asterisks(here: World) -> None:
+    """In texts of other tasks, in plain headers, in payloads."""
+    shell = {"kind": "shell", "command": "echo ***"}
+    job_id = await create(here, task=shell, every="1h", payload={"a": MASK})
+    await put(here, job_id, task={"kind": "shell", "command": "echo *** again"})
+    assert "echo *** again" == (await get(here, f"/jobs/{job_id}"))["task"]["command"]
+    plain = await create(here, task={**HTTP, "headers": {"X-Note": MASK}}, every="1h")
+    assert {"X-Note": MASK} == (await task_of(here, plain))["headers"]
