@@ -144,6 +144,30 @@ def test_every_kind_of_task_has_a_schema_by_which_its_kind_is_told() -> None:
     assert [] != list(description().errors("/components/schemas/Task", {"command": "date"}))
 
 
+def test_an_optional_array_that_must_not_be_empty_may_be_null() -> None:
+    """Clients in Java send an empty array for every array that was not set, unless it may be null."""
+    found = [
+        (f"{name}/{field}", said["type"])
+        for name, schema in SCHEMAS.items()
+        if name.endswith(("Body", "Task"))
+        for field, said in schema.get("properties", {}).items()
+        if said.get("minItems") and field not in schema.get("required", ())
+    ]
+    assert {"HttpTask/expect", "RetryBody/delays_seconds", "ShellTask/argv"} <= {place for place, _ in found}
+    assert [] == [place for place, kind in found if "null" not in kind]
+
+
+async def test_an_array_that_may_be_null_may_be_left_out_so(here: World) -> None:
+    """null means that it was not sent."""
+    for task in (
+        {"kind": "shell", "command": "date", "argv": None},
+        {"kind": "http", "url": "https://example.com/", "expect": None},
+    ):
+        body = {"name": "a", "every": "1h", "task": task, "retry": {"delays_seconds": None}}
+        answer = await here.client.post(f"{API}/jobs", json=body)
+        assert 201 == answer.status_code, answer.text
+
+
 class PluginKind:
     """A kind as a plugin brings it."""
 

@@ -115,7 +115,7 @@ class ShellKind:
                 "description": "A script for `/bin/sh`; may have many lines.",
             },
             "argv": {
-                "type": "array",
+                "type": ["array", "null"],
                 "items": {"type": "string"},
                 "minItems": 1,
                 "maxItems": ARGUMENTS_MOST,
@@ -163,7 +163,7 @@ class HttpKind:
             "expect": {
                 "description": 'Statuses that mean success, such as `[200, 404]` or `["2xx"]`.',
                 "default": ["2xx"],
-                "type": "array",
+                "type": ["array", "null"],
                 "minItems": 1,
                 "items": {
                     "anyOf": [
@@ -186,7 +186,7 @@ class HttpKind:
             "method": method.upper(),
             "url": check_url(text(task, "url", characters_most=URL_CHARACTERS_MOST), pointer="/url"),
             "headers": _headers(task.get("headers", {})),
-            "expect": _expect(task.get("expect", ["2xx"])),
+            "expect": _expect(["2xx"] if task.get("expect") is None else task["expect"]),
         }
         if task.get("body") is not None:
             if method.upper() in ("GET", "HEAD"):

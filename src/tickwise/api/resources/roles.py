@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.wire import API, Instant, time_or_none
@@ -20,7 +21,7 @@ class RoleView(msgspec.Struct, kw_only=True):
     version: str
     since: Instant | None
     """When it was ready, by the clock of its machine."""
-    health_url: str | None
+    health_url: Annotated[str, Meta(extra_json_schema={"format": "uri"})] | None
     serves: list[str]
     """The parts that it serves, of an API or a recorder."""
     last_scan_at: Instant | None

@@ -175,9 +175,14 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     delays_seconds: (
         Annotated[
             list[float],
-            Meta(max_length=100, description="Before the first retry, the second, …; then the last, again and again."),
+            Meta(
+                max_length=100,
+                description="Before the first retry, the second, …; then the last, again and again.",
+                extra_json_schema={"minItems": 1},
+            ),
         ]
         | UnsetType
+        | None
     ) = UNSET
     deadline_seconds: Annotated[
         float | None, Meta(description="So long after the run was due no further attempt begins.")
