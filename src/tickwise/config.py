@@ -325,7 +325,8 @@ class Settings:
     wrong_keys_per_second_most: float = _setting(
         200.0,
         "Most keys a second that an API process looks up in vain. More of them wait for their turn, and callers of "
-        "different addresses take turns. None is refused unread; keys that the process has found before never wait.",
+        "different addresses take turns. 64 may wait of each network and 1,000 in all; one more is answered with "
+        "503. Keys that the process has found before never wait.",
         least=1,
         most=1_000_000,
     )
@@ -352,8 +353,8 @@ class Settings:
     connections_limit: int = _setting(
         2_048,
         "Most connections of an API process. A further one takes the place of the connection that has waited longest "
-        "without a request; if all are at work it is answered with 503. Less where the process may open fewer files "
-        "(`ulimit -n`), of which 256 are kept for other things.",
+        "without a request or for the look-up of a new key; if all are at work it is answered with 503. Less where the "
+        "process may open fewer files (`ulimit -n`), of which 256 are kept for other things.",
         least=16,
         most=1_000_000,
     )

@@ -10,7 +10,11 @@ import pytest
 
 from tests.security.probes import probe
 from tests.security.wire import AUTHORIZED, Answer, Wire, health, port, request
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.memory import MemoryStore
 from tickwise.api.connections import DRAIN_BYTES, HEADERS_MAX, ConnectionLimits
+from tickwise.api.key_lookups import AT_ONCE, NETWORK_MOST
+from tickwise.ports.identity import FoundKey
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 SHORT = ConnectionLimits(header_seconds=0.2)
@@ -189,6 +193,64 @@ async def test_half_open_connections_keep_nobody_out() -> None:
             assert b"" == await wire.ended()
         good.send(LIVE)
         assert 200 == (await good.answer()).status
+
+
+class HeldKeys(MemoryStore):
+    """A store that counts the keys it is asked for, and answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.asked = 0
+        self.let = asyncio.Event()
+
+    async def key_find(self, digest: bytes) -> FoundKey | None:
+        self.asked += 1
+        await self.let.wait()
+        return await super().key_find(digest)
+
+
+@probe(3, stopped_by="the connection that has waited longest makes room, also if it waits for the look-up of its key")
+async def test_wrong_keys_keep_nobody_out() -> None:
+    """As many connections as the server may have, each with another wrong key, and then a good client."""
+    async with AsyncExitStack() as stack:
+        store = HeldKeys()
+        served = await stack.enter_async_context(port(ConnectionLimits(connections=16), store=store))
+        held = [await stack.enter_async_context(await served.open()) for _ in range(16)]
+        for number, wire in enumerate(held):
+            wire.send(request("GET", "/api/v1/jobs", key=f"wrong {number}"))
+        good = await stack.enter_async_context(await served.open())
+        good.send(LIVE)
+        assert 200 == (await good.answer()).status
+        store.let.set()
+        answers = await asyncio.gather(*(wire.answer() for wire in held), return_exceptions=True)
+        assert 15 == sum(isinstance(answer, Answer) and 401 == answer.status for answer in answers)
+
+
+@probe(3, stopped_by="503 for keys over the bound, and the look-up ends with its connection")
+async def test_wrong_keys_of_closed_connections_take_no_memory() -> None:
+    """More wrong keys than may wait, on connections that are closed then, and a good key afterwards."""
+    async with AsyncExitStack() as stack:
+        store = HeldKeys()
+        served = await stack.enter_async_context(port(store=store))
+        held = [await served.open() for _ in range(AT_ONCE + NETWORK_MOST + 1)]
+        for number, wire in enumerate(held):
+            wire.send(request("GET", "/api/v1/jobs", key=f"wrong {number}"))
+        answers = [asyncio.create_task(wire.answer()) for wire in held]
+        await asyncio.wait(answers, return_when="FIRST_COMPLETED")
+        over = next(answer for answer in answers if answer.done()).result()
+        assert (503, "keys_waiting", "1") == (over.status, over.json["code"], over.headers["retry-after"])
+        for answer in answers:
+            answer.cancel()
+        await asyncio.wait(answers)
+        for wire in held:
+            await wire.__aexit__()
+        good = await stack.enter_async_context(await served.open())
+        good.send(LIVE)
+        await good.answer()  # by now the server has seen that the others are closed
+        good.send(request("GET", "/api/v1/jobs"))
+        store.let.set()
+        assert 200 == (await good.answer()).status
+        assert store.asked <= AT_ONCE + 1
 
 
 @probe(3, stopped_by="503 for the new connection; those at work are answered")

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from tickwise.api.auth import MISSES_PER_SECOND, Authenticator, require
+from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator, require
 from tickwise.api.conditions import conditions_of
 from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed, tagged
 from tickwise.api.health import HealthRoutes
@@ -282,6 +282,7 @@ class Front:
             return
         began = self._clock.monotonic()
         headers = dict(scope["headers"])
+        line = scope.pop(CONNECTION, None)  # taken out: a connection and its scope would keep each other in memory
         exchange = Exchange(self._request_id(headers), headers, None)
         status = 499  # as nginx calls it: the client was gone before the answer
         path = scope["path"]
@@ -289,7 +290,7 @@ class Front:
             if path not in self._open:
                 said = headers.get(b"authorization")
                 principal = self._authenticator.remembered(said)
-                exchange.principal = principal or await self._authenticator.principal(said, _address(scope))
+                exchange.principal = principal or await self._authenticator.principal(said, _address(scope), line)
                 if self._pacer is not None:
                     await self._pacer.admit(exchange.principal, exchange.paced)
             endpoint = self._hot.get((scope["method"], path))

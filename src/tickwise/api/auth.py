@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.api.key_lookups import Find, KeyLookups
 from tickwise.domain.errors import Forbidden, StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity import FoundKey
 
 KNOWN_SECONDS: Final = 4.0
 """A key that was revoked is refused after this long."""
@@ -38,6 +39,18 @@ KEY_BYTES_MAX: Final = 1_024
 MISSES_PER_SECOND: Final = 200.0
 
 News = Callable[[Callable[[UUID], bool]], asyncio.Event]
+
+
+CONNECTION: Final = "tickwise.connection"
+"""Where a request's scope holds its `Line`, if it has one."""
+
+
+class Line(Protocol):
+    """The connection of a caller."""
+
+    async def while_open(self, lookup: Coroutine[Any, Any, FoundKey | None]) -> FoundKey | None:
+        """What the look-up of the caller's key finds. It is cancelled when the connection ends. Raises `ClientGone`."""
+        ...
 
 
 class _Known(NamedTuple):
@@ -84,15 +97,15 @@ class Authenticator:
         known = None if digest is None else self._known(digest)
         return None if known is None else known.principal
 
-    async def principal(self, authorization: bytes | None, address: str = "") -> Principal:
-        """Who it is. Raises `Unauthenticated`, and `StoreUnavailable` if that cannot be told. `address`: of the caller,
-        because addresses take turns in the look-ups of keys that were never shown here."""
+    async def principal(self, authorization: bytes | None, address: str = "", line: Line | None = None) -> Principal:
+        """Who it is. Raises `Unauthenticated`, `ClientGone`, and `KeysWaiting` or `StoreUnavailable` if nobody knows.
+        `address`: of the caller, because addresses take turns in the look-ups of keys that were never shown here."""
         if authorization is None:
             raise Unauthenticated("send a key: Authorization: Bearer KEY")
         digest = _digest(authorization)
         if digest is None:
             raise Unauthenticated("write the header as Authorization: Bearer KEY")
-        known = self._known(digest) or await self._look_up(digest, address)
+        known = self._known(digest) or await self._look_up(digest, address, line)
         if known.principal is None:
             raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
         return known.principal
@@ -106,12 +119,15 @@ class Authenticator:
             known = self._strange.get(digest)
         return known if known is not None and known.until > self._monotonic() else None
 
-    async def _look_up(self, digest: bytes, address: str) -> _Known:
+    async def _look_up(self, digest: bytes, address: str, line: Line | None) -> _Known:
         # Read before the store is asked: news that come meanwhile make what it says old.
         asked_at, round_ = self._monotonic(), self._round
         try:
-            known_here = digest in self._remembered
-            found = await (self._find(digest) if known_here else self._lookups.find(digest, address))
+            if digest in self._remembered:
+                found = await self._find(digest)
+            else:
+                lookup = self._lookups.find(digest, address)
+                found = await (lookup if line is None else line.while_open(lookup))
         except StoreUnavailable as away:
             return self._stale(digest, away)
         now = self._monotonic()

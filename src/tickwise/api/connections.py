@@ -9,7 +9,7 @@ uvicorn parses and answers; this module adds what it leaves open:
 - An `Upgrade` header is ignored and the body is read (RFC 9110 §7.8). llhttp would take the body for another protocol.
 - A message that two readers could frame in two ways is refused, and nothing behind it is read.
 - Heads, trailers, waiting requests and connections are bounded. A full server drops the connection that has waited
-  longest for a head, so that half-open connections keep nobody out.
+  longest for a head, or for the look-up of a new key: neither half-open connections nor wrong keys keep anybody out.
 - Deadlines are looked at once a second instead of a timer for each request.
 
 Invariant: a connection without a key holds no more than a head and two pieces of data, and the bytes of one message are
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from tickwise.api.auth import CONNECTION
 from tickwise.api.problems import (
     MEDIA_TYPE,
     AddressTooLong,
@@ -43,8 +44,10 @@ from tickwise.api.problems import (
     TooManyWaiting,
     problem_of,
 )
+from tickwise.api.reading import ClientGone
 from tickwise.api.wire import encode
 from tickwise.domain.errors import TickwiseError
+from tickwise.ports.identity import FoundKey
 
 HEADERS_MAX: Final = 256
 """Headers of one request; each costs far more memory than its bytes."""
@@ -88,7 +91,7 @@ class Connections:
         self._request_id = request_id
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}
-        """Those that wait for a head, the longest waiting first: idle, half-open, or at their end."""
+        """Those that wait for a head, the longest waiting first: idle, half-open, or at their end. Or for their key."""
         self._refused: Counter[str] = Counter()
         self._looked_at: float | None = None
 
@@ -119,12 +122,12 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def waits(self, connection: Connection) -> None:
-        """From now on it waits for a head."""
+        """From now on it waits for a head, or for the look-up of its key."""
         if connection in self._open:
             self._waiting[connection] = None
 
     def works(self, connection: Connection) -> None:
-        """It has sent a head."""
+        """It has sent a head, and its key is not being looked up."""
         self._waiting.pop(connection, None)
 
     def count(self, code: str) -> None:
@@ -174,6 +177,8 @@ class Connection(HttpToolsProtocol):
         """False after the last request of this connection: what still comes is thrown away."""
         self._running: RequestResponseCycle | None = None
         """The request that is being answered, or was the last one."""
+        self._lookup: asyncio.Task[FoundKey | None] | None = None
+        """Of the key of that request."""
         self._last_words: bytes | None = None
         """A refusal that waits for the answers before it."""
         self._since = self.loop.time()
@@ -204,6 +209,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.closed(self)
+        if self._lookup is not None:
+            self._give_up()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -354,7 +361,33 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        cycle.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]  # read by the front alone
         super()._start_asgi_task(cycle, app)
+
+    async def while_open(self, lookup: Coroutine[Any, Any, FoundKey | None]) -> FoundKey | None:
+        """What the look-up of a new key finds; meanwhile this connection may have to make room. Raises `ClientGone`."""
+        running = self._running
+        task = self._lookup = self.loop.create_task(lookup)
+        self._all.waits(self)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if running is not None and running.disconnected:
+                raise ClientGone from None
+            raise
+        finally:
+            self._lookup = None
+            if running is not None and not running.disconnected:
+                self._all.works(self)
+
+    def _give_up(self) -> None:
+        """Nobody waits for the answer to the request that is being answered."""
+        running = self._running
+        if running is not None:
+            running.disconnected = True
+            running.message_event.set()
+        if self._lookup is not None:
+            self._lookup.cancel()
 
     def on_response_complete(self) -> None:
         """As uvicorn does, without a timer for each answer."""
@@ -388,8 +421,7 @@ class Connection(HttpToolsProtocol):
             if running.response_started:
                 self.transport.close()
                 return
-            running.disconnected = True  # its request never ends, so nothing may be done for it
-            running.message_event.set()
+            self._give_up()  # its request never ends, so nothing may be done for it
         elif self._in_body:
             self.pipeline.popleft()
         words = self._words(failure)
@@ -420,7 +452,7 @@ class Connection(HttpToolsProtocol):
             self.transport.write_eof()
 
     def make_room(self, *, new: bool) -> None:
-        """The server is full, and this connection has waited longest; or is `new`, and all others are at work."""
+        """The server is full, and this connection has waited longest; or it is `new`, and all others are at work."""
         if new:
             self._reading = False
             self.transport.write(self._words(ServerFull()))

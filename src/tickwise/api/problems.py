@@ -185,6 +185,15 @@ class ServerFull(Unavailable):
         super().__init__("all connections of this server are at work; try again a little later")
 
 
+class KeysWaiting(Unavailable):
+    """Too many keys that this server has not seen before wait to be looked up. This one was not; send it again."""
+
+    code = "keys_waiting"
+
+    def __init__(self) -> None:
+        super().__init__("too many new keys wait to be looked up; this one was not, send it again a little later")
+
+
 class BatchRefused(Invalid):
     """An atomic batch of which not every job could be stored; `results` says what is wrong with which."""
 
