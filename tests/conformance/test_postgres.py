@@ -25,6 +25,7 @@ from tickwise.testing.contracts.store_counts import CountsContract
 from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
 from tickwise.testing.contracts.store_fairness import FairnessContract
 from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store_handovers import HandoverContract
 from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store_hints import FiredNamesContract, WaitingNamesContract
 from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
@@ -297,6 +298,10 @@ class TestUnknown(Backend, UnknownContract):
 
 
 class TestLimits(Backend, LimitsContract):
+    pass
+
+
+class TestHandovers(Backend, HandoverContract):
     pass
 
 

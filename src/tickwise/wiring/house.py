@@ -42,6 +42,7 @@ from tickwise.roles.announcing import Announcer
 from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.roles.handovers import handover_bell
 from tickwise.roles.recorder import ResultsRecorder
 from tickwise.roles.requests import RequestsRecorder
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
@@ -158,7 +159,7 @@ async def open_house(
         near = await stack.enter_async_context(
             open_neighbours(settings, url, store=store, clock=clock, patience=patience)
         )
-        yield House(
+        house = House(
             settings=settings,
             clock=clock,
             store=store,
@@ -170,6 +171,8 @@ async def open_house(
             blobs=blobs,
             metrics=metrics,
         )
+        store.on_handover(handover_bell(house.signals, house.announcer))
+        yield house
 
 
 async def _opened(store: Store, url: str) -> None:

@@ -19,6 +19,7 @@ holds is refused and changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from tickwise.ports.store.continuity import Continuity, Epoch, EpochCause
@@ -106,6 +107,7 @@ from tickwise.ports.store.runs import (
     FireBatch,
     FireRequest,
     Gate,
+    Handover,
     NewExecutor,
     Ready,
     Runs,
@@ -147,6 +149,7 @@ __all__ = [
     "Flow",
     "Follow",
     "Gate",
+    "Handover",
     "Incident",
     "JobAction",
     "JobChange",
@@ -218,4 +221,12 @@ class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Protoc
 
     async def now(self) -> float:
         """The store's clock; also the cheapest sign that it is there."""
+        ...
+
+    def on_handover(self, tell: Callable[[Handover], None]) -> None:
+        """Call `tell` after each commit of this client by which runs that waited became claimable, or by which holders
+        were asked to stop runs in favour of later ones. The last `tell` counts; it must not raise.
+
+        News, not truth: what it would have told is lost with an answer that is lost. Then executors find the runs when
+        they look, and holders hear at their next heartbeat."""
         ...

@@ -94,6 +94,8 @@ class ClaimRequest:
     limit: int
     ahead_seconds: float
     """Also runs that become ready within this time; the executor holds them until they are due."""
+    afresh: bool = False
+    """Nothing that could be claimed stays unseen: a queue goes on in which runs have been ready for long."""
 
 
 class Ready(NamedTuple):
@@ -103,6 +105,15 @@ class Ready(NamedTuple):
     ready: float
     """From when on."""
     lane: Lane
+
+
+class Handover(NamedTuple):
+    """What a call did for runs other than those that it names."""
+
+    claimable: Sequence[Ready] = ()
+    """These waited for an earlier run or for a slot, and can be claimed now."""
+    stopping: Sequence[UUID] = ()
+    """The holders of these are asked to stop them (`CancelKind.CANCEL`)."""
 
 
 class Timer(NamedTuple):
@@ -245,13 +256,15 @@ class Runs(Protocol):
         QUEUE_ONE       it waits; if two or more are earlier (one goes on, one waits), it ends SKIPPED, reason `overlap`
         QUEUE_ALL       it waits
         CANCEL_RUNNING  held earlier ones are asked to stop (`CancelKind.CANCEL`), free ones that never began end
-                        SKIPPED, reason `overlap`, the other free ones CANCELLED; it waits, unless none is left
+                        SKIPPED, reason `overlap`, the other free ones CANCELLED; it waits, unless none is left. A fire
+                        of the schedule does so to fires only, and waits for all others
 
     A refused start counts and keeps no attempt, and its token is void. A run that was asked back meanwhile ends as if
     its holder had given it back. Waiting: QUEUED, held by nobody, not claimable, until the last earlier run has
     ended. The end of a run makes the next one that waits for it claimable within the same transaction, or
-    `runs_unblock` does later. It is then settled again at its start. What people ask for (RUN_NOW, RETRY) and what a
-    sequence starts is made with ALLOW and counts as unfinished.
+    `runs_unblock` does later. It is then settled again at its start. A run with
+    ALLOW starts at once and counts as unfinished for all others; so does a fire made with ALLOW before its job was
+    changed.
 
     **Limits.** After its overlap, a start that bears a `Gate` is settled too. With a `limit_key`: if as many runs of
     the namespace as its `limit` are RUNNING with that key (what a lost executor held counts until it is freed: nothing

@@ -28,8 +28,8 @@ def limit(most: int, key: str = "job:x") -> Gate:
     return Gate(limit_key=key, limit=most)
 
 
-class LimitsContract(LineContract):
-    """`Gate.limit_key`."""
+class CrowdContract(LineContract):
+    """Shortcuts for many runs under one limit."""
 
     async def crowd(self, store: KeyedStore, make: Factory, count: int, **fields: str) -> tuple[int, list[Claimed]]:
         """An executor that lives long and holds so many runs, a second apart, the earliest first."""
@@ -38,6 +38,10 @@ class LimitsContract(LineContract):
         claims = await self.claim(store, executor)
         assert len(claims) == count
         return executor, sorted(claims, key=lambda claimed: claimed.due)
+
+
+class LimitsContract(CrowdContract):
+    """`Gate.limit_key`."""
 
     async def waiting(self, store: KeyedStore, claims: list[Claimed]) -> list[bool]:
         """Which of these wait, after the sweep that may have to wake them."""

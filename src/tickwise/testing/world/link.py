@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
-from tickwise.ports.store import Fire, FireBatch, FireRequest
+from tickwise.ports.store import Fire, FireBatch, FireRequest, Handover
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import Process
 
@@ -153,6 +153,7 @@ class Store:
         self._weather = weather
         self._observer = observer
         self._sessions: list[Session] = []
+        self._tell: Callable[[Handover], None] | None = None
         process.at_death.append(self.hang_up)
 
     def __getattr__(self, name: str) -> Any:
@@ -164,6 +165,10 @@ class Store:
         self.__dict__[name] = call
         return call
 
+    def on_handover(self, tell: Callable[[Handover], None]) -> None:
+        """See the port. What one call did is told with its answer, and lost with it."""
+        self._tell = tell
+
     def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
         """Timers, in a transaction that the store may end by itself."""
         return Session(self, self._store.fires(request), request)
@@ -174,7 +179,11 @@ class Store:
         self._observer.asked(call)
         trip = _Trip(self, call, effect, self._weather.passage(self._process, name))
         trip.begin()
-        return await trip.answer
+        answer = await trip.answer
+        if self._tell is not None:
+            for handover in trip.handovers:
+                self._tell(handover)
+        return answer
 
     def hang_up(self, why: str = "its client is gone") -> None:
         """Roll back what is open."""
@@ -187,6 +196,8 @@ class _Trip:
 
     def __init__(self, link: Store, call: Call, effect: Callable[[], Any], passage: Passage) -> None:
         self.answer: asyncio.Future[Any] = link._loop.create_future()
+        self.handovers: list[Handover] = []
+        """What it did for other runs."""
         self._link = link
         self._call = call
         self._effect = effect
@@ -236,6 +247,7 @@ class _Trip:
         """What the store says; a refusal is an exception."""
         observer = self._link._observer
         observer.before(self._call)
+        self._link._store.on_handover(self.handovers.append)
         answer: Any
         try:
             answer = self._effect()

@@ -23,6 +23,7 @@ from tickwise.roles.announcing import Announcer
 from tickwise.roles.control.bulk import page
 from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
+from tickwise.roles.handovers import handover_bell
 from tickwise.roles.recorder import ResultsRecorder
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.service import Service
@@ -113,6 +114,7 @@ class Node:
         assert self.link is not None
         assert self.clock is not None
         signals = ground.bell.of(process)
+        self.link.on_handover(handover_bell(signals, self._announcer()))
         if self.kind == "scheduler":
             settings = SchedulerSettings(
                 name=process.name,

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import NEVER, Pending, Reason
+from tickwise.domain.decision import NEVER, Overlap, Pending, Reason
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.model import Trigger, place_of
 from tickwise.ports.store import (
@@ -160,6 +160,8 @@ class Definitions(Duty):
         if change.repace:
             self._repace(job)
         for run in job.runs.values():
+            if run.overlap is Overlap.ALLOW and run.trigger == Trigger.SCHEDULE:
+                run.settled = True  # what a fire of the schedule may do is decided, whatever the new one says
             if not run.held:
                 run.lane = change.lane
                 if run.waits_for_slot:

@@ -6,14 +6,18 @@ from tickwise.adapters.store.memory.records import RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason
 from tickwise.domain.lifecycle import RunEvent
+from tickwise.domain.model import Trigger
 from tickwise.ports.store import CancelKind
+
+COUNTED_MOST = 100
+"""Of earlier runs; more are not counted."""
 
 
 def settle(state: State, run: RunRecord) -> bool:
     """Carry out the policy of a held run that has not begun. Returns whether it may start; else nobody holds it."""
     earlier = state.earlier(run)
     if run.overlap is Overlap.CANCEL_RUNNING:
-        earlier = [each for each in earlier if not _ended(state, each)]
+        earlier = [each for each in earlier if not (_replaces(run, each) and _ended(state, each))]
     if not earlier:
         run.settled = True
         return True
@@ -27,11 +31,17 @@ def settle(state: State, run: RunRecord) -> bool:
     return False
 
 
+def _replaces(run: RunRecord, earlier: RunRecord) -> bool:
+    """Whether a run with CANCEL_RUNNING takes the place of an earlier one; a fire of the schedule only of fires."""
+    return run.trigger != Trigger.SCHEDULE or earlier.trigger == Trigger.SCHEDULE
+
+
 def _ended(state: State, run: RunRecord) -> bool:
     """Stop a run in favour of a later one: asked of its holder, or at once if it has none."""
     if run.held:
         if not run.cancelling:
             run.request = StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE)
+        state.tell_handover(stopping=[run.run_id])
         return False
     if run.begun:
         state.cancel(run, StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE), began=False)
@@ -41,4 +51,6 @@ def _ended(state: State, run: RunRecord) -> bool:
 
 
 def _count(runs: int) -> str:
+    if runs >= COUNTED_MOST:
+        return f"{COUNTED_MOST} earlier runs or more"
     return "an earlier run" if runs == 1 else f"{runs} earlier runs"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Final
@@ -46,12 +46,14 @@ from tickwise.ports.store import (
     Epoch,
     EpochCause,
     Follow,
+    Handover,
     Incident,
     JobAction,
     JobRow,
     NewRun,
     NewSkip,
     QueueHold,
+    Ready,
     Receipt,
     Replay,
     RuleKind,
@@ -125,6 +127,7 @@ class State:
         """Of namespaces, in the minute that `minute` numbers."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self.api_keys: dict[bytes, KeyRecord] = {}
+        self.on_handover: Callable[[Handover], None] | None = None
 
     def now(self) -> float:
         return self.clock.now()
@@ -407,11 +410,16 @@ class State:
 
     def unblock(self, job: JobRecord) -> int:
         """Make claimable what waits for a run that is no longer there; how many."""
-        ready = [run for run in job.runs.values() if run.blocked and run.limit_key is None and not self.earlier(run)]
+        waiting = [run for run in job.runs.values() if run.blocked and run.limit_key is None]
+        lines = ([run for run in waiting if run.in_backfill == backfill] for backfill in (False, True))
+        # Nothing that waits later in a line can go on before the first.
+        first = [min(line, key=lambda run: run.place_in_line) for line in lines if line]
+        ready = [run for run in first if not self.earlier(run)]
         for run in ready:
             run.blocked = False
             run.ready = max(run.due, self.now())
             self.place(run)
+        self.tell_handover(ready)
         return len(ready)
 
     # ------------------------------------------------------------------------------------------- waiting for a slot
@@ -423,7 +431,14 @@ class State:
         for run in woken:
             run.ready = max(run.ready, self.now())
             self.place(run)
+        self.tell_handover(woken)
         return len(woken)
+
+    def tell_handover(self, woken: Sequence[RunRecord] = (), stopping: Sequence[UUID] = ()) -> None:
+        """Tell whoever listens what a call did for runs other than those that it names."""
+        if self.on_handover is not None and (woken or stopping):
+            claimable = [Ready(run.run_id, run.ready, run.lane) for run in woken]
+            self.on_handover(Handover(claimable, stopping))
 
     def stop_waiting(self, run: RunRecord) -> None:
         """A run that waits for a slot may be claimed: whether it needs one is asked anew at its start."""

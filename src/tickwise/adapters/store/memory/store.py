@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tickwise.adapters.store.memory.continuity import Continuity
 from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.dispatch import Dispatch
@@ -16,6 +18,7 @@ from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import Timers
 from tickwise.ports.clock import Clock
+from tickwise.ports.store import Handover
 
 NEAR_SECONDS = 2.0
 
@@ -48,3 +51,6 @@ class MemoryStore(
 
     async def now(self) -> float:
         return self._state.now()
+
+    def on_handover(self, tell: Callable[[Handover], None]) -> None:
+        self._state.on_handover = tell

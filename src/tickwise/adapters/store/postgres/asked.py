@@ -10,7 +10,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import make_runs, take_receipt
-from tickwise.adapters.store.postgres.waking import sweep, unblock
+from tickwise.adapters.store.postgres.waking import Ended, Woken, sweep, unblock, wake, wake_or_not
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.ports.store import NewRun, Ready, Receipt, Replay
@@ -47,9 +47,19 @@ class Asked(Part):
 
     async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
         """See the port."""
+        return await self._end("run_skip", namespace, run_id, error)
+
+    async def _end(self, how: str, namespace: str, run_id: UUID, error: str) -> RunState:
+        """End a run if nobody holds it; the state that it is in then."""
+        over = Ended()
         async with self._links.pooled(writes=True) as connection:
-            state = await connection.fetchval(statement("run_skip"), run_id, namespace, error)
-            return await _state(connection, namespace, run_id, state)
+            row = await connection.fetchrow(statement(how), run_id, namespace, error)
+            state = await _state(connection, namespace, run_id, None if row is None else row[0])
+            if row is not None:
+                over.add_row(row["job_id"], row["namespace"], row["limit_key"])
+            woken = await wake_or_not(connection, over)
+        await self._tell_handover(woken)
+        return state
 
     async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
         """See the port."""
@@ -58,30 +68,29 @@ class Asked(Part):
             if job_id is None:
                 await _state(connection, namespace, run_id, None)
                 return False
-            await unblock(connection, [job_id])  # what waited for it may be before it now
+            woken = await unblock(connection, [job_id])  # what waited for it may be before it now
+        await self._tell_handover(woken)
         return True
 
     async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            state = await connection.fetchval(statement("run_cancel"), run_id, namespace, f"cancelled by {principal}")
-            return await _state(connection, namespace, run_id, state)
+        return await self._end("run_cancel", namespace, run_id, f"cancelled by {principal}")
 
     async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
-            await connection.fetch(statement("job_runs_lock"), job_id)
-            count: int = await connection.fetchval(
-                statement("job_runs_cancel"), job_id, f"cancelled by {principal}", origin
-            )
+            count, woken = await cancel_runs(connection, job_id, f"cancelled by {principal}", origin)
+        await self._tell_handover(woken)
         return count
 
     async def runs_unblock(self) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            return await sweep(connection)
+            woken = await sweep(connection)
+        await self._tell_handover(woken)
+        return len(woken)
 
     async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
         """See the port."""
@@ -90,6 +99,18 @@ class Asked(Part):
             rows = await connection.fetch(statement("runs_waiting"), ready_from, ready_to, limit)
         lanes = await self._lanes.places({lane for _, _, lane in rows})
         return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane in rows]
+
+
+async def cancel_runs(
+    connection: asyncpg.Connection, job_id: UUID, why: str | None, origin: UUID | None
+) -> tuple[int, list[Woken]]:
+    """Cancel the unfinished runs of a job (of this origin, if one is given) within the caller's transaction: how many
+    there were, and what is claimable by it."""
+    await connection.fetch(statement("job_runs_lock"), job_id)
+    count, namespaces, keys = await connection.fetchrow(statement("job_runs_cancel"), job_id, why, origin)
+    over = Ended()
+    over.add([job_id], namespaces, keys)
+    return count, await wake(connection, over)
 
 
 async def _state(connection: asyncpg.Connection, namespace: str, run_id: UUID, state: int | None) -> RunState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -14,9 +13,9 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.claiming import FAR_PAST, NEAR_SECONDS, Claimer, Reach, Seen
 from tickwise.adapters.store.postgres.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.starting import ON_UNKNOWN, OpenStart, settle
+from tickwise.adapters.store.postgres.starting import ON_UNKNOWN, OpenStart, Settlement, settle
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.waking import Ended, wake
+from tickwise.adapters.store.postgres.waking import Ended, wake, wake_or_not
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
@@ -60,6 +59,8 @@ class Attempts(Part):
         """See the port."""
         if request.limit <= 0 or not request.queues:
             return []
+        if request.afresh:
+            self._claimers.clear()
         claimer = self._claimer(request)
         reach = claimer.next_reach(self._clock.monotonic())
         claims = await self._claim(request, claimer, reach, request.limit)
@@ -179,15 +180,15 @@ class Attempts(Part):
             rows = await connection.fetch(statement("start"), executor, ids, tokens, instants, lost, gated)
             refused = [run for run, line in rows if line is None]
             lines = {run: line for run, line in rows if line is not None}
-            if lines:
-                started = await self._settle(connection, executor, starts, lines)
-                refused += lines.keys() - started
-        return refused
+            settled = await self._settle(connection, executor, starts, lines) if lines else Settlement()
+            woken = await wake_or_not(connection, settled.over)
+        await self._tell_handover(woken, settled.stopping)
+        return [*refused, *(lines.keys() - settled.started)]
 
     async def _settle(
         self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], lines: Mapping[UUID, UUID]
-    ) -> set[UUID]:
-        """Those of these runs, each with its line, that may start."""
+    ) -> Settlement:
+        """What becomes of these runs, each with its line."""
         first = {began.run_id: began for began in reversed(starts) if began.run_id in lines}
         opens = [OpenStart(lines[run], began) for run, began in first.items()]
         try:
@@ -223,17 +224,16 @@ class Attempts(Part):
         kinds = {outcome.state for outcome in outcomes}
         if not kinds <= _OUTCOMES:
             raise Bug(f"{sorted(kinds - _OUTCOMES)} are no outcomes of an attempt")
-        woken = Ended()
+        over = Ended()
         followed = [one for one in outcomes if one.follow and _starts_others(one)]
         if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds and not followed:
             async with self._links.line("finish").use(writes=True) as connection:
-                refused = await _end(connection, executor, outcomes, woken)
-                if woken:
-                    # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
-                    # ended, too: whoever began to wait while it ran is seen. If this fails, the sweep does it.
-                    with contextlib.suppress(Unavailable), translated(writes=True):
-                        await wake(connection, woken)
-                return refused
+                refused = await _end(connection, executor, outcomes, over)
+                # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
+                # ended, too: whoever began to wait while it ran is seen.
+                woken = await wake_or_not(connection, over)
+            await self._tell_handover(woken)
+            return refused
         # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
         outcomes = [
             outcome._replace(state=_QUEUED) if outcome.state == _SKIPPED and outcome.reason == REVOKED else outcome
@@ -244,11 +244,12 @@ class Attempts(Part):
         releases = [outcome for outcome in outcomes if outcome.state in _RELEASED]
         async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
             await _follow(connection, executor, followed)
-            refused = await _end(connection, executor, ends, woken) if ends else []
-            refused += await _skip(connection, executor, skips, woken) if skips else []
-            refused += await _release(connection, executor, releases, woken) if releases else []
-            await wake(connection, woken)
-            return refused
+            refused = await _end(connection, executor, ends, over) if ends else []
+            refused += await _skip(connection, executor, skips, over) if skips else []
+            refused += await _release(connection, executor, releases, over) if releases else []
+            woken = await wake(connection, over)
+        await self._tell_handover(woken)
+        return refused
 
 
 def _claims(rows: Sequence[asyncpg.Record]) -> list[Claimed]:
@@ -269,19 +270,19 @@ async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Seque
         await connection.execute(statement("follows_report"), executor, *arguments, succeeded)
 
 
-async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: Ended) -> list[UUID]:
-    """The final ones: the common case, one statement. What waits for one of them is added to `woken`."""
+async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:
+    """The final ones: the common case, one statement. What others may wait for is added to `over`."""
     ids, tokens, states, started, ended, reasons, errors, results, _, _ = zip(*outcomes, strict=True)
     _check_instants(started, ended)
     if len(set(ids)) != len(ids):
         # One run twice would be two rows of history: the first report of each counts, as it would have alone.
         first = list({outcome.run_id: outcome for outcome in reversed(outcomes)}.values())
-        await _end(connection, executor, first, woken)
+        await _end(connection, executor, first, over)
         return await _unrecorded(connection, executor, outcomes)
     count, jobs, namespaces, keys = await connection.fetchrow(
         statement("finish"), executor, ids, tokens, states, started, ended, reasons, errors, results
     )
-    woken.add(jobs, namespaces, keys)
+    over.add(jobs, namespaces, keys)
     if count == len(ids):
         return []
     return await _unrecorded(connection, executor, outcomes)
@@ -292,11 +293,13 @@ async def _unrecorded(connection: asyncpg.Connection, executor: int, outcomes: S
     return [row[0] for row in await connection.fetch(statement("finish_refused"), *arguments, executor)]
 
 
-async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: Ended) -> list[UUID]:
+async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "started", "ended", "reason", "error", "result")
     _check_instants(*columns[2:4])
-    taken = dict(await connection.fetch(statement("skip"), executor, *columns))
-    woken.add([job_id for job_id in taken.values() if job_id is not None])
+    rows = await connection.fetch(statement("skip"), executor, *columns)
+    for _, *left in rows:
+        over.add_row(*left)
+    taken = {row[0] for row in rows}
     rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
     if not rest:
         return []
@@ -304,7 +307,7 @@ async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequenc
 
 
 async def _release(
-    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], woken: Ended
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended
 ) -> list[UUID]:
     columns = _columns(outcomes, "run_id", "token", "state", "started", "ended", "reason", "error", "retry_at")
     _check_instants(*columns[3:5], [instant for instant in columns[-1] if instant is not None])
@@ -312,9 +315,10 @@ async def _release(
     taken = {row[0] for row in rows}
     if taken:
         begun = [run for run, counts, _, _ in rows if counts]
-        _, jobs = await connection.fetchrow(statement("settle_requests"), list(taken), begun)
-        slots = [(namespace, key) for _, _, namespace, key in rows if key is not None]
-        woken.add(jobs, [namespace for namespace, _ in slots], [key for _, key in slots])
+        _, *left = await connection.fetchrow(statement("settle_requests"), list(taken), begun)
+        over.add(*left)
+        for _, _, namespace, key in rows:
+            over.add_row(None, namespace, key)
     rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
     if not rest:
         return []

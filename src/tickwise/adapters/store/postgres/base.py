@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
 from tickwise.adapters.store.postgres.claiming import FAR_PAST, Claimer
 from tickwise.adapters.store.postgres.freeing import Stuck
 from tickwise.adapters.store.postgres.lanes import Lanes
 from tickwise.adapters.store.postgres.link import POOL_CONNECTIONS, Links
+from tickwise.adapters.store.postgres.waking import Woken
+from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
+from tickwise.ports.store import Handover, Ready
 
 
 class Part:
@@ -41,6 +48,22 @@ class Part:
         self._fires_quiet = False
         self._stuck = Stuck()
         self._heard: tuple[float, float] | None = None
+        self._handover: Callable[[Handover], None] | None = None
+
+    def on_handover(self, tell: Callable[[Handover], None]) -> None:
+        """See the port."""
+        self._handover = tell
+
+    async def _tell_handover(self, woken: Sequence[Woken], stopping: Sequence[UUID] = ()) -> None:
+        """Tell what was committed. Never while a connection is in hand: a lane that is met for the first time is asked
+        for."""
+        if self._handover is None or not (woken or stopping):
+            return
+        claimable: Sequence[Ready] = ()
+        with contextlib.suppress(Unavailable):
+            places = await self._lanes.places({each.lane for each in woken})
+            claimable = [Ready(each.run_id, each.ready, places[each.lane].lane) for each in woken]
+        self._handover(Handover(claimable, stopping))
 
     def _hear(self, store_now: float) -> None:
         """Take note of the store's clock as it was read in an answer that has just come."""

@@ -11,12 +11,14 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.asked import cancel_runs
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs import find_job, pending
 from tickwise.adapters.store.postgres.link import UniqueBroken
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES, plan_lasts
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.submits import make_runs, make_skips, record_ended
+from tickwise.adapters.store.postgres.waking import Woken
 from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
@@ -83,6 +85,7 @@ class Changes(Part):
 
     async def job_move(self, move: JobMove) -> JobRow:
         """See the port."""
+        woken: list[Woken] = []
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             cancelling = move.action is JobAction.CANCEL
             job = await _locked(connection, move.namespace, move.job_id, or_cancelled=cancelling)
@@ -92,12 +95,14 @@ class Changes(Part):
                         f"the job is at version {job['version']}, the plan is for {move.expected_version}"
                     )
             elif cancelling:
-                await self._cancel(connection, job, move)
+                woken = await self._cancel(connection, job, move)
             elif move.action is JobAction.PAUSE:
                 await self._pause(connection, move)
             elif job["paused"]:
                 await self._resume(connection, job, move)
-            return await _shown(connection, move.namespace, move.job_id)
+            row = await _shown(connection, move.namespace, move.job_id)
+        await self._tell_handover(woken)
+        return row
 
     async def _pause(self, connection: asyncpg.Connection, move: JobMove) -> None:
         await connection.execute(statement("job_stand"), move.job_id, PAUSED, move.reason, move.until, move.by)
@@ -115,13 +120,12 @@ class Changes(Part):
         await self._replan(connection, job, move.replan, counts_on=True, postponed_after_seconds=postponed)
         await connection.execute(statement("plan_continue"), move.job_id, postponed)
 
-    async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
+    async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> list[Woken]:
         if job["standing"] == CANCELLED:
-            return
+            return []
         await connection.execute(statement("job_stand"), move.job_id, CANCELLED, None, None, None)
         await connection.execute(statement("timer_drop"), move.job_id)
-        await connection.fetch(statement("job_runs_lock"), move.job_id)
-        await connection.execute(statement("job_runs_cancel"), move.job_id, move.reason, None)
+        return (await cancel_runs(connection, move.job_id, move.reason, None))[1]
 
     async def _replan(
         self,

@@ -13,6 +13,7 @@ from tickwise.adapters.store.postgres.flow import ask_back
 from tickwise.adapters.store.postgres.freeing import BAD, ENDS, HELD, POISON, UNKNOWN, Freed, FreeTerms, free_runs
 from tickwise.adapters.store.postgres.link import BEAT, translated
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.adapters.store.postgres.waking import Ended, Woken, wake
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
@@ -67,7 +68,8 @@ class Executors(Part):
         async with self._links.pooled(writes=True) as connection:
             # As with a burial: gone first, so that no claim of its can follow what is freed.
             await connection.execute(statement("executor_gone"), executor)
-            await self._free(connection, [executor], in_order=True)
+            _, woken = await self._free(connection, [executor], in_order=True)
+        await self._tell_handover(woken)
 
     async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """See the port."""
@@ -76,8 +78,12 @@ class Executors(Part):
             rows = await connection.fetch(statement("attempts_keep"), executor, tokens, asked)
             if not rows:
                 return 0
-            settled: int = await connection.fetchval(statement("settle_requests"), [row[0] for row in rows], [])
-        return len(rows) - settled
+            settled, *left = await connection.fetchrow(statement("settle_requests"), [row[0] for row in rows], [])
+            over = Ended()
+            over.add(*left)
+            woken = await wake(connection, over)
+        await self._tell_handover(woken)
+        return len(rows) - int(settled)
 
     async def executors_list(self) -> Sequence[ExecutorRow]:
         """See the port."""
@@ -96,7 +102,8 @@ class Executors(Part):
         async with self._links.pooled(writes=True) as connection:
             buried = [row[0] for row in await connection.fetch(statement("executors_bury"))]
             gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
-            freed = await self._free(connection, gone, crashes_max=crashes_max) if gone else []
+            freed, woken = await self._free(connection, gone, crashes_max=crashes_max) if gone else ([], [])
+        await self._tell_handover(woken)
         return Expired(
             executors=buried,
             freed=len([one for one in freed if one.verdict not in ENDS]),
@@ -131,15 +138,16 @@ class Executors(Part):
         *,
         crashes_max: int = CRASHES_MAX,
         in_order: bool = False,
-    ) -> list[Freed]:
-        """Free what these executors held, and mark those as settled that hold nothing any more."""
+    ) -> tuple[list[Freed], list[Woken]]:
+        """Free what these executors held, and mark those as settled that hold nothing any more. Also, what waited for
+        one of them and is claimable by it."""
         rows = await connection.fetch(statement("runs_held"), gone, HELD_MOST)
         terms = FreeTerms(crashes_max, in_order)
-        freed = await free_runs(connection, self._stuck.waiting([row[0] for row in rows], self._clock), terms)
+        freed, woken = await free_runs(connection, self._stuck.waiting([row[0] for row in rows], self._clock), terms)
         bad = {one.run_id: one.verdict for one in freed if one.verdict.startswith(BAD)}
         self._stuck.note(bad, self._clock)
         if len(freed) - len(bad) < len(rows) or len(rows) == HELD_MOST:
             holders = {row[1] for row in await connection.fetch(statement("runs_held"), gone, HELD_MOST)}
             gone = [executor for executor in gone if executor not in holders]
         await connection.execute(statement("executors_settled"), gone)
-        return [one for one in freed if one.run_id not in bad]
+        return [one for one in freed if one.run_id not in bad], woken

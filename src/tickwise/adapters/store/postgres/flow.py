@@ -86,7 +86,8 @@ class Flow(Part):
         """What waits there for a slot may have one; if that cannot be seen to now, the next sweep does it."""
         with contextlib.suppress(Unavailable):
             async with self._links.pooled(writes=True) as connection:
-                await wake_queue(connection, namespace, queue)
+                woken = await wake_queue(connection, namespace, queue)
+            await self._tell_handover(woken)
 
     async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
         """See the port."""

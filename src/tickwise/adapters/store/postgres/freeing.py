@@ -8,7 +8,6 @@ Invariant: an executor is settled only once it holds nothing, so what was left a
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -18,8 +17,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.waking import Ended, wake
-from tickwise.domain.errors import Bug, Invalid, Unavailable
+from tickwise.adapters.store.postgres.waking import Ended, Woken, wake_or_not
+from tickwise.domain.errors import Bug, Invalid
 from tickwise.ports.clock import Clock
 
 PAGE: Final = 1_000
@@ -74,9 +73,12 @@ class Stuck:
         log.error("%d runs whose executor is gone cannot be freed, the first of them: %s", len(bad), shown)
 
 
-async def free_runs(connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms) -> list[Freed]:
+async def free_runs(
+    connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms
+) -> tuple[list[Freed], list[Woken]]:
     """Free these, each page in a transaction of its own; pages with bad ones in them after all others. Those that
-    somebody else has in hand are left out, unless their holder left in order."""
+    somebody else has in hand are left out, unless their holder left in order. Also, what waited for one of them and is
+    claimable by it."""
     rows: list[asyncpg.Record] = []
     refused: list[Sequence[UUID]] = []
     for first in range(0, len(runs), PAGE):
@@ -91,13 +93,8 @@ async def free_runs(connection: asyncpg.Connection, runs: Sequence[UUID], terms:
             rows += await connection.fetch(statement("runs_free_each"), page, *terms)
     ended = Ended()
     for row in rows:
-        ended.add([row["job_id"]] if row["job_id"] is not None else None)
-        if row["limit_key"] is not None:
-            ended.keys.add((row["namespace"], row["limit_key"]))
-    if ended:
-        with contextlib.suppress(Unavailable), translated(writes=True):
-            await wake(connection, ended)  # else the sweep does it
-    return [Freed(row["run_id"], row["verdict"]) for row in rows]
+        ended.add_row(row["job_id"], row["namespace"], row["limit_key"])
+    return [Freed(row["run_id"], row["verdict"]) for row in rows], await wake_or_not(connection, ended)
 
 
 async def _free_page(connection: asyncpg.Connection, runs: Sequence[UUID], terms: FreeTerms) -> list[asyncpg.Record]:

@@ -23,6 +23,10 @@ WANTED: Final = "0003"
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
 
+INDEXES: Final = ("0003_lines_runs_line.sql", "0003_lines_runs_waits.sql")
+"""Made beside the work of others, which cannot be done inside of a migration's transaction."""
+
+
 class SchemaVersion(NamedTuple):
     """Of a database."""
 
@@ -50,15 +54,24 @@ async def upgrade(dsn: str) -> str:
     with translated(writes=True):
         connection = await asyncpg.connect(dsn)
         try:
-            await connection.execute(statement("upgrade_lock"))
+            while not await connection.fetchval(statement("upgrade_lock")):
+                pass  # it took a moment to say so
             found = await current(connection)
             if found is not None and found.is_newer:
                 return found.version
             await connection.execute(statement("upgrade_schema"))
             await _migrate(dsn)
+            await _index(connection)
         finally:
             await connection.close()
     return WANTED
+
+
+async def _index(connection: asyncpg.Connection) -> None:
+    """Make the indexes that are missing. Until they are there, what asks for them works, and takes longer."""
+    await connection.execute(statement("indexes_invalid"))
+    for name in INDEXES:
+        await connection.execute((MIGRATIONS / "sql" / name).read_text(encoding="utf-8"))
 
 
 async def schema_status(dsn: str) -> tuple[SchemaVersion | None, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -21,6 +22,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.gates import Candidate, pass_gates
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.adapters.store.postgres.waking import Ended
 from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Began
@@ -53,8 +55,26 @@ class OpenStart(NamedTuple):
     began: Began
 
 
-async def settle(connection: asyncpg.Connection, executor: int, starts: Sequence[OpenStart]) -> set[UUID]:
-    """Settle them, those of one line one after the other in the order of their nominal times; those that started."""
+@dataclass(slots=True)
+class Settlement:
+    """What becomes of a batch of starts."""
+
+    started: set[UUID] = field(default_factory=set)
+    stopping: list[UUID] = field(default_factory=list)
+    """Runs whose holders were asked to stop them in favour of a later one."""
+    over: Ended = field(default_factory=Ended)
+    """What those left that ended instead, for they were asked back."""
+
+    def add(self, other: Settlement) -> None:
+        """Together with another batch."""
+        self.started |= other.started
+        self.stopping += other.stopping
+        self.over.jobs += other.over.jobs
+        self.over.keys |= other.over.keys
+
+
+async def settle(connection: asyncpg.Connection, executor: int, starts: Sequence[OpenStart]) -> Settlement:
+    """Settle them, those of one line one after the other in the order of their nominal times."""
     plain = [began for line, began in starts if line == began.run_id]
     rounds: list[list[Began]] = []
     seen: dict[UUID, int] = {}
@@ -66,15 +86,15 @@ async def settle(connection: asyncpg.Connection, executor: int, starts: Sequence
             rounds.append([])
         rounds[number].append(began)
     # Apart from each other: what is open locks other runs of its job, and all locks of runs go by their ids.
-    started = await _settle_again(connection, executor, plain, line_open=False) if plain else set()
+    settled = await _settle_again(connection, executor, plain, line_open=False) if plain else Settlement()
     for batch in rounds:
-        started |= await _settle_again(connection, executor, batch, line_open=True)
-    return started
+        settled.add(await _settle_again(connection, executor, batch, line_open=True))
+    return settled
 
 
 async def _settle_again(
     connection: asyncpg.Connection, executor: int, starts: Sequence[Began], *, line_open: bool
-) -> set[UUID]:
+) -> Settlement:
     for _ in range(TRIES - 1):
         with contextlib.suppress(asyncpg.TransactionRollbackError):
             return await _settle(connection, executor, starts, line_open=line_open)
@@ -83,31 +103,34 @@ async def _settle_again(
 
 async def _settle(
     connection: asyncpg.Connection, executor: int, starts: Sequence[Began], *, line_open: bool
-) -> set[UUID]:
-    """Those that started, of at most one in each line."""
+) -> Settlement:
+    """Of at most one start in each line."""
     async with connection.transaction():
-        if not line_open:
-            await connection.execute(statement("runs_lock"), [began.run_id for began in starts])
+        await connection.execute(
+            statement("lines_lock" if line_open else "runs_lock"), [began.run_id for began in starts]
+        )
         found = {
             row["run_id"]: row for row in await connection.fetch(statement("starts_look"), executor, *_ids(starts))
         }
         free = [began for began in starts if began.run_id in found and not found[began.run_id]["held"]]
         back = [began for began in starts if began.run_id in found and found[began.run_id]["held"]]
         if line_open:
-            started, returned = await _settle_overlap(connection, executor, free)
+            settled, returned = await _settle_overlap(connection, executor, free)
         else:
             rows = await connection.fetch(statement("start"), executor, *_columns(free), [False] * len(free))
             late = {row[0] for row in rows}  # the hold of their queue has begun in between
             back += [began for began in free if began.run_id in late]
-            started, returned = {began.run_id for began in free} - late, []
+            settled, returned = Settlement({began.run_id for began in free} - late), []
         if back:
             await connection.execute(statement("starts_return"), executor, *_ids(back))
-        candidates = [_candidate(began, found[began.run_id]) for began in free if began.run_id in started]
+        candidates = [_candidate(began, found[began.run_id]) for began in free if began.run_id in settled.started]
         refused = await pass_gates(connection, [one for one in candidates if one is not None])
         returned += [began.run_id for began in back] + list(refused)
         if returned:
-            await connection.execute(statement("settle_requests"), returned, [])
-    return started - refused
+            _, *left = await connection.fetchrow(statement("settle_requests"), returned, [])
+            settled.over.add(*left)
+    settled.started -= refused
+    return settled
 
 
 def _candidate(began: Began, row: asyncpg.Record) -> Candidate | None:
@@ -119,11 +142,12 @@ def _candidate(began: Began, row: asyncpg.Record) -> Candidate | None:
 
 async def _settle_overlap(
     connection: asyncpg.Connection, executor: int, starts: Sequence[Began]
-) -> tuple[set[UUID], list[UUID]]:
-    """Those that started, and those that wait although they were asked back."""
+) -> tuple[Settlement, list[UUID]]:
+    """What becomes of them; and those that wait although they were asked back."""
     rows = await connection.fetch(statement("starts_settle"), executor, *_columns(starts))
-    started = {run for run, verdict, _ in rows if verdict == START}
-    return started, [run for run, verdict, asked in rows if verdict == WAIT and asked]
+    settled = Settlement({run for run, verdict, _, _ in rows if verdict == START})
+    settled.stopping += [run for *_, stopping in rows if stopping is not None for run in stopping]
+    return settled, [run for run, verdict, asked, _ in rows if verdict == WAIT and asked]
 
 
 def _ids(starts: Sequence[Began]) -> tuple[list[UUID], list[int]]:

@@ -1,26 +1,40 @@
 """Runs that wait are claimable once what they wait for is over: an earlier run of their job, or who has their slot.
 
-Whoever ends a run says so at once (`wake`); whatever is lost on the way (a link cut after the end of a run, a row that
-was locked) is made up for by the `sweep`. Invariant: locks are taken in one order, runs (by id) before keys (by
-namespace and key), and who has a key waits for no run.
+    a run ends ──► finish ──(only if somebody may wait for it)──► wake ──► claimable ──► told to who listens (`base`)
+                                                                   ▲
+    what was lost on the way: a link cut after the end, a row that was locked ──► sweep
+
+Invariant: locks are taken in one order, runs (by id) before keys (by namespace and key), and who has a key waits for no
+run.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Unavailable
 
 KEYS_A_PAGE: Final = 100
 """Locked at once by a sweep, for one statement's time."""
 
 Key = tuple[str, str]
 """Namespace, and what a limit or a rate goes by there."""
+
+
+class Woken(NamedTuple):
+    """A run that waited and can be claimed."""
+
+    run_id: UUID
+    ready: float
+    lane: int
 
 
 @dataclass(slots=True)
@@ -41,37 +55,49 @@ class Ended:
         if keys and namespaces:
             self.keys.update(zip(namespaces, keys, strict=True))
 
+    def add_row(self, job: UUID | None, namespace: str | None, key: str | None) -> None:
+        """What one run left."""
+        self.add([job] if job else None, [namespace] if key and namespace else None, [key] if key else None)
+
     def __bool__(self) -> bool:
         return bool(self.jobs or self.keys)
 
 
-async def wake(connection: asyncpg.Connection, ended: Ended) -> int:
-    """Make claimable what waited for this; how many."""
+async def wake(connection: asyncpg.Connection, ended: Ended) -> list[Woken]:
+    """Make claimable what waited for this."""
     return await unblock(connection, ended.jobs) + await _wake_keys(connection, sorted(ended.keys))
 
 
-async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID]) -> int:
-    """In each of these jobs, make the first run that waits claimable, if nothing is before it any more; how many."""
-    count: int = await connection.fetchval(statement("unblock"), jobs) if jobs else 0
-    return count
+async def wake_or_not(connection: asyncpg.Connection, ended: Ended) -> list[Woken]:
+    """As `wake`, outside of any transaction, for what has ended by now: if it fails, the sweep does it."""
+    if not ended:
+        return []
+    with contextlib.suppress(Unavailable), translated(writes=True):
+        return await wake(connection, ended)
+    return []
 
 
-async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str) -> int:
-    """Make claimable who waited for a slot in a queue that was on hold, as far as there are free ones; how many."""
+async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID]) -> list[Woken]:
+    """In each of these jobs, make the first run that waits claimable, if nothing is before it any more."""
+    return [Woken(*row) for row in await connection.fetch(statement("unblock"), jobs)] if jobs else []
+
+
+async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str) -> list[Woken]:
+    """Make claimable who waited for a slot in a queue that was on hold, as far as there are free ones."""
     rows = await connection.fetch(statement("limits_of_queue"), namespace, queue)
     return await _wake_keys(connection, sorted((row["namespace"], row["limit_key"]) for row in rows))
 
 
-async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False) -> int:
+async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False) -> list[Woken]:
     """Sweeping, more are woken than there are free slots, if nobody claims what was woken before."""
     if not keys:
-        return 0
+        return []
     namespaces, names = [namespace for namespace, _ in keys], [key for _, key in keys]
     async with connection.transaction():
         await lock_limits(connection, keys)
         # Another statement: it sees whoever began to wait before the lock was given.
-        count: int = await connection.fetchval(statement("limits_wake"), namespaces, names, sweeping)
-    return count
+        rows = await connection.fetch(statement("limits_wake"), namespaces, names, sweeping)
+    return [Woken(*row) for row in rows]
 
 
 async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> None:
@@ -79,14 +105,14 @@ async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> No
     await connection.execute(statement("limits_lock"), [namespace for namespace, _ in keys], [key for _, key in keys])
 
 
-async def sweep(connection: asyncpg.Connection) -> int:
-    """Look at everything that waits; how many are claimable by it."""
-    count = await unblock(connection, [row[0] for row in await connection.fetch(statement("blocked_jobs"))])
+async def sweep(connection: asyncpg.Connection) -> list[Woken]:
+    """Look at everything that waits; what is claimable by it."""
+    woken = await unblock(connection, [row[0] for row in await connection.fetch(statement("blocked_jobs"))])
     after: tuple[str | None, str | None] = (None, None)
     while True:
         rows = await connection.fetch(statement("limits_waiting"), *after, KEYS_A_PAGE)
         keys = [(row["namespace"], row["limit_key"]) for row in rows if row["waiting"]]
-        count += await _wake_keys(connection, keys, sweeping=True)
+        woken += await _wake_keys(connection, keys, sweeping=True)
         if len(rows) < KEYS_A_PAGE:
-            return count
+            return woken
         after = (rows[-1]["namespace"], rows[-1]["limit_key"])

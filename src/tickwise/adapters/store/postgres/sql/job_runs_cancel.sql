@@ -1,5 +1,6 @@
 -- The end of all of a job's living runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them, $3 only
--- those of this origin (NULL: all). How many there were.
+-- those of this origin (NULL: all). How many there were, and the keys of which
+-- those that ended were to have slots (namespaces, keys; NULL: none).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 held AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
@@ -13,7 +14,7 @@ held AS (
 d AS (
   DELETE FROM tickwise.runs WHERE job_id = $1 AND holder = 0 AND ($3::uuid IS NULL OR origin = $3)
   RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
-            CASE WHEN own THEN spec END AS definition, origin
+            CASE WHEN own THEN spec END AS definition, origin, CASE WHEN NOT blocked THEN limit_key END AS limit_key
 ),
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
@@ -23,4 +24,5 @@ SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, st
   FROM d
   ON CONFLICT DO NOTHING
 )
-SELECT (SELECT count(*) FROM held) + (SELECT count(*) FROM d)
+SELECT (SELECT count(*) FROM held) + (SELECT count(*) FROM d), array_agg(namespace), array_agg(limit_key)
+FROM d WHERE limit_key IS NOT NULL

@@ -1,4 +1,4 @@
--- Those that wait for a slot of these keys are claimable if fewer have one than their own limits say, the earliest first; how many.
+-- Those that wait for a slot of these keys are claimable if fewer have one than their own limits say, the earliest first. Returns those that were made so.
 -- $1 namespaces, $2 keys, which this transaction has locked (`limits_lock`), $3 whether more are woken than there are free slots, if
 -- nobody claims what was woken before: as many more as there are such. So their number doubles with each sweep.
 -- A slot is taken by what is RUNNING, and for a moment by what was woken: until it should have been claimed, or its start recorded. In a
@@ -45,6 +45,6 @@ u AS (
   UPDATE tickwise.runs
   SET blocked = false, ready = greatest((SELECT at FROM clock), due)
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE goes))
-  RETURNING 1
+  RETURNING run_id, ready, lane
 )
-SELECT count(*) FROM u
+SELECT run_id, date_part('epoch', ready), lane FROM u

@@ -1,5 +1,6 @@
 -- One living run is to end: at once if nobody holds it, by request to its holder otherwise. $1 run, $2 namespace, $3 what is
 -- said of it. Its state afterwards; no row if it does not live.
+-- If it ended: its job if a run of it waits for another one, its namespace, and the key of which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 o AS MATERIALIZED (SELECT run_id, state, holder, token FROM tickwise.runs WHERE run_id = $1 AND namespace = $2 FOR UPDATE),
 held AS (
@@ -12,7 +13,7 @@ held AS (
 d AS (
   DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE holder = 0)
   RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
-            CASE WHEN own THEN spec END AS definition, origin
+            CASE WHEN own THEN spec END AS definition, origin, CASE WHEN NOT blocked THEN limit_key END AS limit_key
 ),
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
@@ -21,4 +22,6 @@ h AS (
          'cancelled', $3, definition, origin
   FROM d
 )
-SELECT CASE WHEN holder = 0 THEN 7 ELSE state END FROM o
+SELECT CASE WHEN holder = 0 THEN 7 ELSE o.state END,
+       CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END AS job_id, d.namespace, d.limit_key
+FROM o LEFT JOIN d ON true

@@ -1,6 +1,6 @@
 -- Attempts that will not run, for a reason on record: SKIPPED into history.
 -- $1 executor, $2 … one array per column. Returns what was taken,
--- and the job if a run of it waits for that.
+-- the job if a run of it waits for another one, the namespace, and the key of which it was to have a slot.
 WITH f AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::float8[], $6::text[], $7::text[], $8::text[])
     AS f(run_id, token, started, ended, reason, error, result)
@@ -9,7 +9,7 @@ d AS (
   DELETE FROM tickwise.runs
   WHERE run_id = ANY($2) AND holder = $1 AND state = 2 AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)
   RETURNING due, nominal, queued, claimed, holder, run_id, job_id, attempt, failures, crashes, trigger, namespace,
-            CASE WHEN own THEN spec END AS definition, origin, watched
+            CASE WHEN own THEN spec END AS definition, origin, limit_key
 ),
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
@@ -19,4 +19,4 @@ h AS (
          f.result, d.definition, d.origin
   FROM d JOIN f USING (run_id)
 )
-SELECT run_id, CASE WHEN watched THEN job_id END FROM d
+SELECT run_id, CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END, namespace, limit_key FROM d

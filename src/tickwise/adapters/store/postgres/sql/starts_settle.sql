@@ -1,49 +1,76 @@
 -- Attempts whose overlap is open want to begin, one of each job at most: each starts, waits, or ends skipped, by what is
 -- unfinished before it. $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost. Returns the runs that this executor still holds, what became
--- of each ('start', 'wait', 'skip'), and whether it was asked back meanwhile (then it waits, for `settle_requests`).
+-- of each ('start', 'wait', 'skip'), whether it was asked back meanwhile (then it waits, for `settle_requests`), and which runs
+-- were asked to stop in favour of it (NULL: none).
 --
--- Two that might both start lock each other's row, always in the order of their ids, and judge by what they find then. Found by
--- ids alone: under a condition, a row that changed while it was waited for would drop out. One that waits for another run (`blocked`
--- without a key; one that waits for a slot has been through here, or may be met while it waits, as any free one) cannot start
--- without coming through here again, so it is only looked at; what is marked there is skipped if it is locked, and the sweep of
--- `runs_unblock` makes up for the mark.
+--
+-- This transaction has the lines of these runs to itself (`lines_lock`): nobody else is let start there. Rows that end meanwhile are waited
+-- for and drop out, so what is found is unfinished, and what is marked (`watched`) says so at its end. They are found by ids alone: under
+-- a condition, a row that changed while it was waited for would drop out too.
+-- However many wait, each start looks at a few of them: one that waits is before it or is not (`runs_waits`), and what was let start is
+-- found apart from what waits (`runs_line`).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[]) AS b(run_id, token, started, on_unknown)),
+own AS MATERIALIZED (
+  SELECT r.* FROM b CROSS JOIN LATERAL (
+    SELECT run_id, job_id, due, overlap, trigger, (trigger = 5)::int AS line FROM tickwise.runs WHERE run_id = b.run_id OFFSET 0) r
+),
 near AS MATERIALIZED (
-  SELECT r.run_id
-  FROM b
-  CROSS JOIN LATERAL (SELECT job_id, run_id, due, overlap, trigger FROM tickwise.runs WHERE run_id = b.run_id OFFSET 0) x
-  CROSS JOIN LATERAL (
+  SELECT run_id FROM own
+  UNION ALL
+  -- What was let start, and what is before it whatever it says.
+  SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id FROM tickwise.runs r
-    WHERE r.job_id = x.job_id AND (r.trigger = 5) = (x.trigger = 5)
-      AND (r.state > 1 OR r.overlap < 0 OR (r.due, r.run_id) < (x.due, x.run_id) AND (NOT r.blocked OR r.limit_key IS NOT NULL OR x.overlap = 4))
-    OFFSET 0) r
+    WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND (r.overlap > 0)::int = 0
+      AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> 0 OR r.trigger <> 1)
+      AND (r.overlap < 0 OR r.state > 1 OR (r.due, r.run_id) < (x.due, x.run_id))
+    OFFSET 0) n
+  UNION ALL
+  -- What is before it and is yet to be settled. More than the policy counts to need not be known, unless all of it goes.
+  SELECT n.run_id FROM own x CROSS JOIN LATERAL (
+    SELECT run_id FROM tickwise.runs r
+    WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND (r.overlap > 0)::int = 1
+      AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> 0 OR r.trigger <> 1)
+      AND (r.due, r.run_id) < (x.due, x.run_id)
+    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 WHEN 4 THEN NULL ELSE 100 END) n
+  UNION ALL
+  -- What waits and is replaced: fires by fires, and whatever a person asked to be replaced.
+  SELECT n.run_id FROM own x CROSS JOIN LATERAL (
+    SELECT run_id, trigger FROM tickwise.runs r
+    WHERE x.overlap = 4 AND r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND r.blocked AND r.limit_key IS NULL
+      AND (r.due, r.run_id) < (x.due, x.run_id)
+    ORDER BY r.due DESC, r.run_id DESC LIMIT 100) n
+  WHERE x.trigger <> 1 OR n.trigger = 1
 ),
 l AS MATERIALIZED (
-  SELECT run_id, job_id, due, state, holder, token, overlap, trigger = 5 AS backfill, attempt
+  SELECT run_id, job_id, due, state, holder, token, overlap, trigger, attempt
   FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM near)) ORDER BY run_id FOR UPDATE
 ),
 x AS MATERIALIZED (
-  SELECT l.run_id, l.job_id, l.due, l.overlap, l.backfill, b.started,
+  SELECT l.run_id, l.job_id, l.due, l.overlap, l.trigger, (l.trigger = 5)::int AS line, b.started,
          (SELECT c.holder = l.holder AND c.token = l.token AND c.kind <> 'return' FROM tickwise.cancel_requests c
           WHERE c.run_id = l.run_id OFFSET 0) IS TRUE AS asked
   FROM l JOIN b ON b.run_id = l.run_id AND b.token = l.token
   WHERE l.holder = $1 AND l.state = 2 AND l.overlap > 0
 ),
--- Before each: what has the smaller (due, id), and what was let start. `goes`: it is replaced, and nobody holds it.
+-- Before each: what has the smaller (due, id), and what was let start. `replaced`: for its sake; it `goes` at once if nobody holds it.
 e AS MATERIALIZED (
-  SELECT x.run_id AS mine, l.run_id, l.state, l.holder, l.token, x.overlap = 4 AND l.holder = 0 AS goes,
-         (SELECT true FROM tickwise.attempts a WHERE a.run_id = l.run_id LIMIT 1) IS NOT NULL AS begun
-  FROM x JOIN l ON l.job_id = x.job_id AND l.backfill = x.backfill AND l.run_id <> x.run_id
-  WHERE (l.due, l.run_id) < (x.due, x.run_id) OR l.overlap < 0 OR l.overlap = 0 AND l.state > 1
+  SELECT e.*, replaced AND holder = 0 AS goes,
+         (SELECT true FROM tickwise.attempts a WHERE a.run_id = e.run_id LIMIT 1) IS NOT NULL AS begun
+  FROM (
+    SELECT x.run_id AS mine, l.run_id, l.state, l.holder, l.token, x.overlap = 4 AND (x.trigger <> 1 OR l.trigger = 1) AS replaced
+    FROM x JOIN l ON l.job_id = x.job_id AND (l.trigger = 5)::int = x.line AND l.run_id <> x.run_id
+    WHERE (l.due, l.run_id) < (x.due, x.run_id) OR l.overlap < 0 OR l.overlap = 0 AND l.state > 1) e
 ),
+-- Waiting before it, and not replaced by it: as many as make a difference, or can be said.
 w AS MATERIALIZED (
-  SELECT x.run_id AS mine, w.run_id, w.number
+  SELECT x.run_id AS mine, w.run_id
   FROM x CROSS JOIN LATERAL (
-    SELECT r.run_id, row_number() OVER (ORDER BY r.due DESC, r.run_id DESC) AS number FROM tickwise.runs r
-    WHERE r.job_id = x.job_id AND r.blocked AND r.limit_key IS NULL AND (r.trigger = 5) = x.backfill AND (r.due, r.run_id) < (x.due, x.run_id)
-    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 ELSE 1000 END) w
-  WHERE x.overlap <> 4
+    SELECT run_id, trigger FROM tickwise.runs r
+    WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND r.blocked AND r.limit_key IS NULL
+      AND (r.due, r.run_id) < (x.due, x.run_id)
+    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 ELSE 100 END) w
+  WHERE x.overlap <> 4 OR x.trigger = 1 AND w.trigger <> 1
 ),
 v AS MATERIALIZED (
   SELECT run_id, asked, earlier,
@@ -68,17 +95,14 @@ waiting AS (
 ),
 watched AS (
   UPDATE tickwise.runs SET watched = true
-  WHERE run_id = ANY(ARRAY(
-    SELECT run_id FROM tickwise.runs
-    WHERE NOT watched AND run_id = ANY(ARRAY(
-      SELECT e.run_id FROM e JOIN v ON v.run_id = e.mine WHERE verdict = 'wait' AND NOT goes
-      UNION ALL SELECT w.run_id FROM w JOIN v ON v.run_id = w.mine WHERE verdict = 'wait' AND number = 1))
-    FOR UPDATE SKIP LOCKED))
+  WHERE NOT watched AND run_id = ANY(ARRAY(SELECT e.run_id FROM e JOIN v ON v.run_id = e.mine WHERE verdict = 'wait' AND NOT goes))
+),
+stopping AS MATERIALIZED (
+  SELECT mine, run_id, token, holder FROM e WHERE replaced AND holder <> 0
 ),
 asked AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
-  SELECT (SELECT at FROM clock), e.token, e.holder, e.run_id, 'cancel', 'a later run of the job took its place'
-  FROM e JOIN x ON x.run_id = e.mine WHERE x.overlap = 4 AND e.holder <> 0
+  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', 'a later run of the job took its place' FROM stopping
   ON CONFLICT (run_id) DO UPDATE
   SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
       asked = excluded.asked, heard = NULL
@@ -98,8 +122,9 @@ h AS (
          CASE WHEN ends.begun THEN 'cancelled' ELSE 'overlap' END, ends.error, d.definition, d.origin
   FROM d JOIN (
     SELECT run_id, false AS begun,
-           CASE earlier WHEN 1 THEN 'an earlier run' ELSE earlier || ' earlier runs' END || ' of the job had not ended' AS error
+           CASE WHEN earlier = 1 THEN 'an earlier run' WHEN earlier < 100 THEN earlier || ' earlier runs' ELSE '100 earlier runs or more' END
+             || ' of the job had not ended' AS error
     FROM v WHERE verdict = 'skip'
     UNION ALL SELECT run_id, begun, 'a later run of the job took its place' FROM e WHERE goes) ends USING (run_id)
 )
-SELECT run_id, verdict, asked FROM v
+SELECT run_id, verdict, asked, (SELECT array_agg(run_id) FROM stopping s WHERE s.mine = v.run_id) FROM v
