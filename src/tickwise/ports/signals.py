@@ -28,6 +28,8 @@ class Topic(StrEnum):
     """An executor may hold a run that somebody wants stopped."""
     FOLLOWS = "follows"
     """A run may have ended whose job names others that go on from there."""
+    QUEUES = "queues"
+    """A queue that stood still may go on: what waits there has been ready for long."""
     OPERATIONS = "operations"
     """Something may be asked to be done to many things at once."""
     KEYS = "keys"

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Assignment, Runner, TaskLimits
@@ -31,6 +32,8 @@ BODY_KEPT_LENGTH: Final = 2_000
 _UNLIMITED: Final = Limits()
 _UNLIMITED_TASK: Final = _UNLIMITED.of_task()
 _RERUN: Final = OnUnknown.RERUN
+WAITING: Final = frozenset({Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING})
+"""With these a later run waits for an earlier one of its job."""
 _new = tuple.__new__
 """A named tuple without the steps of its constructor: tens of thousands are made a second."""
 
@@ -67,6 +70,8 @@ class Body(NamedTuple):
     names_errors: bool
     is_followed: bool
     """Other jobs go on from its success."""
+    is_waited_for: bool
+    """Runs may wait for its end: for its slot, or because later runs of its job wait for earlier ones."""
 
 
 def read_body(text: str) -> Body:
@@ -78,8 +83,9 @@ def _read(text: str) -> Body:
     work = decode_work(text)
     guarded = work.on_unknown is not _RERUN or work.concurrency is not None or work.rate is not None
     limits = _UNLIMITED_TASK if work.limits == _UNLIMITED else work.limits.of_task()
-    names_errors, is_followed = bool(work.retry.on.error), bool(work.then)
-    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, guarded, names_errors, is_followed))
+    waited_for = work.concurrency is not None or work.overlap in WAITING
+    flags = (guarded, bool(work.retry.on.error), bool(work.then), waited_for)
+    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags))
 
 
 _remembered = lru_cache(BODIES_KEPT)(_read)
@@ -103,6 +109,10 @@ class Held(msgspec.Struct, eq=False):
     def work(self) -> Work:
         """The part of its definition that executors read."""
         return self.body.work
+
+    def is_urgent(self) -> bool:
+        """Whether the store is told of its end at once: runs may wait for it."""
+        return self.body.is_waited_for or self.claimed.guarded
 
     def gate(self) -> Gate | None:
         """What its start has to pass besides its fence."""

@@ -78,6 +78,7 @@ class Claimer:
         self._telemetry = telemetry
         self._calm_claimed_at = 0.0
         self._in_doubt = False
+        self._afresh = False
         self._recall_at = self._recall_until = float("-inf")
         """Of our monotonic clock."""
 
@@ -96,6 +97,12 @@ class Claimer:
                 more |= await self._claim_named(hinting, intake)
         now = self._clock.monotonic()
         return await self._claim_any([each for each in ready if self._looks(each, hinting, now)]) or more
+
+    def look_afresh(self) -> None:
+        """The next claim looks for whatever there is, also for what has been ready for long."""
+        self._afresh = True
+        for intake in self._intakes:
+            intake.looked_at = float("-inf")
 
     def until_look(self) -> float:
         """How long until something is to be claimed of which nobody tells."""
@@ -168,7 +175,12 @@ class Claimer:
         near = len(group) == 1 and not group[0].quick
         ahead = min(self._terms.ahead_seconds, AHEAD_SLOTS_SECONDS) if near else self._terms.ahead_seconds
         self._in_doubt = True
-        rows = await self._runs.attempts_claim(self._request(group, limit, ahead))
+        request, self._afresh = self._request(group, limit, ahead), False
+        try:
+            rows = await self._runs.attempts_claim(request)
+        except BaseException:
+            self._afresh |= request.afresh
+            raise
         self._in_doubt = False
         return rows
 
@@ -180,6 +192,7 @@ class Claimer:
             labels=(*terms.labels, *itertools.chain.from_iterable(intake.runner.labels() for intake in group)),
             limit=limit,
             ahead_seconds=ahead_seconds,
+            afresh=self._afresh,
         )
 
     async def _claim_named(self, hinting: Hinting, intake: Intake) -> bool:

@@ -162,6 +162,12 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     planned_at: float | None = None
     """Since when this schedule counts: when the job was created, or its schedule was last changed."""
 
+    def overlap_of_asked(self) -> Overlap:
+        """What becomes of a run that a person asks for, if they say nothing else, while an earlier one of the job goes
+        on: where fires may not overlap, it waits its turn. None is dropped."""
+        recurs = self.schedule_type in (ScheduleType.CRON, ScheduleType.INTERVAL)
+        return Overlap.QUEUE_ALL if recurs and self.overlap is not Overlap.ALLOW else Overlap.ALLOW
+
     def schedule(self, job_id: UUID) -> Schedule:
         """As the domain knows it."""
         return Schedule(
@@ -199,6 +205,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     limit_key: str | None = None
     """The key of `concurrency` as stores know it: its kind and value, such as `label:customer=acme`."""
     rate_key: str | None = None
+    overlap: Overlap = Overlap.SKIP
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
 

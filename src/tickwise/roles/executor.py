@@ -238,6 +238,7 @@ class Executor(Service):
             Loop("starts", self._record_starts, clock, outbox.starts_more),
             Loop("finish", self._finish, clock, outbox.outcomes_more),
             Loop("claim", self._claim, clock, self._claim_wake),
+            Loop("queues", self._look_afresh, clock, self._signals.listen(Topic.QUEUES)),
         )
         if self._publisher is not None:
             self.spawn(Loop("published", self._ask_published, clock, self._publisher.kept_more))
@@ -488,6 +489,12 @@ class Executor(Service):
             self._claim_wake.set()
         return IDLE_SECONDS
 
+    async def _look_afresh(self) -> float:
+        """A queue goes on: what waits there is found by no hint, and lies behind where the last claims read to."""
+        self._claimer.look_afresh()
+        self._claim_wake.set()
+        return IDLE_SECONDS
+
     async def _listen(self) -> float:
         """Take hints, until there are as many as can wait."""
         hinting = self._hinting
@@ -567,7 +574,7 @@ class Executor(Service):
         """Many tasks are over. Quick functions that went well are the bulk of a busy executor's work, so they go
         straight to the outbox, without the calls that the others take."""
         self._release_late()
-        live, done, late, logged = self._books.live, [], [], []
+        live, done, late, logged, urgent = self._books.live, [], [], [], False
         for run_id, ending in endings:
             held = live.get(run_id)
             verdict, started, ended, _, _, result, _, _ = ending
@@ -582,9 +589,10 @@ class Executor(Service):
             outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
             done.append((_new(Outcome, outcome), intake))
             logged.append((claimed, ended - started))
+            urgent = urgent or held.body.is_waited_for or claimed.guarded
         if self._run_log is not None:
             self._run_log.succeeded(logged)
-        self._outbox.add_many(done, late)
+        self._outbox.add_many(done, late, urgent=urgent)
         for intake in {intake for _, intake in done}:
             intake.freed()
 
@@ -614,7 +622,7 @@ class Executor(Service):
         self._books.forget(held)
         if self._run_log is not None:
             self._run_log.ended(held.claimed, outcome)
-        self._outbox.add(outcome, held.intake)
+        self._outbox.add(outcome, held.intake, urgent=held.is_urgent())
 
     # ------------------------------------------------------------------ what the store is told
 

@@ -1,7 +1,8 @@
 """What an executor has not told the store yet: starts worth recording, and outcomes.
 
     began ──► starts ───(gathered 50 ms)──► attempts_start  ──► refused: kill it
-    ended ──► outcomes ─(gathered 4 ms)─┬─► attempts_finish ──► refused: forget it
+    ended ──► outcomes ─(gathered, ─────┬─► attempts_finish ──► refused: forget it
+              unless runs may wait for it)
                                         └─► or, as the settings say, the broker (`publishing.py`)
 
 Invariant: an outcome leaves the box only when the store has accepted or refused it, or when its executor was buried.
@@ -23,7 +24,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import Began, Runs
 from tickwise.roles.intake import Intake
 from tickwise.roles.publishing import Publisher
-from tickwise.roles.service import Telemetry
+from tickwise.roles.service import Telemetry, wait_for
 from tickwise.roles.telling import Teller
 
 STARTS_SECONDS: Final = 0.05
@@ -63,6 +64,8 @@ class Outbox:
         self._emptied = emptied
         self._teller = teller
         self._publisher = publisher
+        self._urgent = asyncio.Event()
+        """Set while one of the outcomes is not to be gathered with others."""
         self._outcomes: collections.deque[tuple[Outcome, Intake]] = collections.deque()
         self._under_way: list[tuple[Outcome, Intake]] = []
         self._starts: list[Began] = []
@@ -75,15 +78,21 @@ class Outbox:
         published = 0 if self._publisher is None else self._publisher.count
         return len(self._outcomes) + len(self._under_way) + published
 
-    def add(self, outcome: Outcome, intake: Intake) -> None:
-        """One more outcome."""
+    def add(self, outcome: Outcome, intake: Intake, *, urgent: bool = False) -> None:
+        """One more outcome. An urgent one goes to the store at once, with all that were gathered so far."""
         intake.unrecorded += 1
         self._outcomes.append((outcome, intake))
+        if urgent:
+            self._urgent.set()
         if not self.outcomes_more.is_set():
             self.outcomes_more.set()
 
-    def add_many(self, outcomes: Sequence[tuple[Outcome, Intake]], late_seconds: Sequence[float]) -> None:
+    def add_many(
+        self, outcomes: Sequence[tuple[Outcome, Intake]], late_seconds: Sequence[float], *, urgent: bool
+    ) -> None:
         """Many more, and how much after they were due the first attempts among them began."""
+        if urgent:
+            self._urgent.set()
         for _, intake in outcomes:
             intake.unrecorded += 1
         self._outcomes.extend(outcomes)
@@ -150,14 +159,15 @@ class Outbox:
     async def send_outcomes(self, number: Callable[[], int], *, pressed: bool = False) -> float:
         """Tell one batch. `number` is the executor's, asked before and after: a buried one's outcomes are dropped.
 
-        `pressed`: a burst waits to start, and starts come before ends.
+        `pressed`: a burst waits to start, and starts come before ends, but for urgent ones.
         """
         if not self._outcomes:
             return 3600.0
         if pressed:
-            await self._clock.sleep(PRESSED_SECONDS)
+            await wait_for(self._urgent, PRESSED_SECONDS)
         elif len(self._outcomes) < self._batch:
-            await self._clock.sleep(self._flush_seconds)
+            await wait_for(self._urgent, self._flush_seconds)
+        self._urgent.clear()
         outcomes = self._outcomes
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
         sender = number()

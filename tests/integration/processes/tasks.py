@@ -1,5 +1,6 @@
 """The tasks of these tests: each leaves a line in a file outside of the system, so that its word is not all we have."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -31,3 +32,28 @@ def hold_worker(payload: dict[str, Any]) -> None:
     door.with_suffix(".begun").touch()
     while not door.exists():
         time.sleep(0.01)  # noqa: TID251 - between two looks at a file that the test writes
+
+
+def _say(payload: dict[str, Any], word: str, context: Context) -> None:
+    file = os.open(payload["witness"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, f"{word} {context.run_id}\n".encode())
+    finally:
+        os.close(file)
+
+
+@task("tests.turn")
+async def turn(context: Context, payload: dict[str, Any]) -> None:
+    """Says when it begins and when it ends."""
+    _say(payload, "begins", context)
+    _say(payload, "ends", context)
+
+
+@task("tests.until_stopped")
+async def until_stopped(context: Context, payload: dict[str, Any]) -> None:
+    """The same, and it ends only when it is stopped."""
+    _say(payload, "begins", context)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        _say(payload, "ends", context)

@@ -70,7 +70,7 @@ class Queues(Core):
         """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
         row = await self.queue_get(who, queue)
         if await self._surely(lambda: self._store.queue_resume(who.namespace, queue)):
-            self._signals.send(Topic.RUNS)
+            self._signals.send(Topic.QUEUES)
             found = [each for each in await self._store.queues_list(who.namespace) if each.queue == queue]
             # One that nothing but its hold was known of is gone with it.
             return (
