@@ -1,0 +1,2 @@
+-- How many runs came on record.
+SELECT count(*) FROM tickwise.history WHERE started IS NOT NULL;
