@@ -382,16 +382,30 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
 @jobs.command("run-now")
 @click.argument("job")
 @work.payload_options
+@click.option(
+    "--overlap",
+    type=click.Choice(["queue_all", "queue_one", "skip", "cancel_running", "allow"]),
+    help="What becomes of it while an earlier run goes on. If not given, it waits its turn; it runs beside the others "
+    "if the job's fires may overlap.",
+)
 @click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells how.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; the exit code tells how.")
 @view_options
 @click.pass_obj
 def run_now(
-    session: Session, job: str, *, params: tuple[str, ...], payload: str | None, follow: bool, wait: bool
+    session: Session,
+    job: str,
+    *,
+    params: tuple[str, ...],
+    payload: str | None,
+    overlap: str | None,
+    follow: bool,
+    wait: bool,
 ) -> int:
-    """Run a job once, now, beside its schedule."""
+    """Run a job once, now, besides its schedule."""
     given = work.payload(session, params, payload)
-    asked = session.client.job_run_now(resolve(session, job), None if given is None else {"payload": given})
+    body = {name: value for name, value in (("payload", given), ("overlap", overlap)) if value is not None}
+    asked = session.client.job_run_now(resolve(session, job), body or None)
     from tickwise.cli.commands.runs import told_or_watched
 
     return told_or_watched(session, asked, follow=follow, wait=wait)

@@ -324,11 +324,22 @@ class BackfillBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omi
     params: Payload | UnsetType = UNSET
 
 
+AskedOverlap = Annotated[
+    Overlap,
+    Meta(
+        description="What becomes of this run while an earlier one of the job goes on. If it is not sent, it waits its "
+        "turn (queue_all), or runs beside the others if fires of the job may (overlap: allow, or a job that does not "
+        "recur). With skip and queue_one it may be skipped; with cancel_running earlier ones are stopped."
+    ),
+]
+
+
 class RunNowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A payload for this one run; the job's own if it is not sent."""
 
     payload: Payload | UnsetType = UNSET
     params: Payload | UnsetType = UNSET
+    overlap: AskedOverlap | UnsetType = UNSET
 
 
 class RunRetryBody(RunNowBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -43,9 +43,9 @@ from tickwise.roles.control.filters import (
     letters_query,
     runs_query,
 )
-from tickwise.roles.control.letters import new_run, refusal
+from tickwise.roles.control.letters import new_run, new_run_id, refusal
 from tickwise.roles.control.runs import Runs
-from tickwise.roles.definition import with_payload
+from tickwise.roles.definition import decode_plan, with_payload
 
 REPEATED_PAGES: Final = 4
 """What so many pages did that were not put on record is found again, and counted as done."""
@@ -217,7 +217,7 @@ async def _runs_retry(core: Runs, tally: Tally) -> None:
             by_job.setdefault(row.job_id, []).append(row)
     for job_id, some in by_job.items():
         try:
-            await core.runs_make(tally.who, job_id, await _anew(core, tally, some))
+            await core.runs_make(tally.who, job_id, await _anew(core, tally, some, {}))
         except Refused as failure:  # its job is cancelled, or gone
             for row in some:
                 tally.refuse(row.run_id, failure)
@@ -225,18 +225,20 @@ async def _runs_retry(core: Runs, tally: Tally) -> None:
             tally.done += len(some)
 
 
-async def _anew(core: Runs, tally: Tally, rows: Sequence[RunRow]) -> list[NewRun]:
-    """A new run for each, named by the operation. They all bear the time at which it was asked for."""
+async def _anew(core: Runs, tally: Tally, rows: Sequence[RunRow], jobs: dict[UUID, str]) -> list[NewRun]:
+    """A new run for each, named by the operation. They all bear the time at which it was asked for. `jobs`: the
+    definitions that were read so far."""
     operation, payload = tally.operation, tally.request.payload
     found: list[NewRun] = []
-    jobs: dict[UUID, str] = {}
     for row in rows:
+        if row.job_id not in jobs:
+            jobs[row.job_id] = (await core.job_get(tally.who, row.job_id)).definition
         definition = row.definition
         if payload is not UNSET:
-            if definition is None and row.job_id not in jobs:
-                jobs[row.job_id] = (await core.job_get(tally.who, row.job_id)).definition
             definition = with_payload(definition or jobs[row.job_id], payload)
-        found.append(new_run(row, operation.created_at, definition=definition, request=operation.operation_id.bytes))
+        overlap = decode_plan(jobs[row.job_id]).overlap_of_asked()
+        request = operation.operation_id.bytes
+        found.append(new_run(row, operation.created_at, definition=definition, overlap=overlap, request=request))
     return found
 
 
@@ -252,9 +254,10 @@ async def _redrive(core: Runs, tally: Tally, rows: Sequence[RunRow]) -> None:
     """Each becomes a new run, all of them in one transaction."""
     kept: list[RunRow] = []
     runs: list[NewRun] = []
+    jobs: dict[UUID, str] = {}
     for row in rows:
         try:
-            runs += await _anew(core, tally, (row,))
+            runs += await _anew(core, tally, (row,), jobs)
         except NotFound as failure:  # its job is gone
             tally.refuse(row.run_id, failure)
         else:
@@ -288,8 +291,7 @@ async def _letters_meant(core: Runs, tally: Tally, settled: LetterStatus) -> Seq
     ):
         own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
         if settled is LetterStatus.REDRIVEN:
-            made = new_run(row.run, operation.created_at, definition=None, request=operation.operation_id.bytes)
-            own = row.redriven_as == made.run_id
+            own = row.redriven_as == new_run_id(row.run, operation.created_at, operation.operation_id.bytes)
         tally.done += own and (last is None or row.run.run_id > last)
     return [row for row in rows if (row.run.ended_at or 0.0) <= operation.created_at]
 

@@ -47,7 +47,7 @@ from tickwise.roles.control.replans import Ahead, pause, replan_changed, resume,
 from tickwise.roles.control.submits import Submitted
 from tickwise.roles.control.successors import listed
 from tickwise.roles.control.tasks import CheckedTask, Findings, with_secrets
-from tickwise.roles.definition import Definition, decode_definition, encode_definition, with_payload
+from tickwise.roles.definition import Definition, decode_definition, decode_plan, encode_definition, with_payload
 from tickwise.roles.serving import not_offered, unserved
 
 COMPARED_FIRES: Final = 20
@@ -346,8 +346,10 @@ class Jobs(Links):
     async def run_now(
         self, who: Principal, job_id: UUID, body: RunNowBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
-        """One run beside the schedule, whatever the job's standing; its id. Raises `Conflict` for a CANCELLED job."""
+        """One run besides those of the schedule, whatever the job's standing; its id. Raises `Conflict` for a CANCELLED
+        job."""
         row = await self._job(who, job_id)
+        overlap = decode_plan(row.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
         payload = payload_of(body.payload, body.params)
         definition = None
         if payload is not None:
@@ -358,6 +360,7 @@ class Jobs(Links):
             due=now,
             trigger=Trigger.RUN_NOW,
             definition=definition,
+            overlap=overlap,
         )
         receipt = receipt_for(run.run_id) if receipt_for is not None else None
         replay = await self._demand(row.namespace, job_id, (run,), receipt)

@@ -43,6 +43,8 @@ _ON_THE_WAY: Final = (
     Because.LIMIT_CPU, Because.LIMIT_MEMORY, Because.LIMIT_PROCESSES, Because.LIMIT_OUTPUT,
 )  # fmt: skip
 _QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
+_ASKED: Final = (Trigger.RUN_NOW, Trigger.RETRY)
+"""Whose runs wait their turn whatever the policy of the schedule."""
 
 
 def judged(facts: Facts) -> Explanation:
@@ -194,7 +196,7 @@ def _absence(incidents: Sequence[Incident], kind: str, begin: float, end: float)
 
 def _waited_for(facts: Facts, due: float, began: float) -> RunRow | None:
     """The run of the job whose end let this one begin."""
-    if facts.plan is None or facts.plan.overlap not in _QUEUES:
+    if facts.plan is None or (facts.plan.overlap not in _QUEUES and facts.run.trigger not in _ASKED):
         return None
     ended = [
         each
@@ -301,6 +303,8 @@ def _had_begun(run: RunRow, instant: float) -> bool:
 
 def _by_overlap(facts: Facts) -> str:
     """The policy, in brackets; nothing of a job that is gone."""
+    if facts.run.trigger in _ASKED:
+        return " (what people ask for waits its turn)"
     return "" if facts.plan is None else f" (overlap: {facts.plan.overlap.value})"
 
 

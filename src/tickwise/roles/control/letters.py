@@ -14,6 +14,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from msgspec import UNSET
+
+from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Conflict, NotFound, Refused
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -36,7 +39,7 @@ from tickwise.roles.control.core import ReceiptFor, clean_text
 from tickwise.roles.control.filters import LettersFilter, letters_query
 from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.policies import payload_of
-from tickwise.roles.definition import with_payload
+from tickwise.roles.definition import decode_plan, with_payload
 
 CHAIN_MOST: Final = 50
 """So many runs before and after one are told of: who redrives more often than that has another problem."""
@@ -129,11 +132,13 @@ class Letters(Jobs):
     async def _again(self, who: Principal, row: RunRow, body: RunRetryBody) -> NewRun:
         """A new run like one that has ended, with its payload or another."""
         payload = payload_of(body.payload, body.params)
+        job = await self._job(who, row.job_id)
         definition = row.definition
         if payload is not None:
-            definition = with_payload(definition or (await self._job(who, row.job_id)).definition, payload)
+            definition = with_payload(definition or job.definition, payload)
+        overlap = decode_plan(job.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
         now = await self._time.now()
-        return new_run(row, now, definition=definition, request=self._clock.noise(16))
+        return new_run(row, now, definition=definition, overlap=overlap, request=self._clock.noise(16))
 
     async def _settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
         """Settle one letter. Raises `Conflict`, `NotFound` for what cannot be."""
@@ -168,15 +173,21 @@ class Letters(Jobs):
         return [*reversed(before), letter.run.run_id, *after]
 
 
-def new_run(row: RunRow, at: float, *, definition: str | None, request: bytes) -> NewRun:
+def new_run(row: RunRow, at: float, *, definition: str | None, overlap: Overlap, request: bytes) -> NewRun:
     """A run in place of one that has ended; `request` tells several that ask for it apart."""
     return NewRun(
-        run_id=run_id(row.job_id, at, Trigger.RETRY, row.run_id.bytes + request),
+        run_id=new_run_id(row, at, request),
         due=at,
         trigger=Trigger.RETRY,
         definition=definition,
         origin=row.run_id,
+        overlap=overlap,
     )
+
+
+def new_run_id(row: RunRow, at: float, request: bytes) -> UUID:
+    """What such a run is called."""
+    return run_id(row.job_id, at, Trigger.RETRY, row.run_id.bytes + request)
 
 
 def refusal(settled: Settled, run: UUID, letter: LetterRow | None) -> Refused:

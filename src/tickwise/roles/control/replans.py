@@ -15,7 +15,7 @@ from uuid import UUID
 
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Rules
-from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Overlap, Pending, Reason
+from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Pending, Reason
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
@@ -267,14 +267,13 @@ def _missed(row: JobRow, plan: Plan, since: float, body: ResumeBody, rules: Rule
     for nominal, closed in shut:
         skips += skipped(schedule, job_id, nominal, nominal, Reason(closed.reason), closed.sentence)
     # They were all asked for at once: each waits for the one before it, unless the job's runs need not wait at all.
-    overlap = Overlap.ALLOW if plan.overlap is Overlap.ALLOW else Overlap.QUEUE_ALL
     runs = tuple(
         NewRun(
             run_id=run_id(job_id, nominal, Trigger.MISSED),
             due=now,
             trigger=Trigger.MISSED,
             nominal=nominal,
-            overlap=overlap,
+            overlap=plan.overlap_of_asked(),
         )
         for nominal in reversed(chosen)
     )
