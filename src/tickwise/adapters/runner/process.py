@@ -68,6 +68,8 @@ PUMP_PAUSE_SECONDS: Final = 0.1
 NUMBERS_STAY_SECONDS: Final = 10.0
 """For so long at least, a process number that was in use is not given to another process."""
 SYMPTOMS_BYTES_MOST: Final = 16 << 10
+STARTERS: Final = max(1, min(4, (os.cpu_count() or 1)))
+"""Processes that start tasks as other users: a start keeps one busy for a millisecond."""
 GROUP_TRIES: Final = 20
 """How often the control group of a task that has ended is tried to be removed: its last process may be on its way."""
 
@@ -105,7 +107,7 @@ class ProcessRunner(SlotRunner):
             root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
         )
         if self._users is not None:
-            self._starter = TaskStarter()
+            self._starter = TaskStarter(STARTERS)
             launcher = await self._in_thread(self._folder.let_others_pass)
             self._python = Interpreter(program=str(python.program), launcher=str(launcher))
             self._python_environment = environment_of(python)
@@ -131,6 +133,7 @@ class ProcessRunner(SlotRunner):
             return source
         assert self._folder is not None
         folder = self._folder.path / f"{assignment.run_id}-{assignment.token}"
+        remains: Path | None = folder
         try:
             try:
                 spawned = await self._in_thread(self._spawn, assignment, folder, source)
@@ -143,21 +146,27 @@ class ProcessRunner(SlotRunner):
             ended = self._now()
             if reason == UNKILLABLE:
                 return _given_up(attempt, spawned.tree.leader, ended)
-            reaped = await self._reap(spawned.tree.process)
-            if reaped is None:
-                return _untold(attempt, ended)
-            if watched is not None:
+            process = spawned.tree.process
+            if watched is None and reason is None:
+                remains = None
+                ending: Ending = await self._in_thread(self._reaped, attempt, folder, process, ended)
+                return ending
+            reaped = await self._in_thread(reap, process)
+            if watched is not None and reaped is not None:
                 reason = await self._last_look(watched, reaped, reason)
             if reason is not None:
                 return attempt.ending_for(reason, attempt.started, ended)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._judge, attempt, folder, reaped.status, ended)
+            return await self._in_thread(self._judge, attempt, folder, reaped, ended)  # type: ignore[no-any-return]  # it is what _judge says
         finally:
-            await self._in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
+            if remains is not None:
+                await self._in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
 
-    async def _reap(self, process: Process) -> Reaped | None:
-        """Our own child's status is there at once; another's is asked for in a thread."""
-        return reap(process) if self._starter is None else await self._in_thread(reap, process)
+    def _reaped(self, attempt: Attempt, folder: Path, process: Process, ended: float) -> Ending:
+        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait."""
+        try:
+            return self._judge(attempt, folder, reap(process), ended)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def _source(self, assignment: Assignment) -> bytes | Ending | None:
         """The script of a python task; None for others."""
@@ -283,8 +292,11 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- judge
 
-    def _judge(self, attempt: Attempt, folder: Path, status: int, ended: float) -> Ending:
+    def _judge(self, attempt: Attempt, folder: Path, reaped: Reaped | None, ended: float) -> Ending:
         """What its exit status and its files say. In a thread."""
+        if reaped is None:
+            return _untold(attempt, ended)
+        status = reaped.status
         if status == 0:
             result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=self._uid_of(attempt))
             if result is not None:

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,12 @@ class StartedTask:
 
 
 class TaskStarter:
-    """For one executor. Its process is started with the first task, and again if it was killed."""
+    """For one executor. Its processes are started with the first tasks, and again if they were killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, programs: int) -> None:
+        """As many at once as there are `programs`."""
         self._lock = threading.Lock()
-        self._program: _Program | None = None
+        self._programs: deque[_Program | None] = deque([None] * programs)
 
     def start(
         self,
@@ -67,7 +69,7 @@ class TaskStarter:
         stdin: int | None = None,
     ) -> StartedTask:
         """Raises `OSError` if it cannot be started, as `subprocess` does."""
-        program = self._running()
+        program = self._next()
         request = (
             "start",
             list(arguments),
@@ -84,15 +86,19 @@ class TaskStarter:
     def close(self) -> None:
         """No task is left that it could reap."""
         with self._lock:
-            program, self._program = self._program, None
-        if program is not None:
+            programs = [program for program in self._programs if program is not None]
+            self._programs = deque([None])
+        for program in programs:
             program.close()
 
-    def _running(self) -> _Program:
+    def _next(self) -> _Program:
+        """Each in turn."""
         with self._lock:
-            if self._program is None or self._program.has_ended:
-                self._program = _Program()
-            return self._program
+            program = self._programs[0]
+            if program is None or program.has_ended:
+                program = self._programs[0] = _Program()
+            self._programs.rotate(1)
+            return program
 
 
 class _Program:
