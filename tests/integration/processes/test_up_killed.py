@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.processes.house import Errand, gone
-from tests.support.local_up import Local, local_up
+from tests.support.local_up import OWN_TASKS, Local, local_up
 from tests.support.waiting import eventually
 from tickwise.sdk.client import Client
 
@@ -45,7 +45,7 @@ def _submit(local: Local, command: str, **plan: Any) -> str:
 async def test_everything_goes_on_after_up_was_killed(data_dir: Path, tmp_path: Path) -> None:
     """What ran runs again, what recurred recurs, what waited still waits, and what had ended has ended."""
     errand = Errand(tmp_path)
-    with local_up(data_dir, **SETTINGS) as before:
+    with local_up(data_dir, **SETTINGS, **OWN_TASKS) as before:
         ended = _submit(before, "true", schedule_type="IMMEDIATE")
         await eventually(lambda: _runs(before, ended)[0]["status"] == "SUCCESS", within_seconds=30, what="a first run")
         waiting = _submit(before, "true", schedule_time="2099-01-01T00:00:00Z")
@@ -58,7 +58,7 @@ async def test_everything_goes_on_after_up_was_killed(data_dir: Path, tmp_path: 
         last = [_submit(before, "true", schedule_type="IMMEDIATE") for _ in range(20)]
         os.kill(before.pid, signal.SIGKILL)
         await gone(processes)
-    with local_up(data_dir, **SETTINGS) as after:
+    with local_up(data_dir, **SETTINGS, **OWN_TASKS) as after:
         assert before.key == after.key
         await eventually(lambda: all(_ended(after, job_id) for job_id in last), within_seconds=30, what="the last run")
         await errand.begun(2)
