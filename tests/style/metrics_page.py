@@ -31,6 +31,8 @@ their leases). With a broker: `tickwise_broker_reachable` at 0, `tickwise_broker
 grows (too few recorders, or a slow store), a rate of `tickwise_messages_parked_total` above 0 (somebody has to look at
 them), `tickwise_requests_applied_total` with `failed`. `tickwise_buffer_items` near `tickwise_buffer_limit`: what comes
 in is more than what goes out, and callers are about to be told to come back.
+How busy executors are: `tickwise_executor_slots_busy` over `tickwise_executor_slots`, by `kinds`. How long jobs take as
+people see it, waiting and retries included: `tickwise_schedule_to_end_seconds`.
 [scale-out.md](../how-to/scale-out.md) says which role to add when.
 """
 

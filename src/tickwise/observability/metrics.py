@@ -55,6 +55,7 @@ class Metrics:
         self._by_route: dict[str, Histogram] = {}
         self._by_method: dict[str, Histogram] = {}
         self._buffers: list[Buffers] = []
+        self._slots_of: list[Buffers] = []
         self._broker: Callable[[], BrokerState] | None = None
         self._consumers: list[Consumer] = []
         self._lost_before = self._thrown_before = 0
@@ -113,6 +114,12 @@ class Metrics:
         )
         self._duration = BatchHistogram(
             "tickwise_run_duration_seconds", "How long attempts took.", buckets=DURATION_SECONDS, registry=registry
+        )
+        self._latency = BatchHistogram(
+            "tickwise_schedule_to_end_seconds",
+            "From the time that the schedule named, or at which a run was asked for, to the end of the run.",
+            buckets=DURATION_SECONDS,
+            registry=registry,
         )
         self._claims = Histogram(
             "tickwise_claim_batch_size", "Attempts taken in one claim.", buckets=BATCH_SIZES, registry=registry
@@ -243,6 +250,15 @@ class Metrics:
         self._buffer_limit = Gauge(
             "tickwise_buffer_limit", "The most that may wait in it.", ["buffer"], registry=registry
         )
+        self._slots = Gauge(
+            "tickwise_executor_slots",
+            "Tasks that this executor runs at once at most, by the kinds of tasks that share them.",
+            ["kinds"],
+            registry=registry,
+        )
+        self._slots_busy = Gauge(
+            "tickwise_executor_slots_busy", "Of these, how many run a task now.", ["kinds"], registry=registry
+        )
         self._reachable = Gauge(
             "tickwise_broker_reachable",
             "1 while the broker answers this process, 0 while it does not, NaN without one.",
@@ -271,14 +287,18 @@ class Metrics:
         self._started.inc(len(lateness_seconds))
         self._lateness.observe(lateness_seconds)
 
-    def finished(self, states: Sequence[int], durations_seconds: Sequence[float]) -> None:
-        """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took."""
+    def finished(
+        self, states: Sequence[int], durations_seconds: Sequence[float], latencies_seconds: Sequence[float]
+    ) -> None:
+        """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took; and of those that ended
+        their run, how long after its nominal time."""
         self._finishes.observe(len(states))
         for code, count in Tally(states).items():
             state = STATES[code]
             if state in FINAL:
                 self._by_state[state].inc(count)
         self._duration.observe(durations_seconds)
+        self._latency.observe(latencies_seconds)
 
     def refused(self, count: int) -> None:
         """Outcomes that the store refused as stale."""
@@ -377,6 +397,10 @@ class Metrics:
         """Ask it at each scrape. Names are the process's own: the same name again adds up."""
         self._buffers.append(buffers)
 
+    def watch_slots(self, slots: Buffers) -> None:
+        """Slots of an executor, by kinds of tasks: how many are busy, and how many there are."""
+        self._slots_of.append(slots)
+
     def watch_broker(self, state: Callable[[], BrokerState]) -> None:
         """Ask it at each scrape."""
         self._broker = state
@@ -398,6 +422,10 @@ class Metrics:
             for name, (now, most) in buffers().items():
                 items[name] += now
                 limits[name] += most
+        for slots in self._slots_of:
+            for kinds, (busy, most) in slots().items():
+                self._slots_busy.labels(kinds).set(busy)
+                self._slots.labels(kinds).set(most)
         lag: Tally[str] = Tally()
         for consumer in self._consumers:
             state = consumer.state()

@@ -633,6 +633,10 @@ class Executor(Service):
     async def _ask_published(self) -> float:
         return await self._outbox.ask_published(lambda: self._lease.number)
 
+    def slots(self) -> Mapping[str, Buffer]:
+        """How many of its slots are busy, by the kinds of tasks that share them."""
+        return {",".join(intake.kinds): intake.busy for intake in self._intakes}
+
     def buffers(self) -> Mapping[str, Buffer]:
         """What waits here, and how much may."""
         settings, books = self._settings, self._books

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tickwise.observability.buffers import Buffer
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Runner
 
@@ -85,6 +86,11 @@ class Intake:
     def kinds(self) -> tuple[str, ...]:
         """The kinds of tasks that go to it."""
         return tuple(kind.name for kind in self.runner.kinds)
+
+    @property
+    def busy(self) -> Buffer:
+        """How many of its slots run a task now. Of a quick runner more may be launched: those wait within it."""
+        return Buffer(min(self.launched, self._slots), self._slots)
 
     def room(self) -> int:
         """How many more may be taken now."""

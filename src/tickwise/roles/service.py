@@ -40,8 +40,11 @@ class Telemetry(Protocol):
         """First attempts that began, each with how late."""
         ...
 
-    def finished(self, states: Sequence[int], durations_seconds: Sequence[float]) -> None:
-        """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took."""
+    def finished(
+        self, states: Sequence[int], durations_seconds: Sequence[float], latencies_seconds: Sequence[float]
+    ) -> None:
+        """Outcomes that the store accepted, as `lifecycle.CODES`, with how long each took; and of those that ended
+        their run, how long after its nominal time."""
         ...
 
     def refused(self, count: int) -> None:

@@ -329,7 +329,7 @@ def make_executor(house: House) -> Service:
     """An executor with the settings of this house."""
     settings = house.settings
     beacon = LeaseBeacon()
-    return Executor(
+    executor = Executor(
         runs=house.store,
         seats=_seats(house, lease_file=beacon.descriptor),
         hold_until=beacon.hold_until,
@@ -358,6 +358,8 @@ def make_executor(house: House) -> Service:
             results=settings.results,
         ),
     )
+    house.metrics.watch_slots(executor.slots)
+    return executor
 
 
 def make_recorders(house: House) -> list[Service]:

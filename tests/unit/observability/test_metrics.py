@@ -22,12 +22,26 @@ def test_outcomes_are_counted_by_their_final_state() -> None:
     """What was given back unstarted, or will be repeated, is no outcome of a run."""
     metrics = Metrics()
     states = [RunState.SUCCESS, RunState.SUCCESS, RunState.FAILED, RunState.RETRYING, RunState.QUEUED]
-    metrics.finished([CODES[state] for state in states], [0.1] * 5)
+    metrics.finished([CODES[state] for state in states], [0.1] * 5, [2.0, 3.0, 400.0])
     found = read(metrics)
     assert 2 == found["tickwise_runs_finished_total", "SUCCESS"]
     assert 1 == found["tickwise_runs_finished_total", "FAILED"]
     assert {"RETRYING", "QUEUED"} & {label for name, label in found if name == "tickwise_runs_finished_total"} == set()
     assert 5 == found["tickwise_run_duration_seconds_count", ""]
+    assert (3, 405) == tuple(found[f"tickwise_schedule_to_end_seconds_{part}", ""] for part in ("count", "sum"))
+
+
+def test_slots_are_read_when_somebody_looks() -> None:
+    """How many are busy now, of how many, by the kinds of tasks that share them."""
+    metrics, busy = Metrics(), {"function": (0, 16), "python,shell": (2, 4)}
+    metrics.watch_slots(lambda: busy)
+    for now in (3, 0):
+        busy["python,shell"] = (now, 4)
+        found = read(metrics)
+        assert (now, 4, 0, 16) == (
+            found["tickwise_executor_slots_busy", "python,shell"], found["tickwise_executor_slots", "python,shell"],
+            found["tickwise_executor_slots_busy", "function"], found["tickwise_executor_slots", "function"],
+        )  # fmt: skip
 
 
 def test_every_kind_of_event_moves_its_metric() -> None:

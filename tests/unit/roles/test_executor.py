@@ -196,11 +196,15 @@ async def test_no_more_is_taken_than_there_are_slots() -> None:
     jobs = [await rig.submit() for _ in range(5)]
     await rig.tick()
     assert 2 == len(rig.runner.running)
+    assert [(2, 2)] == list(rig.executor.slots().values())
     assert 3 == [await rig.state(job) for job in jobs].count("QUEUED")
     rig.runner.end(rig.runner.launched[0])
     await rig.tick()
     await rig.tick()
     assert 3 == len(rig.runner.launched)
+    for run_id in list(rig.runner.running):
+        rig.runner.end(run_id)
+    assert [(0, 2)] == list(rig.executor.slots().values())
 
 
 async def test_a_task_is_told_when_it_was_due_and_which_time_it_stands_for(rig: Rig) -> None:

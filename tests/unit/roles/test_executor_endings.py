@@ -308,6 +308,26 @@ async def test_a_guarded_attempt_that_never_began_is_no_attempt(rig: Rig, verdic
 async def test_what_never_began_took_no_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the time since 1970."""
     told: list[float] = []
-    monkeypatch.setattr(Silent, "finished", lambda self, states, seconds: told.extend(seconds))
+    monkeypatch.setattr(Silent, "finished", lambda self, states, seconds, latencies: told.extend(seconds))
     await fail_once(rig, {}, Verdict.RELEASED)
     assert [0.0] == told
+
+
+async def test_how_long_a_run_took_is_told_from_its_nominal_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, when it has ended: waiting and earlier attempts included; what will be repeated has not ended."""
+    told: list[list[float]] = []
+    monkeypatch.setattr(Silent, "finished", lambda self, states, seconds, latencies: told.append(latencies))
+    job = await rig.submit()
+    run = rig.make.scheduled(job.job_id, rig.clock.now(), nominal=rig.clock.now() - 90.0)
+    assert job.run_id is not None
+    await rig.store.runs_cancel("default", job.run_id, "ada")
+    await rig.store.runs_add("default", job.job_id, [run])
+    await rig.tick()
+    await fail(rig)
+    assert [[]] == told
+    await rig.clock.advance(10.0)
+    await rig.tick()
+    rig.runner.end(run.run_id)
+    await rig.tick()
+    [ended] = told[1]
+    assert 100.0 <= ended < 110.0
