@@ -21,6 +21,8 @@ BATCH_TYPES: Final = JSON_TYPES | LINES_TYPES
 ITEMS: Final = 500
 """After so many jobs, or so many bytes, others get a turn: reading a usual job takes about 2 µs."""
 
+REFUSALS: Final = 4
+"""After so many refused jobs others get a turn: to say what is wrong with one takes up to 2 ms."""
 QUOTES_OF_ONE_NAME: Final = 2
 """What a batch as an object has beside its jobs."""
 
@@ -73,6 +75,7 @@ async def job_bodies(body: bytes, media: bytes, clock: Clock) -> list[JobBody | 
     parts = job_parts(body, media)
     found: list[JobBody | Refused] = []
     turns = Turns(clock, items=ITEMS)
+    refused = 0
     for part in parts:
         if turns.is_over(len(bytes(part))):
             await turns.give()
@@ -80,4 +83,7 @@ async def job_bodies(body: bytes, media: bytes, clock: Clock) -> list[JobBody | 
             found.append(job_body(part))
         except Refused as refusal:
             found.append(refusal)
+            refused += 1
+            if refused % REFUSALS == 0:
+                await turns.give()
     return found

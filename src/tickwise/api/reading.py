@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -193,9 +193,15 @@ def _sentence(said: str) -> str:
 def _unknown(name: str, fields: Iterable[str]) -> str:
     if name in NOT_BUILT:
         return f"{name} is not supported by this version, and nothing is accepted that would be ignored; leave it out"
-    near = difflib.get_close_matches(name[:100], list(fields), n=1)
-    advice = f"did you mean {near[0]}?" if near else "leave it out"
+    near = _nearest(name[:100], tuple(fields))
+    advice = f"did you mean {near}?" if near else "leave it out"
     return f"there is no field {name[:100]!r}; {advice}"
+
+
+@lru_cache(maxsize=1_000)
+def _nearest(name: str, fields: tuple[str, ...]) -> str | None:
+    """The field that is spelled most alike. It costs a millisecond, and a batch may ask it of each of its jobs."""
+    return next(iter(difflib.get_close_matches(name, fields, n=1)), None)
 
 
 def _pointer(path: str | None) -> str:

@@ -120,3 +120,21 @@ async def test_a_batch_of_large_jobs_lets_others_in_between(here: World, jobs: l
         await asyncio.wait([batch], timeout=0)
     assert (await batch)[0] in (200, 201, 207, 422)
     assert beside > 20
+
+
+async def test_a_batch_of_refused_jobs_lets_others_work(here: World) -> None:
+    """What is wrong with a job costs more to say than a good one costs to read."""
+    jobs = [{"name": "x", "schedule_type": "ON_DEMAND", f"x{number}": 1} for number in range(400)]
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, not a time
+
+    working = asyncio.create_task(others())
+    answer = await here.client.post(f"{API}/jobs:batch", json={"jobs": jobs})
+    working.cancel()
+    assert 400 == answer.json()["refused"]
+    assert turns > 2 * 400 / 4

@@ -24,7 +24,7 @@ from tickwise.api.endpoint import (
     page_links,
     replayed,
 )
-from tickwise.api.ingest import BATCH_TYPES, JobsBody, job_bodies, job_body, job_parts
+from tickwise.api.ingest import BATCH_TYPES, REFUSALS, JobsBody, job_bodies, job_body, job_parts
 from tickwise.api.merging import MERGE_PATCH, patched
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many, once
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
@@ -158,7 +158,7 @@ async def jobs_batch_buffered(call: Call) -> Answer | None:
     verdicts = await call.control.accept_many(call.principal, bodies, once(call))
     if verdicts is None:
         return None
-    _point_as_spelled(call, verdicts)
+    await _point_as_spelled(call, verdicts)
     return accepted_many(verdicts)
 
 
@@ -175,7 +175,7 @@ async def jobs_batch(call: Call) -> Answer:
     )
     if isinstance(done, Replay):
         return replayed(call, done)
-    _point_as_spelled(call, done)
+    await _point_as_spelled(call, done)
     if query.atomic and not all(isinstance(verdict, Submitted) for verdict in done):
         refused = sum(not isinstance(verdict, Submitted) for verdict in done)
         raise BatchRefused(
@@ -187,11 +187,13 @@ async def jobs_batch(call: Call) -> Answer:
     return _batch(done)
 
 
-def _point_as_spelled(call: Call, verdicts: Sequence[object]) -> None:
+async def _point_as_spelled(call: Call, verdicts: Sequence[object]) -> None:
     """Let each refusal point at a member as the caller wrote it."""
     refused = [(place, each) for place, each in enumerate(verdicts) if isinstance(each, Refused) and each.pointer]
     parts = job_parts(call.body, call.media) if refused else ()
-    for place, refusal in refused:
+    for number, (place, refusal) in enumerate(refused, 1):
+        if number % REFUSALS == 0:
+            await call.control.clock.sleep(0)
         refusal.pointer = as_spelled(JobBody, bytes(parts[place]), refusal.pointer or "")
 
 
