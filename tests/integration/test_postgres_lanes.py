@@ -68,3 +68,28 @@ async def test_what_a_freed_number_stood_for_is_known(stores: list[PostgresStore
     number = await connection.fetchval("SELECT lane FROM tickwise.lanes_freed")
     await connection.close()
     assert (await other._lanes.place(number)).lane == PLACE
+
+
+@pytest.mark.parametrize("is_taken", [False, True], ids=["its number comes back", "another has its place"])
+async def test_a_job_without_a_run_in_a_freed_lane_keeps_its_lane(
+    stores: list[PostgresStore], database_url: str, is_taken: bool
+) -> None:
+    """Its first run may come long after what the freed number stood for would be forgotten."""
+    slept, other = stores
+    make = Factory(await slept.now(), seed="lanes")
+    late = make.recurring(make.now + 40 * 86_400.0, lane=PLACE)
+    assert [Added.CREATED] == await slept.jobs_add([late])
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(FREE)
+    await connection.execute("UPDATE tickwise.lanes_freed SET freed = freed - interval '30 days'")
+    if is_taken:
+        assert [Added.CREATED] == await other.jobs_add([make.job(lane=PLACE)])
+    for _ in range(2):  # a number that an earlier test left in this place comes back first
+        await other.maintain(RETENTION)
+    number = await connection.fetchval("SELECT lane FROM tickwise.jobs WHERE job_id = $1", late.job_id)
+    known = await connection.fetchval("SELECT queue FROM tickwise.lanes WHERE lane = $1", number)
+    await connection.close()
+    assert known == PLACE.queue
+    row = await other.job_get("default", late.job_id)
+    assert row is not None
+    assert row.lane == PLACE

@@ -1,8 +1,9 @@
--- Runs that were written into freed lanes: the lane comes back with its number, or the run and its job go to the lane that has
--- taken its place. How many lanes that were.
+-- Runs and jobs that were written into freed lanes: the lane comes back with its number, or they go to the lane that has taken its
+-- place. A job may make its first run there long after the number is forgotten. Reads all jobs if a lane is freed. How many lanes.
 WITH lost AS MATERIALIZED (
   SELECT f.*, l.lane AS instead FROM tickwise.lanes_freed f LEFT JOIN tickwise.lanes l USING (namespace, queue, priority, requires)
   WHERE (SELECT true FROM tickwise.runs r WHERE r.lane = f.lane LIMIT 1)
+     OR f.lane IN (SELECT j.lane FROM tickwise.jobs j WHERE j.lane IN (SELECT lane FROM tickwise.lanes_freed))
 ),
 back AS (
   INSERT INTO tickwise.lanes (lane, priority, namespace, queue, requires) OVERRIDING SYSTEM VALUE
@@ -11,8 +12,7 @@ back AS (
 ),
 freed AS (DELETE FROM tickwise.lanes_freed WHERE lane IN (SELECT lane FROM back)),
 jobs AS (
-  UPDATE tickwise.jobs j SET lane = lost.instead FROM lost JOIN tickwise.runs r ON r.lane = lost.lane
-  WHERE lost.instead IS NOT NULL AND j.job_id = r.job_id AND j.lane = lost.lane
+  UPDATE tickwise.jobs j SET lane = lost.instead FROM lost WHERE lost.instead IS NOT NULL AND j.lane = lost.lane
 ),
 runs AS (UPDATE tickwise.runs r SET lane = lost.instead FROM lost WHERE lost.instead IS NOT NULL AND r.lane = lost.lane)
 SELECT count(*) FROM lost
