@@ -1,7 +1,7 @@
 """The first keys of an installation, and the files that hold them: 0600, in a folder of their own user.
 
-    TICKWISE_BOOTSTRAP_KEY is set ──► it is let in; the one that it replaces is not
-    `up` without it               ──► local.key, for the command line of this machine
+    TICKWISE_BOOTSTRAP_KEY is set ──► it is let in, unless it was revoked; the one that it replaces is not
+    `up` without one that is good ──► local.key, for the command line of this machine
     `api` without it, no key yet  ──► on a terminal: shown once; else: first.key in the data folder
 
 Invariant: no secret is written to a log. What is shown is shown on a terminal; everywhere else a file is named.
@@ -46,12 +46,26 @@ def check_bootstrap_key(settings: Settings) -> None:
         check_strength(settings.bootstrap_key)
 
 
-async def let_in_up(house: House) -> tuple[str, FirstKey | None]:
-    """The key of this machine's command line, and the same as the installation's first if it is that."""
+class Admitted(NamedTuple):
+    """Who can get in."""
+
+    first: FirstKey | None = None
+    setting: bool | None = None
+    """Whether the setting's key is good; None: there is none."""
+
+
+async def let_in_up(house: House) -> tuple[str, Admitted]:
+    """The key of this machine's command line, and whether it is the installation's first or the setting's."""
+    setting = await _let_in_setting(house)
+    given = house.settings.bootstrap_key
+    if setting and given is not None:
+        return given, Admitted(setting=True)
+    key, first = await _local_key(house)
+    return key, Admitted(first, setting)
+
+
+async def _local_key(house: House) -> tuple[str, FirstKey | None]:
     settings, clock = house.settings, house.clock
-    if settings.bootstrap_key is not None:
-        await _let_in_setting(house, settings.bootstrap_key)
-        return settings.bootstrap_key, None
     file = settings.data_dir / LOCAL_KEY
     with contextlib.suppress(OSError):
         kept = file.read_text().strip()
@@ -65,12 +79,15 @@ async def let_in_up(house: House) -> tuple[str, FirstKey | None]:
     return secret, None
 
 
-async def let_in_api(house: House) -> FirstKey | None:
-    """Make sure that somebody can get in; the first key if this process has made it."""
+async def let_in_api(house: House) -> Admitted:
+    """Make sure that somebody can get in."""
+    setting = await _let_in_setting(house)
+    return Admitted(await _first_key(house) if setting is None else None, setting)
+
+
+async def _first_key(house: House) -> FirstKey | None:
+    """The first key if this process has made it."""
     settings, clock = house.settings, house.clock
-    if settings.bootstrap_key is not None:
-        await _let_in_setting(house, settings.bootstrap_key)
-        return None
     if await house.keys.keys_count():
         return None
     secret = new_secret(clock)
@@ -97,23 +114,31 @@ async def let_in_api(house: House) -> FirstKey | None:
     return FirstKey(secret, file)
 
 
-async def _let_in_setting(house: House, secret: str) -> None:
+async def _let_in_setting(house: House) -> bool | None:
+    """Whether the setting's key is good; None: there is none."""
+    secret = house.settings.bootstrap_key
+    if secret is None:
+        return None
     replaced = await admit_setting(house.keys, house.clock, secret)
     if replaced:
         house.signals.send(Topic.KEYS, replaced)
+    return replaced is not None
 
 
-def banner(address: str, settings: Settings, first: FirstKey | None) -> None:
+def banner(address: str, admitted: Admitted) -> None:
     """Say what a person wants to know, once, on standard error beside the log; a secret to a terminal alone."""
     lines = [f"Tickwise is up: {address}"]
+    first = admitted.first
     if first is not None:
         if sys.stderr.isatty():
             lines += ["", "  The first admin key. It is shown this once and stored only as a hash:", ""]
             lines += [f"    {first.secret}", ""]
         else:
             lines.append(f"  The first admin key is in {first.file}, which only this user can read.")
-    if settings.bootstrap_key is not None:
+    if admitted.setting is True:
         lines.append("  TICKWISE_BOOTSTRAP_KEY is an admin key.")
+    elif admitted.setting is False:
+        lines.append("  The key in TICKWISE_BOOTSTRAP_KEY is revoked and opens nothing. Set a new one, or none.")
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 

@@ -161,14 +161,14 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
             open_house(settings, url, patience, needs_broker=_api_needs_broker(settings))
         )
         control = await stack.enter_async_context(start_control(house))
-        key, first = await let_in_up(house)
+        key, admitted = await let_in_up(house)
         # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
         roles = [make_scheduler(house), *make_recorders(house), make_executor(house)]
         for role in roles:
             await stack.enter_async_context(running(house, role))
         await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
-        banner(address_of(sock), settings, first)
+        banner(address_of(sock), admitted)
         health.at_work(house, check_of(house, blobs=True))
         await stack.enter_async_context(roll_call(house, roles, health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
@@ -184,9 +184,9 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
             open_house(settings, given_database(settings), patience, needs_broker=buffered)
         )
         control = await stack.enter_async_context(start_control(house))
-        first = await patience.until("store", partial(let_in_api, house))
+        admitted = await patience.until("store", partial(let_in_api, house))
         await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
-        banner(address_of(sock), settings, first)
+        banner(address_of(sock), admitted)
         health.at_work(house, check_of(house, store=not buffered, broker=buffered))
         await stack.enter_async_context(roll_call(house, [], health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)

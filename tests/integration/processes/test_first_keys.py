@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,3 +63,21 @@ async def test_a_process_with_an_old_bootstrap_key_does_not_bring_it_back(fleet:
     await again.ready()
     assert (401, 200) == (await _status(url, KEY), await _status(url, new))
     assert KEY not in fleet.logs(1 << 20)
+
+
+async def test_up_with_a_revoked_bootstrap_key_has_a_key_that_opens(
+    fleet: Fleet, database_url: str, tmp_path: Path
+) -> None:
+    """The command line of its machine gets a key of its own, and nobody is told that the revoked one is good."""
+    await upgrade(database_url)
+    await fleet.start("api", "--port", "0").ready()
+    await fleet.start("api", "--port", "0", TICKWISE_BOOTSTRAP_KEY="3c1f0b9a7d5e48261f3b5a7c9e0d2468").ready()
+    folder = tmp_path / "data"
+    up = fleet.start("up", "--port", "0", TICKWISE_DATA_DIR=str(folder))
+    url = str(await up.ready())
+    key = json.loads((folder / "client.json").read_text(encoding="utf-8"))["key"]
+    assert (401, 200) == (await _status(url, KEY), await _status(url, key))
+    assert key == (folder / "local.key").read_text(encoding="utf-8").strip()
+    said = up.log.read_text(encoding="utf-8")
+    assert "The key in TICKWISE_BOOTSTRAP_KEY is revoked" in said
+    assert "TICKWISE_BOOTSTRAP_KEY is an admin key" not in said

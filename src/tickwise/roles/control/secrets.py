@@ -66,9 +66,9 @@ def admin_key(clock: Clock, secret: str, origin: KeyOrigin) -> NewKey:
     return key_of(clock, secret, Principal(ADMIN, DEFAULT_NAMESPACE, frozenset({EVERYTHING})), origin)
 
 
-async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID]:
-    """Let the `bootstrap_key` of the settings in, and revoke those that it replaces: which these were. Raises
-    `Misconfigured` for a secret that can be guessed.
+async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID] | None:
+    """Let the `bootstrap_key` of the settings in, and revoke those that it replaces: which these were; None:
+    it stays out. Raises `Misconfigured` for a secret that can be guessed.
 
     A secret that was revoked or replaced stays out: a process that still has an old setting brings nothing back.
     """
@@ -76,7 +76,7 @@ async def admit_setting(keys: Keys, clock: Clock, secret: str) -> Sequence[UUID]
     replaced = await keys.key_of_setting(admin_key(clock, secret, KeyOrigin.SETTING))
     if replaced is None:
         logger.error("bootstrap_key_revoked")
-        return ()
+        return None
     for key_id in replaced:
         logger.warning("bootstrap_key_replaced", key_id=str(key_id))
     return replaced
