@@ -244,7 +244,12 @@ class Scheduler(Service):
         """Decide what is near; how many runs came of which look."""
         settings = self._settings
         most = 1 if self._singly else settings.batch
-        request = FireRequest(horizon_seconds=settings.horizon_seconds, limit=most, once=once)
+        request = FireRequest(
+            horizon_seconds=settings.horizon_seconds,
+            limit=most,
+            once=once,
+            without=self._share.waiting(self._clock.monotonic()),
+        )
         while True:
             async with self._batches, self._store.fires(request) as taken:
                 # Asked before anything else: whether one-time jobs need a decision follows from the rules too.
@@ -252,13 +257,13 @@ class Scheduler(Service):
                     if not taken.timers:
                         self._singly = 0
                         return 0, _Look(0, now=taken.now, filled=False)
-                    decided = self._decide_some(taken)
+                    decided, seen = self._decide_some(taken)
                     try:
-                        made = await self._record(taken, decided)
+                        made = await self._record(taken, decided) if decided else 0
                     except (Invalid, Bug) as wrong:
                         self._is_refused(decided, wrong)
                         return 0, _Look(0, now=taken.now, filled=True)
-                    filled = len(taken.timers) >= most or len(decided) < len(taken.timers)
+                    filled = len(taken.timers) >= most or seen < len(taken.timers)
                     return made, _Look(len(decided), now=taken.now, filled=filled)
             # Somebody changed a calendar or a window: what was taken is decided by the rules that hold now.
             await self._rulebook.load()
@@ -294,26 +299,32 @@ class Scheduler(Service):
         self._refused.add(stand)
         logger.error("schedule_unrecordable", job_id=str(job_id), due=due, detail=str(wrong))
 
-    def _decide_some(self, taken: FireBatch) -> list[Decided]:
-        """The earliest of the batch: all of them, unless they come to very much."""
+    def _decide_some(self, taken: FireBatch) -> tuple[list[Decided], int]:
+        """The earliest of the batch: all of them, unless they come to very much; and how many were looked at. Those
+        that wait stay as they are."""
         decided: list[Decided] = []
-        records, begun = 0, self._clock.monotonic()
+        records, seen, begun = 0, 0, self._clock.monotonic()
         for timer in taken.timers:
-            decided.append(self._decide(timer, taken.now))
-            records += len(decided[-1].fire.runs) + len(decided[-1].fire.skips)
+            each = self._decide(timer, taken.now)
+            seen += 1
+            if each is not None:
+                decided.append(each)
+                records += len(each.fire.runs) + len(each.fire.skips)
             if records >= RUNS_AT_ONCE or self._clock.monotonic() - begun >= DECIDING_SECONDS:
                 break
-        return decided
+        return decided, seen
 
-    def _decide(self, timer: Timer, now: float) -> Decided:
+    def _decide(self, timer: Timer, now: float) -> Decided | None:
+        """None: it waits, since its namespace has used up its share."""
         if self._refused and _stand(timer) in self._refused:
             return _undecided(timer, now)
         try:
             reading = read_plan(timer.definition, timer.job_id)
             rules = self._rulebook.rules(timer.namespace, reading.plan.calendars, timer.labels)
-            wait = 0.0 if rules is None else self._share.wait_seconds(timer.namespace, self._clock.monotonic())
-            if wait > 0.0:
-                return _undecided(timer, now, wait)
+            # A one-time job has one occurrence, which costs little, and needs a decision only while a window is near.
+            may_wait = rules is not None and reading.schedule.recurs
+            if may_wait and self._share.must_wait(timer.job_id, timer.namespace, self._clock.monotonic()):
+                return None
             decision = decide(
                 reading.schedule,
                 timer.pending,
@@ -490,10 +501,10 @@ def _stand(timer: Timer) -> tuple[UUID, float]:
     return timer.job_id, timer.pending.due
 
 
-def _undecided(timer: Timer, now: float, seconds: float = PARKED_SECONDS) -> Decided:
+def _undecided(timer: Timer, now: float) -> Decided:
     """A timer that cannot be decided is looked at again later. It is held meanwhile, so that its time is not lost."""
     pending = timer.pending
-    later = pending._replace(due=now + seconds, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
+    later = pending._replace(due=now + PARKED_SECONDS, since=pending.first_open, hold=pending.hold or Hold.CALENDAR)
     return Decided(timer, None, Fire(timer.job_id, pending.due, later, ()))
 
 

@@ -475,3 +475,35 @@ async def test_calendars_that_cost_much_hold_up_their_own_namespace_alone(
         await drive(rig.clock, scheduler.tick())
     nominal = {row.job_id for row in await rig.rows(namespace="greedy") if row.nominal_at == now + 60.0}
     assert 5 == len(nominal)
+
+
+@pytest.mark.parametrize("closed", [(36_000.0, 39_600.0), (60.0, 65.0)], ids=["much later", "at the first time"])
+async def test_what_waits_for_its_share_keeps_all_of_its_occurrences(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, closed: tuple[float, float]
+) -> None:
+    """Shorter intervals than the wait: none is lost or merged, and none is skipped but by the calendar. A scheduler
+    that has spent nothing decides at once what another one lets wait."""
+    monkeypatch.setattr(rule_share, "LOOKS_PER_SECOND", 0.05)
+    now = rig.clock.now()
+    body = encode_calendar(stored((now + closed[0], now + closed[1])))
+    await rig.store.rule_put(RuleRow(namespace="greedy", kind=RuleKind.CALENDAR, name="quiet", body=body))
+    grace = {"grace_seconds": 300}
+    jobs = [
+        await rig.cron("*/10 * * * * *", now + 60.0, namespace="greedy", calendars=USES, misfire=grace)
+        for _ in range(2)
+    ]
+    scheduler = rig.scheduler()
+    await rig.clock.advance(59.5)
+    for _ in range(40):
+        await drive(rig.clock, scheduler.tick())
+        await rig.clock.advance(5.0)
+    monkeypatch.setattr(rule_share, "LOOKS_PER_SECOND", 1e9)
+    await drive(rig.clock, rig.scheduler().tick())
+    rows = await rig.rows(namespace="greedy")
+    first, last = now + 60.0, now + 60.0 + 10.0 * 20
+    for job in jobs:
+        mine = {row.nominal_at: row for row in rows if row.job_id == job.job_id and row.nominal_at < last}
+        assert [first + 10.0 * number for number in range(20)] == sorted(mine)
+        assert {1} == {row.occurrences for row in mine.values()}
+        skipped = {at for at, row in mine.items() if row.state is RunState.SKIPPED}
+        assert skipped == {at for at in mine if now + closed[0] <= at < now + closed[1]}

@@ -155,6 +155,8 @@ class FireRequest:
     limit: int
     once: bool = False
     """Those of one-time jobs too: while a maintenance window may concern them."""
+    without: Sequence[UUID] = ()
+    """Not those of these jobs, which wait: they take no place of the limit."""
     other_zone_data_than: str | None = None
     """Instead, those that were computed with another version of the zone data than this and are due after the horizon.
     Left out are those that are held back, and those that needed no zone's rules."""

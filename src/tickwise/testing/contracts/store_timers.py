@@ -100,6 +100,18 @@ class TimersContract(StoreContract):
             dues = [microseconds(timer.pending.due) for timer in batch.timers]
         assert dues == [microseconds(make.now + number) for number in (0, 1, 2)]
 
+    @pytest.mark.parametrize("once", [False, True])
+    async def test_timers_of_jobs_that_wait_take_no_place(self, store: KeyedStore, make: Factory, once: bool) -> None:
+        """However many are left out, the next ones are taken, and those that were left out stand as they did."""
+        jobs = [make.recurring(make.now + number) for number in range(5)]
+        await self.add(store, *jobs)
+        await self.shift(store, 10.0)
+        waiting = [job.job_id for job in jobs[:3]]
+        async with self.near(store, limit=1, without=waiting, once=once) as batch:
+            assert [timer.job_id for timer in batch.timers] == [jobs[3].job_id]
+        async with self.near(store, once=once) as batch:
+            assert [timer.pending for timer in batch.timers] == [Pending(make.now + number) for number in range(5)]
+
     async def test_what_comes_after_looks_that_found_nothing_is_found_by_the_next(
         self, store: KeyedStore, make: Factory
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from heapq import nsmallest
 from typing import Final
@@ -97,7 +98,11 @@ class Timers(Duty):
         """Due within the horizon and taken by nobody, the earliest first."""
         state = self._state
         queues = [state.decided, state.one_time] if request.once else [state.decided]
-        near = (timer for queue in queues for timer in self._near(queue, request.horizon_seconds, request.limit))
+        near = (
+            timer
+            for queue in queues
+            for timer in self._near(queue, request.horizon_seconds, request.limit, frozenset(request.without))
+        )
         return self._earliest(near, request.limit)
 
     def _outdated(self, request: FireRequest) -> list[TimerRecord]:
@@ -119,18 +124,25 @@ class Timers(Duty):
     def _earliest(self, timers: Iterator[TimerRecord], limit: int) -> list[TimerRecord]:
         return nsmallest(limit, timers, key=lambda timer: timer.pending.due)
 
-    def _near(self, queue: TimeQueue[TimerRecord], horizon_seconds: float, limit: int) -> list[TimerRecord]:
+    def _near(
+        self,
+        queue: TimeQueue[TimerRecord],
+        horizon_seconds: float,
+        limit: int,
+        without: AbstractSet[UUID] = frozenset(),
+    ) -> list[TimerRecord]:
         """The earliest that are due within the horizon and that no scheduler has. They stay in the queue."""
         until = self._state.now() + horizon_seconds
         seen: list[TimerRecord] = []
-        for _ in range(limit + len(self._state.taken)):
+        for _ in range(limit + len(self._state.taken) + len(without)):
             head = queue.first()
             if head is None or head[0] > until:
                 break
             seen.append(queue.pop())
         for timer in seen:
             queue.push(timer.pending.due, timer)
-        return [timer for timer in seen if id(timer) not in self._state.taken][:limit]
+        taken = self._state.taken
+        return [timer for timer in seen if id(timer) not in taken and timer.job.job_id not in without][:limit]
 
     async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         state = self._state

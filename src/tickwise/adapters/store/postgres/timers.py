@@ -233,6 +233,8 @@ class Timers(Part):
             rows = await connection.fetch(
                 statement("fires_take_outdated"), *reach, request.other_zone_data_than, request.once
             )
+        elif request.without:
+            rows = await connection.fetch(statement("fires_take_without"), *reach, request.without, request.once)
         else:
             rows = await connection.fetch(statement("fires_take_all" if request.once else "fires_take"), *reach)
         lanes = await self._lanes.places({row["lane"] for row in rows})
