@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import stat
 import sys
@@ -50,6 +49,7 @@ from tickwise.adapters.runner.process_tree import (
     reap,
 )
 from tickwise.adapters.runner.python_launcher import SYMPTOMS_FILE
+from tickwise.adapters.runner.removal import remove_folder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.adapters.runner.task_places import environment_of, home_of, python_for, work_root_for
@@ -159,14 +159,14 @@ class ProcessRunner(SlotRunner):
             return await self._in_thread(self._judge, attempt, folder, reaped, ended)  # type: ignore[no-any-return]  # it is what _judge says
         finally:
             if remains is not None:
-                await self._in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
+                await self._in_thread(partial(remove_folder, folder))
 
     def _reaped(self, attempt: Attempt, folder: Path, process: Process, ended: float) -> Ending:
         """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait."""
         try:
             return self._judge(attempt, folder, reap(process), ended)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
 
     async def _source(self, assignment: Assignment) -> bytes | Ending | None:
         """The script of a python task; None for others."""

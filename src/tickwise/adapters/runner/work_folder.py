@@ -34,6 +34,7 @@ from tickwise.adapters.runner import orphan_reaper_program, python_launcher
 from tickwise.adapters.runner.cgroups import Places, find_places, left_behind
 from tickwise.adapters.runner.orphan_reaper import OrphanReaper
 from tickwise.adapters.runner.process_tree import number_of, present, signal_each, stats
+from tickwise.adapters.runner.removal import remove_folder
 from tickwise.adapters.runner.task_places import PASSABLE
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
@@ -131,7 +132,7 @@ class WorkFolder:
         """The folders of the dead. Where something hangs inside the kernel, the next start looks again."""
         for folder, lock in self.dead:
             if gone:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
             _unlock(lock)
         self.dead = ()
 
@@ -168,7 +169,7 @@ class WorkFolder:
             reaper.dismiss()
             for group in left_behind(self.places, self.marks.name):
                 group.remove()
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove_folder(self.path)
             _unlock(self._lock)
 
 
