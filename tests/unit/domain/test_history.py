@@ -510,8 +510,9 @@ def test_each_kind_of_error_put_into_a_good_history_is_found(kind: Kind, damage:
 
 
 def test_every_kind_of_error_has_a_history_that_shows_it() -> None:
-    """A kind that is added without one is a kind that may never be found."""
-    assert set(Kind) == DAMAGES.keys()
+    """A kind that is added without one is a kind that may never be found. That a store was set back stands in no history:
+    it is read from the store itself (`tests/integration/test_db_restored.py`)."""
+    assert set(Kind) - {Kind.STORE_SET_BACK} == DAMAGES.keys()
 
 
 def test_a_good_history_shows_what_must_not_be_taken_for_an_error() -> None:
