@@ -254,9 +254,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "listings are keyset pages",
-        SQL + "runs_list.sql",
-        _PAGE.format("run_id < $6"),
-        _PAGE.format("run_id > $6"),
+        SQL + "runs_newest.sql",
+        "WHERE namespace = $1 AND run_id < $2",
+        "WHERE namespace = $1 AND run_id > $2",
         (POSTGRES + "TestListings::test_pages_of_runs_are_stable_while_runs_are_added_and_end",),
     ),
     Mutant(

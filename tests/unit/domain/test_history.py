@@ -510,7 +510,7 @@ def test_each_kind_of_error_put_into_a_good_history_is_found(kind: Kind, damage:
 
 
 def test_every_kind_of_error_has_a_history_that_shows_it() -> None:
-    """A kind that is added without one is a kind that may never be found. That a store was set back stands in no history:
+    """A kind that is added without one may never be found. That a store was set back stands in no history:
     it is read from the store itself (`tests/integration/test_db_restored.py`)."""
     assert set(Kind) - {Kind.STORE_SET_BACK} == DAMAGES.keys()
 
