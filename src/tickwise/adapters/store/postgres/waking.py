@@ -63,9 +63,11 @@ class Ended:
         return bool(self.jobs or self.keys)
 
 
-async def wake(connection: asyncpg.Connection, ended: Ended) -> list[Woken]:
-    """Make claimable what waited for this."""
-    return await unblock(connection, ended.jobs) + await _wake_keys(connection, sorted(ended.keys))
+async def wake(connection: asyncpg.Connection, ended: Ended, *, apart: bool = False) -> list[Woken]:
+    """Make claimable what waited for this. `apart`: nothing else is written in the transactions in which that is done,
+    so that they need not be durable when they are told of."""
+    woken = await unblock(connection, ended.jobs, apart=apart)
+    return woken + await _wake_keys(connection, sorted(ended.keys), apart=apart)
 
 
 async def wake_or_not(connection: asyncpg.Connection, ended: Ended) -> list[Woken]:
@@ -73,22 +75,24 @@ async def wake_or_not(connection: asyncpg.Connection, ended: Ended) -> list[Woke
     if not ended:
         return []
     with contextlib.suppress(Unavailable), translated(writes=True):
-        return await wake(connection, ended)
+        return await wake(connection, ended, apart=True)
     return []
 
 
-async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID]) -> list[Woken]:
+async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID], *, apart: bool = False) -> list[Woken]:
     """In each of these jobs, make the first run that waits claimable, if nothing is before it any more."""
-    return [Woken(*row) for row in await connection.fetch(statement("unblock"), jobs)] if jobs else []
+    return [Woken(*row[:3]) for row in await connection.fetch(statement("unblock"), jobs, apart)] if jobs else []
 
 
 async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str) -> list[Woken]:
     """Make claimable who waited for a slot in a queue that was on hold, as far as there are free ones."""
     rows = await connection.fetch(statement("limits_of_queue"), namespace, queue)
-    return await _wake_keys(connection, sorted((row["namespace"], row["limit_key"]) for row in rows))
+    return await _wake_keys(connection, sorted((row["namespace"], row["limit_key"]) for row in rows), apart=True)
 
 
-async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False) -> list[Woken]:
+async def _wake_keys(
+    connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False, apart: bool = False
+) -> list[Woken]:
     """Sweeping, more are woken than there are free slots, if nobody claims what was woken before."""
     if not keys:
         return []
@@ -96,8 +100,8 @@ async def _wake_keys(connection: asyncpg.Connection, keys: Sequence[Key], *, swe
     async with connection.transaction():
         await lock_limits(connection, keys)
         # Another statement: it sees whoever began to wait before the lock was given.
-        rows = await connection.fetch(statement("limits_wake"), namespaces, names, sweeping)
-    return [Woken(*row) for row in rows]
+        rows = await connection.fetch(statement("limits_wake"), namespaces, names, sweeping, apart)
+    return [Woken(*row[:3]) for row in rows]
 
 
 async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> None:
@@ -107,12 +111,13 @@ async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> No
 
 async def sweep(connection: asyncpg.Connection) -> list[Woken]:
     """Look at everything that waits; what is claimable by it."""
-    woken = await unblock(connection, [row[0] for row in await connection.fetch(statement("blocked_jobs"))])
+    jobs = [row[0] for row in await connection.fetch(statement("blocked_jobs"))]
+    woken = await unblock(connection, jobs, apart=True)
     after: tuple[str | None, str | None] = (None, None)
     while True:
         rows = await connection.fetch(statement("limits_waiting"), *after, KEYS_A_PAGE)
         keys = [(row["namespace"], row["limit_key"]) for row in rows if row["waiting"]]
-        woken += await _wake_keys(connection, keys, sweeping=True)
+        woken += await _wake_keys(connection, keys, sweeping=True, apart=True)
         if len(rows) < KEYS_A_PAGE:
             return woken
         after = (rows[-1]["namespace"], rows[-1]["limit_key"])

@@ -1,6 +1,7 @@
 -- Those that wait for a slot of these keys are claimable if fewer have one than their own limits say, the earliest first. Returns those that were made so.
 -- $1 namespaces, $2 keys, which this transaction has locked (`limits_lock`), $3 whether more are woken than there are free slots, if
--- nobody claims what was woken before: as many more as there are such. So their number doubles with each sweep.
+-- nobody claims what was woken before: as many more as there are such. So their number doubles with each sweep. $4 whether nothing else is
+-- written in this transaction (as in `unblock`).
 -- A slot is taken by what is RUNNING, and for a moment by what was woken: until it should have been claimed, or its start recorded. In a
 -- queue on hold nobody takes one, or is woken. One that somebody else has in hand just now is left to the next sweep.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -47,4 +48,4 @@ u AS (
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE goes))
   RETURNING run_id, ready, lane
 )
-SELECT run_id, date_part('epoch', ready), lane FROM u
+SELECT run_id, date_part('epoch', ready), lane, CASE WHEN $4::boolean THEN set_config('synchronous_commit', 'off', true) END FROM u

@@ -2,7 +2,8 @@
 -- Of several in a row that would replace each other (overlap 4, asked for in one way), it is the last: at its start the others go. (They are
 -- gone already, unless one began to wait in the moment in which it was asked to stop.)
 -- However many wait, it looks at a few of them (`runs_waits`, `runs_line`).
--- $1 jobs. One that somebody else has in hand just now is left to the next sweep: waiting for it could be waiting in a circle.
+-- $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk, since what is lost of it in a
+-- crash of the server is done again by the sweep. One that somebody else has in hand just now is left to the next sweep: waiting for it could be waiting in a circle.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
   SELECT f.*, line FROM (SELECT DISTINCT job_id FROM unnest($1::uuid[]) AS j(job_id)) j
@@ -49,4 +50,4 @@ u AS (
     SELECT run_id FROM tickwise.runs WHERE blocked AND limit_key IS NULL AND run_id = ANY(ARRAY(SELECT run_id FROM free)) FOR UPDATE SKIP LOCKED))
   RETURNING run_id, ready, lane
 )
-SELECT run_id, date_part('epoch', ready), lane FROM u
+SELECT run_id, date_part('epoch', ready), lane, CASE WHEN $2::boolean THEN set_config('synchronous_commit', 'off', true) END FROM u
