@@ -281,6 +281,13 @@ MUTANTS: Final = (
         (POSTGRES + "TestListings::test_what_was_asked_for_long_before_it_was_made_is_found_by_its_due_time",),
     ),
     Mutant(
+        "a pass of healing goes on after what it cannot heal",
+        "src/tickwise/roles/healing.py",
+        "after = page.last",
+        "after = None",
+        ("tests/unit/roles/test_healing.py::test_what_cannot_be_healed_starves_nothing_behind_it",),
+    ),
+    Mutant(
         "the whole tree of a task is killed",
         "src/tickwise/adapters/runner/process_tree.py",
         "    members = living_members(tree)\n    signal_each(members, signal.SIGKILL)\n    return members",

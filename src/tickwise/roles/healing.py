@@ -12,7 +12,7 @@ neither the next page nor the next invariant; and a pass never takes more than a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -156,26 +156,35 @@ class Healing:
             if not lasting:
                 return tally
             await self._clock.sleep(PASSING_SECONDS)
-        after: UUID | None = None
-        while True:
-            page = await self._store.violations(check, after=after, limit=PAGE)
-            found = page.found if lasting is None else [each for each in page.found if each.subject in lasting]
+
+        async def heal(found: Sequence[Violation]) -> None:
+            if lasting is not None:
+                found = [each for each in found if each.subject in lasting]
             if found:
                 await self._see_to(check, found, tally)
-            after = page.last
-            if after is None:
-                return tally
+
+        await self._each_page(check, heal)
+        return tally
 
     async def _found(self, check: Check) -> frozenset[UUID]:
         """The subjects of all violations of an invariant."""
-        found: set[UUID] = set()
+        subjects: set[UUID] = set()
+
+        async def add(found: Sequence[Violation]) -> None:
+            subjects.update(violation.subject for violation in found)
+
+        await self._each_page(check, add)
+        return frozenset(subjects)
+
+    async def _each_page(self, check: Check, visit: Callable[[Sequence[Violation]], Awaitable[None]]) -> None:
+        """Call `visit` with the violations of each page of an invariant."""
         after: UUID | None = None
         while True:
             page = await self._store.violations(check, after=after, limit=PAGE)
-            found.update(violation.subject for violation in page.found)
+            await visit(page.found)
             after = page.last
             if after is None:
-                return frozenset(found)
+                return
 
     async def _see_to(self, check: Check, found: Sequence[Violation], tally: Tally) -> None:
         if check is Check.PLANNED:
