@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.link import HOT_SETTINGS
-from tickwise.domain.decision import Hold, Overlap, Pending
+from tickwise.domain.decision import REPLACED_SENTENCE, Hold, Overlap, Pending
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed
@@ -192,6 +192,9 @@ async def test_of_two_that_take_the_place_of_a_third_the_last_gets_it(
     waits = await held_back(operator, 2, stores[1].attempts_start(scene.executor, scene.begans[1:2]))
     await transaction.rollback()
     assert [[last.run_id], [earlier.run_id]] == [list(await asks), list(await waits)]
+    row = await stores[0].run_get("default", earlier.run_id)
+    assert row is not None
+    assert (RunState.CANCELLED, REPLACED_SENTENCE) == (row.state, row.error), "it was asked before it could wait"
     ended = outcome(running, RunState.CANCELLED, reason="cancelled")
     assert [] == list(await stores[0].attempts_finish(scene.executor, [ended]))
     assert not await is_waiting(stores[0], last.run_id)
@@ -206,9 +209,6 @@ async def test_of_two_that_take_the_place_of_a_third_the_last_gets_it(
     begans = [Began(each.run_id, each.token, each.now) for each in again]
     assert [last.run_id] == [began.run_id for began in begans]
     assert [] == list(await stores[0].attempts_start(scene.executor, begans))
-    row = await stores[0].run_get("default", earlier.run_id)
-    assert row is not None
-    assert RunState.SKIPPED is row.state
 
 
 async def test_a_job_is_cancelled_while_one_of_its_runs_wants_to_begin(

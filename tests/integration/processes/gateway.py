@@ -71,7 +71,8 @@ class Gateway:
         status: int | Collection[int] = 200,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """What is answered for good to one request below `/api/v1`, or outside of it if its path begins so."""
+        """What is answered for good to one request below `/api/v1`, or outside of it if its path begins so; `body`:
+        bytes as they are, or JSON."""
         wanted = {status} if isinstance(status, int) else set(status)
         place = path if path.startswith(("/livez", "/readyz", "/metrics", "/openapi")) else f"/api/v1{path}"
         self._asked.add((method, place.partition("?")[0]))
@@ -81,7 +82,10 @@ class Gateway:
             self._turn += 1
             url = self._urls[self._turn % len(self._urls)] + place
             try:
-                found = await self._client.request(method, url, json=body, headers=sent)
+                if isinstance(body, bytes):
+                    found = await self._client.request(method, url, content=body, headers=sent)
+                else:
+                    found = await self._client.request(method, url, json=body, headers=sent)
             except httpx2.TransportError:
                 return None
             if found.status_code in wanted:
