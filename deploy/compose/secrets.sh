@@ -12,7 +12,7 @@ secret() { cat "$folder/$1"; }
 # of another user.
 mkdir -p "$folder"
 chmod 0700 "$folder"
-for name in postgres_password grafana_password admin_key requests_key redis_password \
+for name in postgres_password postgres_executor grafana_password admin_key requests_key redis_password \
     kafka_owner kafka_api kafka_scheduler kafka_executor kafka_recorder; do
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
@@ -27,22 +27,23 @@ for user in owner api scheduler executor recorder; do
 done | make kafka_users
 
 # What the roles read.
-database="database_url = \"postgresql://tickwise:$(secret postgres_password)@postgres:5432/tickwise\""
+database() { echo "database_url = \"postgresql://$1:$(secret "$2")@postgres:5432/tickwise\""; }
+owner=$(database tickwise postgres_password)
 signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
 broker() { echo "broker_url = \"kafka://tickwise-$1:$(secret "kafka_$1")@kafka:9092?prefix=tickwise&sasl=SCRAM-SHA-512\""; }
 requests="requests_keys = [\"$(secret requests_key)\"]"
 
 make migrations.toml <<TOML
-$database
+$owner
 TOML
 make channels.toml <<TOML
-$database
+$owner
 $(broker owner)
 TOML
 # Submits, edits and cancels are answered with 202 once Kafka has them, also while PostgreSQL is down; the recorder
 # applies them. With "direct" the answer is 201, and the store must be there.
 make api.toml <<TOML
-$database
+$owner
 $(broker api)
 $signals
 ingest = "buffered"
@@ -50,17 +51,17 @@ $requests
 bootstrap_key = "$(secret admin_key)"
 TOML
 make scheduler.toml <<TOML
-$database
+$owner
 $(broker scheduler)
 $signals
 TOML
 make executor.toml <<TOML
-$database
+$(database tickwise_executor postgres_executor)
 $(broker executor)
 $signals
 TOML
 make recorder.toml <<TOML
-$database
+$owner
 $(broker recorder)
 $signals
 $requests

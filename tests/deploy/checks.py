@@ -33,6 +33,7 @@ EVERYTHING_ON: Final[Mapping[str, Any]] = {
         "requests_keys": ["r" * 40],
     },
     "secretsOf": {"executor": {"database_url": "postgresql://executor:x@db/tickwise"}},
+    "migrations": {"executorRole": "executor"},
     "networkPolicy": {
         "clients": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}],
         "monitoring": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
@@ -60,6 +61,10 @@ REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     ),
     "no database": ({}, "no database is given"),
     "requests that nobody applies": ({**PLAIN, "settings": {"ingest": "buffered"}}, "recorder.enabled"),
+    "a database role that no executor uses": (
+        {"secrets": {"database_url": "postgresql://o:p@h/d"}, "migrations": {"executorRole": "executor"}},
+        "secretsOf.executor.database_url",
+    ),
     "searches behind an ingress": (
         {**PLAIN, "api": {"serve": ["jobs"]}, "search": {"enabled": True}}, "httpRoute",
     ),
@@ -137,6 +142,9 @@ async def chart() -> str:
         assert pod["terminationGracePeriodSeconds"] >= (90.5 + 5 + 5 if drains else 10), pod
     _check_secrets(everything)
     _check_policies(everything)
+    (job,) = [_pod(each) for each in everything if each["kind"] == "Job"]
+    assert job is not None
+    assert ["db", "upgrade", "--executor-role", "executor"] == job["containers"][0]["args"], job
     digest = f"sha256:{'0' * 64}"
     pinned = yaml.safe_load_all(rendered(helm, {**PLAIN, "image": {"repository": "r/tickwise", "digest": digest}}))
     images = {container["image"] for pod in map(_pod, pinned) if pod for container in pod["containers"]}

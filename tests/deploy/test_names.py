@@ -128,10 +128,11 @@ def test_the_commands_of_the_chart_exist() -> None:
 
 
 def of_the_migrations() -> list[str]:
-    """What the chart's migrations are called with."""
+    """The arguments of the chart's migrations, with every option that a value may bring."""
     text = (CHART / "templates" / "migrations.yaml").read_text(encoding="utf-8")
-    (words,) = re.findall(r"args: \[(.*)\]", text)
-    return [word.strip() for word in words.split(",")]
+    (words,) = re.findall(r"\$command := list (.*) }}", text)
+    (more,) = re.findall(r"concat \$command \(list (.*) \.\)", text)
+    return [*shlex.split(words), *shlex.split(more), "tickwise_executor"]
 
 
 @pytest.mark.parametrize("place", ["docs/how-to/deploy.md", "deploy/helm/tickwise/templates/NOTES.txt"])

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import pytest
@@ -83,6 +84,18 @@ def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str,
     assert own == {place for place, password in passwords.items() if password in text}
 
 
+def test_executors_of_the_compose_file_have_a_database_role_of_their_own(secrets: Path, tmp_path: Path) -> None:
+    """The one that the migrations grant; nobody else has its password, and it has nobody else's."""
+    logins = {}
+    for name in HELD:
+        (tmp_path / name).mkdir()
+        login = urlsplit(str(stack(name, secrets, tmp_path / name).database_url))
+        logins[name] = (login.username, login.password)
+    password, own = ((secrets / name).read_text() for name in ("postgres_password", "postgres_executor"))
+    assert {**dict.fromkeys(HELD, ("tickwise", password)), "executor": ("tickwise_executor", own)} == logins
+    assert ["--executor-role", "tickwise_executor"] == load(COMPOSE)["services"]["migrations"]["command"][2:]
+
+
 def test_each_secret_of_the_compose_file_is_mounted_where_it_is_needed() -> None:
     """Not one more: what one service mounts of another's, whoever breaks into it has."""
     found: dict[str, set[str]] = {}
@@ -90,7 +103,8 @@ def test_each_secret_of_the_compose_file_is_mounted_where_it_is_needed() -> None
         for said in service.get("secrets", ()):
             found.setdefault(said["source"] if isinstance(said, dict) else said, set()).add(name)
     wanted = {name: {name} for name in HELD} | {
-        "postgres_password": {"postgres"}, "grafana_password": {"grafana"}, "kafka_users": {"kafka"},
+        "postgres_password": {"postgres", "executor_role"}, "postgres_executor": {"executor_role"},
+        "grafana_password": {"grafana"}, "kafka_users": {"kafka"},
         "redis.conf": {"redis"}, "redis_password": {"redis"},
     }  # fmt: skip
     assert wanted == found
@@ -105,8 +119,8 @@ def test_nothing_of_the_compose_file_reaches_what_it_has_no_business_with() -> N
             members.setdefault(network, set()).add(name)
     servers = {"postgres", "kafka", "redis"}
     wanted = {
-        "front": {"nginx", "api"}, "data": {*ROLES, "migrations", "channels", *servers}, "out": {"executor"},
-        "watch": {*ROLES, "prometheus"}, "desk": {"prometheus", "grafana"},
+        "front": {"nginx", "api"}, "data": {*ROLES, "migrations", "channels", "executor_role", *servers},
+        "out": {"executor"}, "watch": {*ROLES, "prometheus"}, "desk": {"prometheus", "grafana"},
     }  # fmt: skip
     assert wanted == members
     assert {"data", "watch"} == {name for name, said in compose["networks"].items() if said.get("internal")}

@@ -1,5 +1,5 @@
 """The roles at work with nothing but what each needs: a user of Kafka each, under the ACLs of a Kafka that is set up as
-the compose file sets it up, and a Redis with a password.
+the compose file sets it up, the compose file's database role for the executor, and a Redis with a password.
 
 What is sent here is sent by real processes, and what is forged is forged by a client with the rights of a role.
 """
@@ -7,6 +7,7 @@ What is sent here is sent by real processes, and what is forged is forged by a c
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import asyncpg
 import httpx2
@@ -29,6 +31,7 @@ from tests.support import databases
 from tests.support.waiting import eventually
 from tickwise.adapters.broker.kafka import KafkaBroker
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.embedded.binaries import find_binaries
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.domain.errors import BrokerUnavailable
 from tickwise.domain.lifecycle import CODES, RunState
@@ -40,6 +43,8 @@ from tickwise.testing.contracts.broker import member
 OWNER: Final = "tickwise-owner"
 USERS: Final = {role: f"tickwise-{role}" for role in ("api", "scheduler", "executor", "recorder")}
 SECRET: Final = "5c0f1e9b7a3d48269f10c7be42d8a693"
+EXECUTOR_ROLE: Final = "tickwise_executor"
+EXECUTOR_PASSWORD: Final = "it's a password of the executor's"
 REDIS_PASSWORD: Final = "a-password-of-redis"
 API: Final = "/api/v1"
 
@@ -113,12 +118,38 @@ async def stage(postgres_url: str) -> AsyncIterator[Stage]:
         ):
             fleet = Fleet(url, Path(name))
             fleet.untell("TICKWISE_BOOTSTRAP_KEY")
+            for _ in range(2):
+                make_executor_role(url, Path(name))
             here = Stage(kafka, fleet, {}, client, url)
             try:
                 await start(here, redis)
                 yield here
             finally:
                 fleet.stop()
+        await drop_executor_role(postgres_url)
+
+
+def make_executor_role(url: str, folder: Path) -> None:
+    """As the compose file does, by its own script."""
+    server = urlsplit(url)
+    (folder / "postgres_password").write_text(unquote(server.password or ""))
+    (folder / "postgres_executor").write_text(EXECUTOR_PASSWORD)
+    environment = {
+        "PATH": f"{find_binaries().bin_dir}:/usr/bin:/bin",
+        "SECRETS": str(folder),
+        "PGHOST": server.hostname or parse_qs(server.query)["host"][0],
+        "PGPORT": str(server.port or 5432),
+        "PGUSER": unquote(server.username or ""),
+        "PGDATABASE": server.path.removeprefix("/"),
+    }
+    subprocess.run(["sh", COMPOSE.with_name("executor_role.sh")], env=environment, check=True)
+
+
+async def drop_executor_role(postgres_url: str) -> None:
+    """Its rights went with the database."""
+    connection = await asyncpg.connect(postgres_url)
+    await connection.execute(f"DROP ROLE {EXECUTOR_ROLE}")
+    await connection.close()
 
 
 async def start(here: Stage, redis: Redis) -> None:
@@ -127,7 +158,10 @@ async def start(here: Stage, redis: Redis) -> None:
     fleet.tell(TICKWISE_SIGNALS_URL=redis.url, TICKWISE_DRAIN_SECONDS="0")
     secrets = {
         "api": {"TICKWISE_BOOTSTRAP_KEY": KEY, "TICKWISE_REQUESTS_KEYS": SECRET, "TICKWISE_INGEST": "buffered"},
-        "executor": {"TICKWISE_RESULTS": "broker"},
+        "executor": {
+            "TICKWISE_RESULTS": "broker",
+            "TICKWISE_DATABASE_URL": databases.with_role(here.database_url, EXECUTOR_ROLE, quote(EXECUTOR_PASSWORD)),
+        },
         "recorder": {"TICKWISE_REQUESTS_KEYS": SECRET},
     }
     for role, user in USERS.items():
@@ -135,7 +169,7 @@ async def start(here: Stage, redis: Redis) -> None:
         own = {"TICKWISE_BROKER_URL": here.address(user), **secrets.get(role, {})}
         here.roles[role] = fleet.start(*words, **own)
     await here.roles["recorder"].event("awaited", within_seconds=60)
-    assert 0 == await fleet.start("db", "upgrade").ended(60)
+    assert 0 == await fleet.start("db", "upgrade", "--executor-role", EXECUTOR_ROLE).ended(60)
     allowed = [word for role, user in USERS.items() for word in ("--allow", f"{role}={user}")]
     owner = {"TICKWISE_BROKER_URL": here.address(OWNER)}
     for _ in range(2):
@@ -157,6 +191,20 @@ async def test_each_role_works_with_its_own_user(stage: Stage) -> None:
     for role in stage.roles.values():
         assert role.process.poll() is None, role.log.read_text()
         assert [] == role.events("results_unapplied"), role.log.name
+        _, up, since = role.log.read_text().partition('"event": "up"')
+        assert (True, False) == (bool(up), "permission denied" in since), role.log.name
+
+
+async def test_the_executors_role_of_the_compose_file_reads_no_keys(stage: Stage) -> None:
+    """It logs in with the password of its secret; the schema's migration gave it its rights."""
+    url = databases.with_role(stage.database_url, EXECUTOR_ROLE, quote(EXECUTOR_PASSWORD))
+    connection = await asyncpg.connect(url)
+    try:
+        assert 0 <= await connection.fetchval("SELECT count(*) FROM tickwise.runs")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.fetch("SELECT * FROM tickwise.keys")
+    finally:
+        await connection.close()
 
 
 @pytest.mark.parametrize(

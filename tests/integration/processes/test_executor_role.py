@@ -104,6 +104,18 @@ async def test_an_executor_does_all_its_work_with_that_role(here: tuple[House, R
     assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
 
 
+async def test_an_upgrade_grants_the_role_too(database_url: str, role_url: str) -> None:
+    """One command does both, as the migrations of a deployment need it; without such a role it says how to make it."""
+    name = str(urlsplit(role_url).username)
+    owner = await asyncpg.connect(database_url)
+    await owner.execute(f"REVOKE ALL ON tickwise.runs FROM {name}")
+    for role, code, answer in ((name, 0, f"The role {name} has"), ("no_such_role", 6, "createuser --pwprompt")):
+        ran = run_command(["db", "upgrade", "--executor-role", role], environment(TICKWISE_DATABASE_URL=database_url))
+        assert (code, True) == (ran.code, answer in ran.out + ran.err), ran
+    assert await owner.fetchval("SELECT has_table_privilege($1, 'tickwise.runs', 'INSERT')", name)
+    await owner.close()
+
+
 async def test_a_role_that_is_not_there_is_told(database_url: str, role_url: str) -> None:
     """With the command that makes it; and rights that are not ours to give."""
     with pytest.raises(Misconfigured, match="createuser --pwprompt no_such_role"):

@@ -26,19 +26,25 @@ _database = click.option(
 
 
 @db.command()
+@click.option("--executor-role", metavar="ROLE", help="Then do `db grant-executor ROLE` too.")
 @_database
 @json_option
 @click.pass_obj
-def upgrade(session: Session, database_url: str | None) -> None:
+def upgrade(session: Session, executor_role: str | None, database_url: str | None) -> None:
     """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
     from tickwise import config
     from tickwise.wiring import processes
 
-    revision = processes.db_upgrade(config.load(session.environ, {"database_url": database_url}))
+    settings = config.load(session.environ, {"database_url": database_url})
+    revision = processes.db_upgrade(settings)
+    if executor_role is not None:
+        processes.db_grant_executor(settings, executor_role)
     if session.as_json:
-        session.show_json({"revision": revision})
-    else:
-        session.say(f"The schema is at {revision}.")
+        session.show_json({"revision": revision, "executor_role": executor_role})
+        return
+    session.say(f"The schema is at {revision}.")
+    if executor_role is not None:
+        session.say(f"The role {executor_role} has what an executor needs.")
 
 
 @db.command()
