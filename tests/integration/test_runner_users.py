@@ -33,7 +33,7 @@ ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="only root can become another user; the others run as themselves here")
 WHO = """
 import json, os
-facts = {line.split(":")[0]: line.split()[1:] for line in open("/proc/self/status") if line[:3] in "Uid Gid Cap"}
+facts = {line.split(":")[0]: line.split()[1:] for line in open("/proc/self/status") if line[:3] in "Uid Gid Cap NoN"}
 facts["groups"] = os.getgroups()
 facts["home"] = os.environ["HOME"]
 facts["folder"] = os.getcwd()
@@ -107,6 +107,7 @@ async def test_a_task_is_a_user_that_has_no_rights(shop: Shop) -> None:
     assert {uid} == set(found["Gid"])
     assert [] == found["groups"]
     assert all(int(found[name][0], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
+    assert ["1"] == found["NoNewPrivs"]
     back = "import os\nos.setuid(0)"
     ending = await shop.ending({"kind": "python", "source": back}, names_errors=True)
     assert "PermissionError" in ending.symptoms
@@ -129,9 +130,10 @@ async def test_each_namespace_is_a_user_of_its_own_and_stays_it(shop: Shop) -> N
 @needs_root
 @pytest.mark.parametrize("said", ["nobody", str(NOBODY)])
 async def test_tasks_run_as_the_user_that_is_said(shop: Shop, said: str) -> None:
-    """By name or number, with its groups."""
+    """By name or number, with its groups. Its operator may have given it rights, by sudo for example: it keeps them."""
     await shop.open(run_tasks_as=said)
     found = await shop.who(namespace="a")
+    assert f"NoNewPrivs:\t{found['NoNewPrivs'][0]}\n" in Path("/proc/self/status").read_text()
     assert {str(NOBODY)} == set(found["Uid"])
     assert [NOBODY] == found["groups"]
 

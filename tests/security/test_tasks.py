@@ -216,6 +216,26 @@ def test_a_task_ends_nobody(target: Target) -> None:
     assert process.is_running()
 
 
+@probe(4, stopped_by="no program can give a task's user more rights (`no_new_privs`)")
+def test_a_task_gains_no_right_by_a_setuid_program(target: Target) -> None:
+    """A task reads a file of root's through a program that is setuid root, as a sudo with a hole would let it."""
+    folder = Path(tempfile.mkdtemp(prefix="tickwise-tests-"))
+    folder.chmod(0o755)
+    try:
+        program, secret = folder / "cat", folder / "secret"
+        shutil.copyfile(str(shutil.which("cat")), program)
+        program.chmod(0o4755)
+        secret.touch(0o600)
+        reads = [str(program), str(secret)]
+        # Other processes of an ordinary user do read it.
+        subprocess.run(reads, check=True, **NOBODY.arguments())
+        source = f"import subprocess\nfound = subprocess.run({reads!r}, capture_output=True)\n"
+        found = target.attack(source + "tell([found.returncode, found.stderr.decode()])")
+    finally:
+        shutil.rmtree(folder)
+    assert (1, True) == (found[0], "Permission denied" in found[1])
+
+
 @probe(4, stopped_by="each namespace is a user of its own; a work folder is its user's alone")
 def test_a_task_gets_at_no_task_of_another_tenant(target: Target) -> None:
     """A task enters the work folder of another namespace's task, reads its environment and memory, and kills it."""

@@ -107,7 +107,7 @@ class ProcessRunner(SlotRunner):
             root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
         )
         if self._users is not None:
-            self._starter = TaskStarter(STARTERS)
+            self._starter = TaskStarter(STARTERS, new_privileges=self._users.are_of_operator)
             launcher = await self._in_thread(self._folder.let_others_pass)
             self._python = Interpreter(program=str(python.program), launcher=str(launcher))
             self._python_environment = environment_of(python)

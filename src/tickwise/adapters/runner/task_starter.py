@@ -52,9 +52,10 @@ class StartedTask:
 class TaskStarter:
     """For one executor. Its processes are started with the first tasks, and again if they were killed."""
 
-    def __init__(self, programs: int) -> None:
-        """As many at once as there are `programs`."""
+    def __init__(self, programs: int, *, new_privileges: bool) -> None:
+        """As many at once as there are `programs`. Without `new_privileges` no setuid program gives a task any."""
         self._lock = threading.Lock()
+        self._options = [] if new_privileges else [task_starter_program.NO_NEW_PRIVILEGES]
         self._programs: deque[_Program | None] = deque([None] * programs)
 
     def start(
@@ -96,7 +97,7 @@ class TaskStarter:
         with self._lock:
             program = self._programs[0]
             if program is None or program.has_ended:
-                program = self._programs[0] = _Program()
+                program = self._programs[0] = _Program(self._options)
             self._programs.rotate(1)
             return program
 
@@ -104,13 +105,13 @@ class TaskStarter:
 class _Program:
     """One process of the program."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Sequence[str]) -> None:
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
         self.has_ended = False
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-E", task_starter_program.__file__, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-E", task_starter_program.__file__, str(theirs.fileno()), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The program that starts tasks as other users: `task_starter_program.py SOCKET`.
+"""The program that starts tasks as other users: `task_starter_program.py SOCKET [no-new-privileges]`.
 
     in    length (4 bytes), marshalled ("start", …) with the descriptors of its output and its input, or ("reap", pid)
     out   length (4 bytes), marshalled answer
@@ -26,6 +26,8 @@ TYPE_CHECKING = False  # that of `typing`, which nothing here needs
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+NO_NEW_PRIVILEGES = "no-new-privileges"
+PR_SET_NO_NEW_PRIVS = 38
 RLIMIT_LOCKS = 10
 DESCRIPTORS_MOST = 2
 READ_BYTES = 1 << 16
@@ -147,8 +149,20 @@ def _take_number(number: int) -> None:
         return  # it lives under a lower limit: the other marks remain
 
 
+def _renounce() -> None:
+    """Let no program give more rights to this process or its children: the kernel ignores setuid bits and capabilities of
+    files from now on. Raises `OSError`."""
+    import ctypes
+
+    libc, none = ctypes.CDLL(None, use_errno=True), ctypes.c_ulong(0)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), none, none, none) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+
+
 def main() -> None:
     """Until the executor is gone."""
+    if NO_NEW_PRIVILEGES in sys.argv[2:] and sys.platform.startswith("linux"):
+        _renounce()
     asker = _socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(asker.fileno(), False)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores them; tasks shall not

@@ -5,9 +5,9 @@
                         run_tasks_as root    all tasks are root, as the operator says
     it is not           all tasks are the user of the executor: an ordinary user can become no other one
 
-A user of a namespace has no name and no rights but those of everybody. Its number follows from the work root and the
-namespace, so it is the same after each start and on each machine with that folder, and what its tasks keep in their
-home stays theirs. Within one executor no two namespaces have the same number.
+A user of a namespace has no name and no rights but those of everybody, and no setuid program gives it more. Its number
+follows from the work root and the namespace, so it is the same after each start and on each machine with that folder,
+and what its tasks keep in their home stays theirs. Within one executor no two namespaces have the same number.
 
 Invariant: a task that shall be another user is that user from its first instruction, or it is not started.
 """
@@ -85,6 +85,11 @@ class TaskUsers:
             return self._fixed
         known = self._by_namespace.get(namespace)
         return self._made(namespace) if known is None else known
+
+    @property
+    def are_of_operator(self) -> bool:
+        """Whether the operator named the user, and may have given it rights, as in `sudoers`."""
+        return self._fixed is not None
 
     def any_of_them(self) -> TaskUser:
         """One to try with what all of them must be able to do."""
