@@ -150,8 +150,8 @@ def _take_number(number: int) -> None:
 
 
 def _renounce() -> None:
-    """Let no program give more rights to this process or its children: the kernel ignores setuid bits and capabilities of
-    files from now on. Raises `OSError`."""
+    """Let no program give this process or its children more rights: from now on the kernel ignores setuid bits and
+    capabilities of files. Raises `OSError`."""
     import ctypes
 
     libc, none = ctypes.CDLL(None, use_errno=True), ctypes.c_ulong(0)
