@@ -57,8 +57,9 @@ async def failing(context: Context, payload: dict[str, Any]) -> None:
 
 
 @task("chaos.following")
-async def following(context: Context) -> None:
+async def following(context: Context, payload: Any) -> None:
     """Follows another job: its payload is that one's, so the witness is known by another way."""
+    del payload
     _say(context, {"witness": os.environ["CHAOS_WITNESS"]}, "b")
     _say(context, {"witness": os.environ["CHAOS_WITNESS"]}, "e")
 

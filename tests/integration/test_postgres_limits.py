@@ -323,6 +323,6 @@ async def test_what_follows_is_made_once_whoever_makes_it_at_the_same_time(store
     await stores[0].jobs_add([job])
     assert await stores[0].attempts_finish(born, [outcome(ended, follow=True)]) == []
     starts = [Successor(job.job_id, make.run(job.job_id, origin=ended.run_id))]
-    made = await asyncio.gather(*(store.follow_commit("default", ended.run_id, starts) for store in stores))
+    made = await asyncio.gather(*(store.follows_commit("default", {ended.run_id: starts}) for store in stores))
     assert sorted(made) == [0, 0, 1]
     assert await stores[0].runs_count(RunQuery(namespace="default", job_id=job.job_id)) == 1

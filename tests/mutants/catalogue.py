@@ -475,8 +475,8 @@ MUTANTS: Final = (
     Mutant(
         "what follows an end is made once",
         "src/tickwise/adapters/store/postgres/flow.py",
-        'if not await connection.fetchval(statement("follow_done"), namespace, run_id):\n                return 0',
-        'await connection.fetchval(statement("follow_done"), namespace, run_id)',
+        "for (run_id,) in done for start in ends[run_id]",
+        "for run_id in ends for start in ends[run_id]",
         (POSTGRES + "TestSequences::test_a_repeat_changes_nothing",),
     ),
     Mutant(

@@ -10,7 +10,8 @@ one end, wherever we stopped the first time, is going on once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -37,6 +38,11 @@ CHAIN_MOST: Final = 100
 moment made between them ends here."""
 PUT_OFF_SECONDS: Final = 60.0
 """One that cannot be gone on from (a defect of ours) is tried again after this: it holds up no other."""
+
+Ends = Mapping[UUID, Sequence[Successor]]
+"""Runs that have ended, and what each of them starts."""
+Jobs = dict[UUID, JobRow | None]
+"""Those that were looked up in one step."""
 
 logger = structlog.get_logger("tickwise.scheduler")
 
@@ -68,37 +74,54 @@ class Sequences:
         # The oldest come first: those that are put off must not be all that is seen.
         limit = PAGE + len(self._put_off)
         follows = await self._store.follows(limit)
-        jobs: dict[UUID, JobRow | None] = {}
-        made = 0
+        jobs: Jobs = {}
+        namespaces: dict[str, dict[UUID, Sequence[Successor]]] = {}
         for follow in follows:
             if follow.run.run_id not in self._put_off:
-                made += await self._go_on(follow, jobs)
-        if made:
-            self._telemetry.sequenced(made)
+                with self._putting_off(follow.run.run_id):
+                    starts = await self._starts(follow, jobs)
+                    namespaces.setdefault(follow.run.namespace, {})[follow.run.run_id] = starts
+        for namespace, ends in namespaces.items():
+            await self._go_on(namespace, ends, jobs)
         return 0.0 if len(follows) >= limit else LOOK_SECONDS
 
-    async def _go_on(self, follow: Follow, jobs: dict[UUID, JobRow | None]) -> int:
-        """How many runs follow from one end."""
-        run = follow.run
+    async def _go_on(self, namespace: str, ends: Ends, jobs: Jobs) -> None:
+        """From ends of one namespace, all at once; one by one if that meets a defect, which is most likely of one."""
         try:
-            starts = await self._starts(follow, jobs)
-            made = await self._store.follow_commit(run.namespace, run.run_id, starts)
+            self._tell(await self._store.follows_commit(namespace, ends), ends, jobs)
         except Unavailable:
             raise
         except Exception:
-            logger.exception("sequence_stuck", run_id=str(run.run_id), job_id=str(run.job_id))
-            self._put_off[run.run_id] = self._clock.monotonic() + PUT_OFF_SECONDS
-            return 0
-        if made:
-            self._signals.send(Topic.RUNS)
-            if self._announcer is not None:
-                found = [(jobs.get(start.job_id), start.run) for start in starts]
-                self._announcer.announce(
-                    [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
-                )
-        return made
+            logger.exception("sequences_stuck", namespace=namespace, ends=len(ends))
+            for run, starts in ends.items():
+                with self._putting_off(run):
+                    one = {run: starts}
+                    self._tell(await self._store.follows_commit(namespace, one), one, jobs)
 
-    async def _starts(self, follow: Follow, jobs: dict[UUID, JobRow | None]) -> Sequence[Successor]:
+    @contextlib.contextmanager
+    def _putting_off(self, run: UUID) -> Iterator[None]:
+        """One that fails for another reason than an outage is tried again much later."""
+        try:
+            yield
+        except Unavailable:
+            raise
+        except Exception:
+            logger.exception("sequence_stuck", run_id=str(run))
+            self._put_off[run] = self._clock.monotonic() + PUT_OFF_SECONDS
+
+    def _tell(self, made: int, ends: Ends, jobs: Jobs) -> None:
+        """Executors hear of the runs that were made."""
+        if not made:
+            return
+        self._telemetry.sequenced(made)
+        self._signals.send(Topic.RUNS)
+        if self._announcer is not None:
+            found = [(jobs.get(start.job_id), start.run) for starts in ends.values() for start in starts]
+            self._announcer.announce(
+                [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
+            )
+
+    async def _starts(self, follow: Follow, jobs: Jobs) -> Sequence[Successor]:
         run = follow.run
         job = await self._job(run.namespace, run.job_id, jobs)
         text = run.definition if run.definition is not None or job is None else job.definition
@@ -122,7 +145,7 @@ class Sequences:
                 found.append(Successor(job_id, successor(follow, row, due)))
         return found
 
-    async def _job(self, namespace: str, job_id: UUID, jobs: dict[UUID, JobRow | None]) -> JobRow | None:
+    async def _job(self, namespace: str, job_id: UUID, jobs: Jobs) -> JobRow | None:
         if job_id not in jobs:
             jobs[job_id] = await self._store.job_get(namespace, job_id)
         row = jobs[job_id]

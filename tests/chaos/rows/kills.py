@@ -20,6 +20,9 @@ KILL_EVERY_SECONDS: Final = 2.0
 RESTART_SECONDS: Final = 3.0
 LIMITS: Final = (1, 2, 4)
 LIMITED_SECONDS: Final = 0.1
+ALWAYS: Final = 1_000
+HANDOVER_SECONDS: Final = 0.04
+"""How long a slot may stand empty between two runs (the target of case H1 of `bench/`)."""
 
 
 async def nothing(scene: Scene, size: Size) -> Knowledge:
@@ -139,9 +142,24 @@ async def limited(scene: Scene, size: Size) -> Knowledge:
     async with asyncio.TaskGroup() as both:
         both.create_task(kill_in_turn(scene, over, size.seconds))
         both.create_task(_submit_limited(scene, size, keys, over))
-    scene.figures["recovered_seconds"] = round(await scene.calm(within_seconds=600), 2)
+    backlog = await _backlog_seconds(scene, keys)
+    since_fault = CLOCK.monotonic() - scene.last_fault
+    recovered = await scene.calm(within_seconds=600)
+    scene.figures |= {"recovered_seconds": round(recovered, 2), "backlog_seconds": round(backlog, 2)}
+    if recovered > (most := since_fault + backlog + scene.pace.recovery_seconds):
+        scene.complain(f"all went on after {recovered:.1f} s, and not within {most:.1f} s")
     await scene.slots_are_free()
     return Knowledge(must_hit=True, limits={f"at most {limit}": limit for limit in LIMITS}, limit_keys=keys)
+
+
+async def _backlog_seconds(scene: Scene, keys: dict[UUID, str]) -> float:
+    """How long what is unfinished takes if no slot of its key stands empty."""
+    seconds = []
+    for limit in LIMITS:
+        jobs = [job for job, key in keys.items() if key == f"at most {limit}"]
+        left = int(await scene.ask("unfinished_of", jobs))
+        seconds.append(-(-left // limit) * (LIMITED_SECONDS + HANDOVER_SECONDS))
+    return max(seconds)
 
 
 async def _submit_limited(scene: Scene, size: Size, keys: dict[UUID, str], over: asyncio.Event) -> None:
@@ -172,15 +190,22 @@ async def chains(scene: Scene, size: Size) -> Knowledge:
         both.create_task(kill_in_turn(scene, over, size.seconds))
         for number in range(size.rounds):
             each = size.jobs // size.rounds
-            # Every fifth fails for good.
-            bodies = [function(scene, "failing", failures=n % 5 // 4) | follow for n in range(each)]
+            # Every fifth fails for good, also in an attempt after its executor died.
+            bodies = [
+                function(scene, "failing", failures=n % 5 // 4 * ALWAYS) | follow | {"max_retries": 0}
+                for n in range(each)
+            ]
             made = await scene.clients.submit_many(f"first {number}", bodies)
             edges += [Edge(job, RunState.SUCCESS, second) for job in made]
             edges += [Edge(job, RunState.FAILED, instead) for job in made]
             await CLOCK.sleep(size.seconds / size.rounds)
         over.set()
     scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
-    scene.figures["chains"] = size.jobs
+    failed, begun = size.rounds * (size.jobs // size.rounds // 5), size.rounds * (size.jobs // size.rounds)
+    scene.figures["chains"] = begun
+    for job, runs in ((second, begun - failed), (third, begun - failed), (instead, failed)):
+        if runs != (ended := int(await scene.ask("succeeded", job))):
+            scene.complain(f"{ended} runs of {job} succeeded, and not {runs}")
     return Knowledge(edges=edges)
 
 
@@ -226,5 +251,6 @@ ROWS: Final = (
         play=limited,
         short=Size(jobs=30, seconds=8, rounds=3),
         long=Size(jobs=600, seconds=100, rounds=60),
+        own_recovery=True,
     ),
 )

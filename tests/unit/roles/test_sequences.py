@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -185,7 +185,7 @@ async def test_executors_hear_of_what_was_started(rig: Rig) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-@pytest.mark.parametrize("method", ["follows", "job_get", "run_get", "follow_commit"])
+@pytest.mark.parametrize("method", ["follows", "job_get", "run_get", "follows_commit"])
 async def test_three_jobs_in_a_row_run_once_each_wherever_the_scheduler_dies(
     rig: Rig, method: str, number: int, after: bool
 ) -> None:
@@ -205,6 +205,24 @@ async def test_three_jobs_in_a_row_run_once_each_wherever_the_scheduler_dies(
             await rig.sequences().step()
     for job in (first, second, third):
         assert [RunState.SUCCESS] == [run.state for run in await rig.runs(job)]
+
+
+async def test_a_page_of_ends_is_one_step_of_the_store(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, they are followed in one transaction for each namespace."""
+    second = await rig.job()
+    for _ in range(5):
+        await rig.job(first=True, then=[str(second.job_id)])
+    await rig.work()
+    real, asked = rig.store.follows_commit, []
+
+    async def follows_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
+        asked.append((namespace, len(ends)))
+        return await real(namespace, ends)
+
+    monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
+    await rig.sequences().step()
+    assert [("default", 5)] == asked
+    assert 5 == len(await rig.runs(second))
 
 
 async def test_a_paused_successor_leaves_a_record_and_a_cancelled_one_nothing(rig: Rig) -> None:
@@ -293,14 +311,14 @@ async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, m
     await rig.job(first=True, then=[str(second.job_id)])
     await rig.work()
     names = {job.run_id for job in broken}
-    real = rig.store.follow_commit
+    real = rig.store.follows_commit
 
-    async def follow_commit(namespace: str, ended: UUID, starts: Any) -> int:
-        if ended in names:
+    async def follows_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
+        if names.intersection(ends):
             raise ValueError("a defect")
-        return await real(namespace, ended, starts)
+        return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "follow_commit", follow_commit)
+    monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
     follower = rig.sequences()
     while await follower.step() == 0:
         pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -123,10 +123,10 @@ class Flow(Protocol):
         the store itself ended for a crash (FAILED), and letters that were decided. A HELD one is not among them."""
         ...
 
-    async def follow_commit(self, namespace: str, run_id: UUID, starts: Sequence[Successor]) -> int:
-        """Make what follows from the end of a run, and forget that it was to do, in one transaction; how many runs
+    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+        """Make what follows from the ends of runs, and forget that it was to do, in one transaction; how many runs
         were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
-        is PAUSED goes on record as SKIPPED, reason `paused`. A repeat changes nothing."""
+        is PAUSED goes on record as SKIPPED, reason `paused`. A repeat, also of some of them, changes nothing."""
         ...
 
     async def queue_hold(self, hold: QueueHold) -> QueueRow:

@@ -11,7 +11,17 @@ from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import JobAction, LetterStatus, NewJob, NewRun, Retention, Ruling, Settlement, Successor
+from tickwise.ports.store import (
+    JobAction,
+    LetterStatus,
+    NewJob,
+    NewRun,
+    Retention,
+    Ruling,
+    RunQuery,
+    Settlement,
+    Successor,
+)
 from tickwise.testing.contracts.base import DAY_SECONDS, LEASE_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 
@@ -19,7 +29,7 @@ HOUR = 3600.0
 
 
 class SequencesContract(StoreContract):
-    """`Outcome.follow`, `follows`, `follow_commit`."""
+    """`Outcome.follow`, `follows`, `follows_commit`."""
 
     async def following(self, store: KeyedStore) -> list[tuple[UUID, bool]]:
         """The runs from which others are to be made, and how their sequences go on."""
@@ -33,6 +43,11 @@ class SequencesContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, state, follow=follow)) == []
         return claimed
+
+    async def origins(self, store: KeyedStore, job: NewJob) -> set[UUID | None]:
+        """From which runs those of a job came."""
+        found = await store.runs_list(RunQuery(namespace="default", job_id=job.job_id, limit=100))
+        return {row.origin for row in found}
 
     async def next_job(self, store: KeyedStore, make: Factory, **fields: str) -> NewJob:
         """A job that others start."""
@@ -144,7 +159,7 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         jobs = [await self.next_job(store, make), await self.next_job(store, make)]
         starts = [self.successor(claimed.run_id, job, make.now) for job in jobs]
-        assert await store.follow_commit("default", claimed.run_id, starts) == 2
+        assert await store.follows_commit("default", {claimed.run_id: starts}) == 2
         for start in starts:
             assert start.run is not None
             row = await self.run_row(store, start.run.run_id)
@@ -159,7 +174,7 @@ class SequencesContract(StoreContract):
         start = self.successor(claimed.run_id, job, make.now)
         assert start.run is not None
         start = start._replace(run=start.run._replace(definition='{"payload": {"of": "the first"}}'))
-        await store.follow_commit("default", claimed.run_id, [start])
+        await store.follows_commit("default", {claimed.run_id: [start]})
         [again] = await self.claim_freed(store, await self.born(store, "two"))
         assert (again.job_id, again.trigger, again.spec) == (
             job.job_id,
@@ -170,7 +185,7 @@ class SequencesContract(StoreContract):
     async def test_nothing_may_follow(self, store: KeyedStore, make: Factory) -> None:
         """Whoever read the job found that it names nobody: then that is done, too."""
         claimed = await self.ended(store, make)
-        assert await store.follow_commit("default", claimed.run_id, []) == 0
+        assert await store.follows_commit("default", {claimed.run_id: []}) == 0
         assert await self.following(store) == []
 
     async def test_a_repeat_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
@@ -178,12 +193,24 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         job = await self.next_job(store, make)
         start = self.successor(claimed.run_id, job, make.now)
-        assert await store.follow_commit("default", claimed.run_id, [start]) == 1
-        assert await store.follow_commit("default", claimed.run_id, [start]) == 0
+        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 1
+        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
         later = self.successor(claimed.run_id, job, make.now + 1.0)
-        assert await store.follow_commit("default", claimed.run_id, [later]) == 0
+        assert await store.follows_commit("default", {claimed.run_id: [later]}) == 0
         assert later.run is not None
         assert await self.run_state(store, later.run.run_id) is None
+
+    async def test_many_ends_are_followed_at_once(self, store: KeyedStore, make: Factory) -> None:
+        """Also if some of them were followed before: the others are, and none is twice."""
+        ends = [await self.ended(store, make) for _ in range(3)]
+        job = await self.next_job(store, make)
+        starts = {end.run_id: [self.successor(end.run_id, job, make.now)] for end in ends}
+        first = ends[1].run_id
+        assert await store.follows_commit("default", {first: starts[first]}) == 1
+        assert await store.follows_commit("default", starts) == 2
+        assert await store.follows_commit("default", starts) == 0
+        assert await self.following(store) == []
+        assert await self.origins(store, job) == {end.run_id for end in ends}
 
     async def test_what_is_reported_again_is_not_followed_again(self, store: KeyedStore, make: Factory) -> None:
         """The report's answer was lost, and its followers are made already."""
@@ -191,7 +218,7 @@ class SequencesContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         report = outcome(claimed, follow=True)
         assert await self.finish(store, executor, report) == []
-        await store.follow_commit("default", claimed.run_id, [])
+        await store.follows_commit("default", {claimed.run_id: []})
         assert await self.finish(store, executor, report) == []
         assert await self.following(store) == []
 
@@ -200,9 +227,9 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         foreign = await self.next_job(store, make, namespace="elsewhere")
         start = self.successor(claimed.run_id, foreign, make.now)
-        assert await store.follow_commit("elsewhere", claimed.run_id, [start]) == 0
+        assert await store.follows_commit("elsewhere", {claimed.run_id: [start]}) == 0
         assert await self.following(store) == [(claimed.run_id, True)]
-        assert await store.follow_commit("default", claimed.run_id, [start]) == 0
+        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
         assert start.run is not None
         assert await store.run_get("elsewhere", start.run.run_id) is None
 
@@ -214,14 +241,14 @@ class SequencesContract(StoreContract):
         job = await self.next_job(store, make)
         await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="no", by="ada"))
         start = self.successor(claimed.run_id, job, make.now)
-        assert await store.follow_commit("default", claimed.run_id, [start]) == 0
+        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
         assert start.run is not None
         row = await self.run_row(store, start.run.run_id)
         assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, Reason.PAUSED, Trigger.SEQUENCE)
         assert (row.origin, row.occurrences, row.attempt) == (claimed.run_id, 1, 0)
         assert await self.following(store) == []
         await store.job_move(make.move(job.job_id, JobAction.RESUME))
-        assert await store.follow_commit("default", claimed.run_id, [start]) == 0
+        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
         assert await self.run_state(store, start.run.run_id) is RunState.SKIPPED
 
     async def test_a_cancelled_successor_is_left_out(self, store: KeyedStore, make: Factory) -> None:
@@ -231,7 +258,7 @@ class SequencesContract(StoreContract):
         await store.job_move(make.move(gone.job_id, JobAction.CANCEL))
         never = make.recurring(make.now)
         starts = [self.successor(claimed.run_id, each, make.now) for each in (gone, never, job)]
-        assert await store.follow_commit("default", claimed.run_id, starts) == 1
+        assert await store.follows_commit("default", {claimed.run_id: starts}) == 1
         states = [await self.run_state(store, start.run.run_id) for start in starts if start.run is not None]
         assert states == [None, None, RunState.QUEUED]
 
@@ -240,7 +267,7 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         job = await self.next_job(store, make)
         skip = make.skip(job.job_id, reason=Reason.REQUESTED, trigger=Trigger.SEQUENCE)
-        assert await store.follow_commit("default", claimed.run_id, [Successor(job.job_id, skip=skip)]) == 0
+        assert await store.follows_commit("default", {claimed.run_id: [Successor(job.job_id, skip=skip)]}) == 0
         row = await self.run_row(store, skip.run_id)
         assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, Reason.REQUESTED, Trigger.SEQUENCE)
 
@@ -252,7 +279,7 @@ class SequencesContract(StoreContract):
         job = await self.next_job(store, make)
         start = self.successor(claimed.run_id, job, make.now)
         made = await asyncio.gather(
-            *(client.follow_commit("default", claimed.run_id, [start]) for client in [store, other] * 4)
+            *(client.follows_commit("default", {claimed.run_id: [start]}) for client in [store, other] * 4)
         )
         assert sorted(made) == [0] * 7 + [1]
         assert (await store.stats()).queued == 1
@@ -273,7 +300,7 @@ class SequencesContract(StoreContract):
             ended = await self.run_state(store, claimed.run_id)
             assert ended is (RunState.QUEUED if refused else RunState.SUCCESS)
             assert await self.following(store) == ([] if refused else [(claimed.run_id, True)])
-            await store.follow_commit("default", claimed.run_id, [])
+            await store.follows_commit("default", {claimed.run_id: []})
             await store.runs_cancel("default", claimed.run_id, "ada")
 
     async def test_a_run_stays_on_record_until_it_was_followed(self, store: KeyedStore, make: Factory) -> None:
@@ -285,7 +312,7 @@ class SequencesContract(StoreContract):
         assert follow.run.run_id == claimed.run_id
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
         assert await store.job_get("default", claimed.job_id) is not None
-        assert await store.follow_commit("default", claimed.run_id, []) == 0
+        assert await store.follows_commit("default", {claimed.run_id: []}) == 0
         assert await self.following(store) == []
 
 

@@ -198,7 +198,7 @@ class Watch:
             self._tell("claimed by name")
         elif name == "attempts_keep":
             self._tell("claim in doubt given back")
-        elif name == "follow_commit":
+        elif name == "follows_commit":
             self._tell("sequence went on")
         elif name == "operation_step":
             self._tell("operation went on")

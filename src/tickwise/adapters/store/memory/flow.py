@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from uuid import UUID
@@ -23,12 +23,14 @@ class Flow(Duty):
     async def follows(self, limit: int) -> Sequence[Follow]:
         return [each.follow for each in islice(self._state.follows.values(), limit)]
 
-    async def follow_commit(self, namespace: str, run_id: UUID, starts: Sequence[Successor]) -> int:
-        found = self._state.follows.get(run_id)
-        if found is None or found.follow.run.namespace != namespace:
-            return 0
-        del self._state.follows[run_id]
-        return sum(self._succeed(namespace, start) for start in starts)
+    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+        made = 0
+        for run_id, starts in ends.items():
+            found = self._state.follows.get(run_id)
+            if found is not None and found.follow.run.namespace == namespace:
+                del self._state.follows[run_id]
+                made += sum(self._succeed(namespace, start) for start in starts)
+        return made
 
     def _succeed(self, namespace: str, start: Successor) -> bool:
         """Make what one job makes of it; whether that is a run."""

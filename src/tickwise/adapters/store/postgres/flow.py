@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -27,7 +27,7 @@ WAS_PAUSED: Final = "the job was paused when a sequence came to it"
 
 
 class Flow(Part):
-    """`follows`, `follow_commit`, `queue_*` and `queues_list` of the port."""
+    """`follows`, `follows_commit`, `queue_*` and `queues_list` of the port."""
 
     async def follows(self, limit: int) -> Sequence[Follow]:
         """See the port."""
@@ -35,11 +35,11 @@ class Flow(Part):
             rows = await connection.fetch(statement("follows"), limit)
         return [Follow(run=run_row(row), succeeded=row["succeeded"]) for row in rows]
 
-    async def follow_commit(self, namespace: str, run_id: UUID, starts: Sequence[Successor]) -> int:
+    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            if not await connection.fetchval(statement("follow_done"), namespace, run_id):
-                return 0
+            done = await connection.fetch(statement("follows_done"), namespace, list(ends))
+            starts = [start for (run_id,) in done for start in ends[run_id]]
             jobs = {start.job_id for start in starts}
             standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}
             runs = [
