@@ -92,6 +92,20 @@ MUTANTS: Final = (
         (RECONCILIATION + "test_a_start_that_is_being_recorded_is_left_to_the_stores_answer",),
     ),
     Mutant(
+        "a claim that was never answered is no loss",
+        "src/tickwise/roles/reconciliation.py",
+        "if pair not in told and self.claims.never_came(pair[1])",
+        "if False",
+        (RECONCILIATION + "test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss",),
+    ),
+    Mutant(
+        "a give-back that the store forgot is a loss",
+        "src/tickwise/roles/reconciliation.py",
+        "pair not in told and self.claims",
+        "self.claims",
+        (RECONCILIATION + "test_a_give_back_that_the_store_lost_is_a_loss",),
+    ),
+    Mutant(
         "a cancel of what is not held asks for the list",
         "src/tickwise/roles/executor.py",
         "self._reconciliation.doubt()",

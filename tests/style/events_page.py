@@ -53,8 +53,8 @@ MEANINGS = {
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "channels_deleted": "Topics of ours are gone from Kafka. They are made again; what was in them is found by looks "
     "at the store, or sent again.",
-    "claim_given_back": "The answer to a claim was lost. What the store had handed out and nobody knew of went back "
-    "unstarted: `count` runs.",
+    "claim_given_back": "The answer to a claim was lost, or the database carried it out when its executor had given "
+    "it up. What the store had handed out and nobody knew of went back unstarted: `count` runs.",
     "connection_failed": "A connection could not be read for a reason that nobody foresaw; its request is answered "
     "with 400. Report it, with the trace.",
     "connections_refused": "What connections were refused for in the last second, before any route was found: each of "

@@ -237,5 +237,10 @@ class Claimer:
             self._recall_until = now + RECALL_SECONDS
         self._recall_at = now + self._terms.lease_seconds
         self._in_doubt = False
-        if returned:
-            logger.warning("claim_given_back", executor=number, count=returned)
+        say_given_back(number, returned)
+
+
+def say_given_back(executor: int, count: int) -> None:
+    """So many runs went back that the store had given and nobody here knew of."""
+    if count:
+        logger.warning("claim_given_back", executor=executor, count=count)

@@ -2,10 +2,11 @@
 
     digests alike? ── yes ──► done
         └── no: the list, twice
-              ├── the store says that we hold a run, and we do not: its end was acknowledged and then lost
-              │      ├── remembered ─────────► reported again
-              │      ├── its claim was never answered ──► given back as never claimed
-              │      └── else ───────────────► what it did is unknown: the job's `on_unknown` decides
+              ├── the store says that we hold a run, and we do not
+              │      ├── its claim was never answered ──► given back as never claimed, not counted
+              │      └── its end was acknowledged and then lost
+              │             ├── remembered ─────────► reported again
+              │             └── else ───────────────► what it did is unknown: the job's `on_unknown` decides
               └── we hold a run, and the store does not say so: its claim was lost; the task is stopped, unreported
 
 A database behind asynchronous replication forgets its last commits when its standby takes over; leases free nothing
@@ -13,7 +14,9 @@ then, because this executor lives (docs/decisions/0033).
 
 Invariant: no false alarm. While the store answers, an outcome on its way is in the outbox before the question or after
 the answer; one claim is under way at a time, under a token above all that were answered. So a run counts as different
-only if it is on one side alone both before the question and after the answer, for two questions in a row.
+only if it is on one side alone both before the question and after the answer, for two questions in a row. A server that
+stood still may carry out a claim that we gave up, and then answer another: a run under the token of a claim that was
+never answered is given back, and does not count.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Continuity
 from tickwise.roles.books import Books, Held, Stage, read_body
+from tickwise.roles.claiming import say_given_back
 from tickwise.roles.endings import end_lost, never_answered, unreadable
 from tickwise.roles.leasing import Lease
 from tickwise.roles.outbox import Outbox
@@ -203,10 +207,13 @@ class Reconciliation:
             stray = [held for held in stray if held in again_stray]
         if number != self._lease.number:
             return
-        self.differs = len(lost) + len(stray)
-        if not self.differs:
+        if not lost and not stray:
+            self.differs = 0
             return
-        await self._count_them([*lost, *map(_pair, stray)])
+        unheard = self._unheard(lost)
+        differing = [*(pair for pair in lost if pair not in unheard), *map(_pair, stray)]
+        self.differs = len(differing)
+        await self._count_them(differing)
         self._stop(stray)
         await self._tell(number, lost)
 
@@ -231,6 +238,11 @@ class Reconciliation:
     def _known(self) -> Iterator[Pair]:
         yield from map(_pair, self._books.live.values())
         yield from self._outbox.pairs()
+
+    def _unheard(self, lost: Sequence[Pair]) -> Collection[Pair]:
+        """Those whose claim was never answered, and which were not given back before: the store lost nothing there."""
+        told = self._outbox.remembered(lost)
+        return {pair for pair in lost if pair not in told and self.claims.never_came(pair[1])}
 
     async def _count_them(self, pairs: Iterable[Pair]) -> None:
         """Each is told of once, however often it is found."""
@@ -265,14 +277,19 @@ class Reconciliation:
         known, now = set(self._known()), self._time.now()
         if number != self._lease.number:
             return
+        returned = 0
         for claimed in rows:
             pair = claimed.run_id, claimed.token
-            if tokens[claimed.run_id] == claimed.token and pair not in known:
+            if tokens[claimed.run_id] != claimed.token or pair in known:
+                continue
+            if self.claims.never_came(claimed.token):
+                self._report(never_answered(claimed, now))
+                returned += 1
+            else:
                 self._report(self._end_of(claimed, now))
+        say_given_back(number, returned)
 
     def _end_of(self, claimed: Claimed, now: float) -> Outcome:
-        if self.claims.never_came(claimed.token):
-            return never_answered(claimed, now)
         try:
             return end_lost(claimed, read_body(claimed.spec).work.on_unknown, now)
         except (msgspec.MsgspecError, KeyError) as wrong:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.unit.roles.rig import Rig, drive
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.domain.errors import InDoubt
 from tickwise.domain.fencing import epoch_of
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.runner import Verdict
-from tickwise.ports.store import ExecutorRow, NewJob
+from tickwise.ports.store import ClaimRequest, ExecutorRow, NewJob
 from tickwise.roles import outbox as outboxes
 from tickwise.roles import reconciliation
 from tickwise.roles.reconciliation import AnsweredClaims
@@ -173,6 +176,63 @@ async def test_a_claim_that_was_never_answered_is_given_back_unused(rig: Rig) ->
     await drive(rig.clock, rig.executor._finish())
     row = await rig.row(job)
     assert ("QUEUED", 0) == (str(row.state), row.attempt)
+
+
+async def test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that stood still carries it out when the executor has already given back what was in doubt, and a later
+    claim is answered. Its run goes back unused, and nobody says that the store lost anything."""
+    job, real = await rig.submit(on_unknown="fail"), rig.store.attempts_claim
+    late: list[ClaimRequest] = []
+
+    async def stands_still(request: ClaimRequest) -> Sequence[Claimed]:
+        if not late:
+            late.append(request)
+            raise InDoubt("no answer came in time")
+        if len(late) == 1:
+            late.append(request)
+            assert [_id(job)] == [row.run_id for row in await real(late[0])]
+            await rig.submit()
+        return await real(request)
+
+    monkeypatch.setattr(rig.store, "attempts_claim", stands_still)
+    with pytest.raises(InDoubt):
+        await drive(rig.clock, rig.executor._claim())
+    await rig.tick()
+    assert ["DISPATCHED", 1] == [await rig.state(job), len(rig.runner.running)]
+    rig.executor._draining = True  # so that what goes back is seen going back
+    with structlog.testing.capture_logs() as told:
+        await rig.tick(BEAT)
+        await rig.tick(BEAT)
+        await rig.tick(BEAT)
+    row, [epoch] = await rig.row(job), await rig.store.epochs_list()
+    assert ("QUEUED", 0, []) == (str(row.state), row.attempt, await rig.attempts(job))
+    assert [("claim_given_back", 1)] == [(line["event"], line["count"]) for line in told]
+    assert (0, False, 0) == (epoch.differed, epoch.lost_writes, (await executor_row(rig)).differs)
+
+
+async def test_a_give_back_that_the_store_lost_is_a_loss(rig: Rig) -> None:
+    """Though its claim was never answered: the store had acknowledged the give-back."""
+    await running(rig)
+    job = await rig.submit()
+    rig.flaky.answers_lost.add("attempts_claim")
+    with pytest.raises(InDoubt):
+        await drive(rig.clock, rig.executor._claim())
+    rig.flaky.answers_lost.clear()
+    rig.executor._claimer._in_doubt = False  # as if the claim had taken effect later
+    await ended(rig, await running(rig))
+    snapshot = rig.store.snapshot()
+    rig.executor._reconciliation.doubt()
+    await drive(rig.clock, rig.executor._compare())
+    rig.executor._draining = True
+    await drive(rig.clock, rig.executor._finish())
+    assert "QUEUED" == await rig.state(job)
+    rig.store.set_back(snapshot)
+    await rig.tick(BEAT)
+    await rig.tick(BEAT)
+    assert "QUEUED" == await rig.state(job)
+    assert 1 == (await rig.store.epochs_list())[0].differed
 
 
 # ------------------------------------------------------------------------------------------ the store lost a claim
