@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,11 +14,14 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.store import FireRequest
 from tickwise.testing.factories import Factory, executor
+from tickwise.testing.world import draw
 from tickwise.testing.world.link import Call, Fate, Passage, Store, Way
 from tickwise.testing.world.loop import Stalled, WorldLoop
 from tickwise.testing.world.process import Process, ProcessClock
+from tickwise.testing.world.world import World
 
 START = 1_800_000_000.0
+CALLS_UNANSWERED = [("held_list", True, True), ("held_list", False, False), ("executor_beat", False, True)]
 
 
 class Fair:
@@ -238,6 +242,22 @@ def test_timers_that_a_process_took_come_free_without_it(how: str) -> None:
         here.live(31.0)
     assert 0 == len(here.store._state.taken)
     here.end()
+
+
+@pytest.mark.parametrize(("call", "is_parting", "explains"), CALLS_UNANSWERED)
+def test_a_call_without_an_answer_may_cost_the_lease_of_an_executor_that_takes_leave(
+    call: str, is_parting: bool, explains: bool
+) -> None:
+    """Nobody renews it while the answer is waited for. Of all others only calls about the lease do that."""
+    world = World(replace(draw(1), faults=frozenset({"late effect"}), call_fault_share=1.0))
+    node = next(node for node in world.nodes if node.kind == "executor")
+    process = Process(world.loop, "executor-1.1")
+    node.all_processes.append(process)
+    node.parting = is_parting
+    world.watch._names[1], world.watch._heard[1] = process.name, 0.0
+    assert Fate.LATE is world.weather.passage(process, call).fate
+    assert explains is world.watch.is_explained(1)
+    world.end()
 
 
 def test_clocks_of_two_processes_share_nothing_but_the_time() -> None:

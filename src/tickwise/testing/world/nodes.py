@@ -78,6 +78,9 @@ class Node:
         self.started = False
         """Its role is at work."""
         self.leaving = False
+        self.parting = False
+        """It has drained and takes leave: nobody renews its lease, and a call without an answer is waited for until the
+        lease may be over."""
         self._ground = ground
         swarm = ground.swarm
         self.host = Host(
@@ -97,7 +100,7 @@ class Node:
         """Another life begins."""
         ground, swarm = self._ground, self._ground.swarm
         self.lives += 1
-        self.started = self.leaving = False
+        self.started = self.leaving = self.parting = False
         process = self.process = Process(ground.loop, f"{self.name}.{self.lives}")
         self.all_processes.append(process)
         ground.watch.note(process.name, "boots")
@@ -217,6 +220,7 @@ class Node:
                 self._ground.weather.hit(process)
             else:
                 await role.drain()
+                self.parting = True
                 await role.stop()
         except Unavailable as away:
             watch.note(process.name, "leaves without a farewell:", away)

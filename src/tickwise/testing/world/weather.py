@@ -82,7 +82,7 @@ class Weather:
         fate = Fate.FINE
         if self.rough and self._fates and dice.random() < self._swarm.call_fault_share:
             fate = dice.choice(self._fates)
-            if call in OF_LEASES:
+            if call in OF_LEASES or self.node_of(process).parting:
                 self.hit(process)
             if fate in (Fate.ANSWER_LOST, Fate.HANGS, Fate.REQUEST_LOST, Fate.SWALLOWED) and call not in READS:
                 self.tell("commit in doubt")
