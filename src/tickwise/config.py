@@ -295,8 +295,8 @@ class Settings:
         (),
         "Secrets by which recorders know that an API took a buffered request in: the first signs, each is accepted. "
         'For APIs with `ingest = "buffered"` and for recorders. Each has 32 characters or more, as of '
-        "`openssl rand -hex 32`. Two at once are for changing them (`docs/how-to/scale-out.md`). Unset: whoever may "
-        "write the topic of requests speaks for every key.",
+        "`openssl rand -hex 32`. Two at once are for changing them (`docs/how-to/scale-out.md`). Unset: a client "
+        "that can write the topic of requests can act as any key.",
         shortest=32,
         secret=True,
     )

@@ -149,8 +149,8 @@ MEANINGS = {
     "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
     "request_refused": "A request that had been answered with 202 could not be applied: it is an operation that has "
     "failed, with the reason.",
-    "requests_unsigned": "`requests_keys` is not set where requests go through the broker: whoever may write their "
-    "topic speaks for every key.",
+    "requests_unsigned": "`requests_keys` is not set where requests go through the broker: a client that can write "
+    "their topic can act as any key.",
     "requests_untold": "Other processes could not be told of `count` requests that this one has taken in: until those "
     "are applied, they may say of some that they are not there.",
     "results_unapplied": "Results that the broker has were not applied for a while, as by recorders that are away. "

@@ -97,8 +97,8 @@ A recorder believes a message by its signature, not by its place in a topic. Req
 | mark, hint, `dead` | – | – |
 
 Recorders verify requests with each secret of `requests_keys`, and results with the public key in the executor's row;
-the private one never leaves its process. A mark says nothing but its own place; what a hint names is claimed in the
-store, with its fences.
+the private one never leaves its process. A mark says nothing but its own place; executors claim a run that a
+hint names in the store, with its fences.
 
 Signed are these bytes, where `0` is a zero byte and numbers are decimal: `tickwise.1` 0 the name of the store
 (`tickwise.cluster.cluster_id`) 0 the channel (`requests`, `results`) 0 the partition 0 the length of the key 0 the key,
@@ -107,11 +107,11 @@ to its own place comes after the first and changes nothing; a request that is se
 accepted (or half of `retention_runs_days`, if that is shorter) is refused, because the store may have forgotten what it
 came to.
 
-A message that is not signed, or wrongly, goes to `dead` with its bytes, and is counted
-(`tickwise_messages_unverified_total`); what stands behind it goes on. `unsigned_messages` says what is accepted without
-a signature: as shipped results of executors that are older than signatures, and requests while `requests_keys` is not
-set. **Then whoever may write `requests` may do what a key with every scope may do**, in every namespace; a recorder
-without `requests_keys` warns of that at its start.
+A message without a valid signature goes to `dead` with its bytes, and is counted
+(`tickwise_messages_unverified_total`); the messages after it are applied. `unsigned_messages` says which
+messages need no signature: as shipped results of executors that are older than signatures, and requests while
+`requests_keys` is not set. **Then a client that can write `requests` has the rights of a key with every scope**, in
+every namespace; a recorder without `requests_keys` warns of that at its start.
 
 """
 

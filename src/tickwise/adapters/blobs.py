@@ -102,8 +102,9 @@ class StoredBlobs:
 
 
 class OutputBlobs:
-    """What an executor sees: everything can be read, outputs alone can be written. So what tasks run is changed by the
-    API alone, as far as this process goes; what the folders let the executor's user do is up to whoever makes them."""
+    """The blobs of an executor: it reads all of them and writes outputs alone, so only the API changes scripts.
+
+    This holds inside this process. The operator sets what the executor's user may do in the folders themselves."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs

@@ -1,7 +1,7 @@
 """Who asks: a bearer key, looked up by its SHA-256, remembered for a few seconds.
 
-    key_revoke ──signal──► every process: what was said of keys before that is asked again at the next request
-               ╌╌╌ lost ╌► each process: asked again after `KNOWN_SECONDS`
+    key_revoke ──signal──► every process asks the store again at the next request
+               ╌╌╌ lost ╌► each process asks again after `KNOWN_SECONDS`
 
 Remembered, because a look-up in the store costs more than a submit; for seconds only, because the signal of a
 revocation may be lost. The store is asked for a digest, so the secret never leaves this module.
@@ -49,7 +49,7 @@ class Line(Protocol):
     """The connection of a caller."""
 
     async def while_open(self, lookup: Coroutine[Any, Any, FoundKey | None]) -> FoundKey | None:
-        """What the look-up of the caller's key finds. It is cancelled when the connection ends. Raises `ClientGone`."""
+        """Await the look-up of the caller's key. The end of the connection cancels it. Raises `ClientGone`."""
         ...
 
 
@@ -98,8 +98,8 @@ class Authenticator:
         return None if known is None else known.principal
 
     async def principal(self, authorization: bytes | None, address: str = "", line: Line | None = None) -> Principal:
-        """Who it is. Raises `Unauthenticated`, `ClientGone`, and `KeysWaiting` or `StoreUnavailable` if nobody knows.
-        `address`: of the caller, because addresses take turns in the look-ups of keys that were never shown here."""
+        """The principal of this header. Raises `Unauthenticated`, `ClientGone`, and `KeysWaiting` or `StoreUnavailable`
+        if the key cannot be looked up. `address` is the caller's: addresses take turns in look-ups of unknown keys."""
         if authorization is None:
             raise Unauthenticated("send a key: Authorization: Bearer KEY")
         digest = _digest(authorization)
@@ -120,7 +120,7 @@ class Authenticator:
         return known if known is not None and known.until > self._monotonic() else None
 
     async def _look_up(self, digest: bytes, address: str, line: Line | None) -> _Known:
-        # Read before the store is asked: news that come meanwhile make what it says old.
+        # Read before the query: a revocation that arrives meanwhile makes its answer old.
         asked_at, round_ = self._monotonic(), self._round
         try:
             if digest in self._remembered:
@@ -143,7 +143,7 @@ class Authenticator:
         return _keep(self._remembered, digest, known)
 
     def _remember_id(self, key_id: UUID) -> None:
-        """Its revocation concerns this process."""
+        """Remember the id, so that the signal of its revocation is heeded."""
         if len(self._key_ids) >= 2 * REMEMBERED_MAX:
             self._key_ids.clear()
             self._round += 1

@@ -1,7 +1,7 @@
-"""Whether blob storage takes what is written: wrapped once, so that adapters and runners stay plain.
+"""Watches whether blob storage takes writes: wrapped once, so that adapters and runners stay plain.
 
-A folder that is full, or a store that is away, makes runs wait at their end with their output. This says so to whoever
-asks whether the process is ready.
+While a folder is full or a store is away, runs wait at their end with their output. The readiness of the process says
+so.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
             return _unbegun(claimed, QUEUED, now, END_LOST, f"{ENDED_UNTOLD}; it runs again")
         case OnUnknown.FAIL:
             error = f"{ENDED_UNTOLD}; its job says not to run it again (on_unknown)"
-            # Whether its job names others that go on from a failure is read by whoever goes on.
+            # The sequence reads later whether the job names others that go on from a failure.
             return _unbegun(claimed, FAILED, now, EXECUTOR_LOST, error)._replace(follow=True)
         case OnUnknown.HOLD:
             error = f"{ENDED_UNTOLD}; what it has done is for a person to find out"

@@ -61,7 +61,7 @@ WATCH_SECONDS: Final = 0.05
 GHOST_SECONDS: Final = 1.0
 """A run of which an older attempt still dies here goes back for so long."""
 PUBLISHES_NOTHING: Final = b""
-"""The key of an executor that tells the store directly: whatever speaks for it in the broker is forged."""
+"""The key of an executor that writes outcomes to the store: every message in its name at the broker is forged."""
 LEAVE_SECONDS: Final = 5.0
 """How long an executor that ends tries to tell the store so. If it cannot, its lease runs out by itself."""
 LEAVE_RETRY_SECONDS: Final = 0.25
@@ -118,9 +118,9 @@ class Executor(Service):
         signing: ResultsSigning | None = None,
     ) -> None:
         """`broker` brings hints. Without one, or while it is away, signals wake it, and it looks what there is.
-        `records` is told of open circuits. `hold_until` is told with each heartbeat until when tasks may run, on the
-        monotonic clock, for those who watch over them while this process stands still. `signing`: with what it signs
-        the outcomes that go through the broker."""
+        `records` stores open circuits. Each heartbeat gives `hold_until` the end of the lease on the monotonic clock,
+        for the watchers of the tasks while this process is stopped. `signing` signs the outcomes that go through the
+        broker."""
         super().__init__()
         self._runs = runs
         self._signals = signals
@@ -490,7 +490,7 @@ class Executor(Service):
         return IDLE_SECONDS
 
     async def _look_afresh(self) -> float:
-        """A queue goes on: what waits there is found by no hint, and lies behind where the last claims read to."""
+        """Claim from the start of a queue that goes on: its runs have no hint, and the last claims read past them."""
         self._claimer.look_afresh()
         self._claim_wake.set()
         return IDLE_SECONDS
@@ -511,8 +511,7 @@ class Executor(Service):
         return IDLE_SECONDS
 
     def _tokens(self) -> Iterator[int]:
-        """All that were answered to us. What has ended stays known: if the store lost that, it was claimed all the
-        same."""
+        """The tokens of all claims that the store answered, ended ones too: the store may have lost their ends."""
         live = (held.claimed.token for held in self._books.live.values())
         return itertools.chain(live, self._outbox.tokens(), self._reconciliation.claims.tokens())
 
@@ -604,7 +603,7 @@ class Executor(Service):
             # Abandoned when we were buried, or refused as stale: it is dead now, and that is all that matters.
             self._books.bury(run_id)
         elif self._lease.left_seconds() <= 0.0 and ending.reason in KILLED:
-            # Whoever watches over the lease killed it while this process stood still. That is no failure of the task.
+            # The watcher of the lease killed it while this process was stopped. The task did not fail.
             held.letting_go = True
             self._end(held, ending._replace(verdict=Verdict.CANCELLED))
         else:

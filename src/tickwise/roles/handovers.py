@@ -16,7 +16,7 @@ from tickwise.roles.announcing import Announcer
 
 
 def handover_bell(signals: Signals, announcer: Announcer | None = None) -> Callable[[Handover], None]:
-    """What a store is to call after each commit (`Store.on_handover`), in whatever role this process is."""
+    """The function that a store calls after each commit (`Store.on_handover`), in every role."""
 
     def ring(handover: Handover) -> None:
         if handover.claimable:

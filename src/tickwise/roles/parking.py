@@ -15,7 +15,7 @@ from tickwise.roles.service import Telemetry
 ERROR_MOST: Final = 2_000
 """Characters of what is said of it."""
 SEND_BYTES_MOST: Final = 4 << 20
-"""Of messages that are put aside in one send: whoever may write a topic can fill it with large ones."""
+"""Bytes of messages that are put aside in one send: a client that can write a topic can fill it with large messages."""
 STORY_HEADERS: Final = 6
 """Headers that we add."""
 LOGGED_MOST: Final = 20

@@ -123,7 +123,7 @@ class Reconciliation:
         self._counted: dict[Pair, None] = {}
 
     def heard(self, epoch: int) -> None:
-        """What a heartbeat said. In another epoch than before nothing is certain."""
+        """Take in the epoch of a heartbeat's answer. A new epoch makes every held run doubtful."""
         if self._epoch is not None and epoch != self._epoch:
             logger.warning("store_set_back", executor=self._lease.number, epoch=epoch, before=self._epoch)
             self.doubt()
@@ -136,7 +136,7 @@ class Reconciliation:
         self.wake.set()
 
     def forget(self) -> None:
-        """This executor was buried: what it held is no more."""
+        """The store has expired this executor: it holds nothing any more."""
         self.claims = AnsweredClaims()
         self.differs = self._upto = self._unsure = 0
         self._thorough = False

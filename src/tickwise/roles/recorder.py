@@ -111,7 +111,7 @@ class Recorder(Service):
         await self._park_many([(delivery, wrong)])
 
     async def _park_many(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
-        """Put these aside: in one send, for whoever may write the channel can fill it with them."""
+        """Put these aside in one send: a client that can write the channel can fill it with them."""
         if not wrongs:
             return
         await self._parking.park_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])

@@ -40,7 +40,7 @@ async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Findin
                 yield Finding(
                     "signatures",
                     "warning",
-                    "requests are not signed: whoever may write their topic speaks for every key",
+                    "requests are not signed: a client that can write their topic can act as any key",
                     "set TICKWISE_REQUESTS_KEYS for APIs and recorders (openssl rand -hex 32)",
                 )
     if settings.signals_url is not None:

@@ -1,4 +1,4 @@
-"""Who signs what goes through the broker, and who verifies it, as the settings say (`roles/signatures.py`).
+"""Makes the signers and verifiers of messages at the broker from the settings (`roles/signatures.py`).
 
 The library of signatures comes with the broker's client, so it is imported only where there is a broker.
 """
@@ -25,7 +25,7 @@ logger = structlog.get_logger("tickwise.wiring")
 
 
 def requests_signer(settings: Settings) -> Signer | None:
-    """What an API signs requests with; None: there is no secret, and it signs none. Raises `Misconfigured`."""
+    """The signer of an API's requests; None: no secret is set, and requests go unsigned. Raises `Misconfigured`."""
     if not settings.requests_keys:
         _warn("this API signs no requests")
         return None
@@ -33,7 +33,7 @@ def requests_signer(settings: Settings) -> Signer | None:
 
 
 def request_check(settings: Settings, cluster: str) -> RequestCheck:
-    """What a recorder verifies requests with. Raises `Misconfigured`, also if it would refuse all."""
+    """The verifier of a recorder for requests. Raises `Misconfigured`, also if it would refuse all of them."""
     verifier: SharedSecrets | None = None
     unsigned = Unsigned(settings.unsigned_messages)
     if settings.requests_keys:
@@ -50,14 +50,14 @@ def request_check(settings: Settings, cluster: str) -> RequestCheck:
 
 
 def results_signing(cluster: str) -> ResultsSigning:
-    """What executors sign results with."""
+    """The signer of an executor's results."""
     from tickwise.adapters.signing import Ed25519Keys
 
     return ResultsSigning(Ed25519Keys(), cluster)
 
 
 def result_check(settings: Settings, store: Records, cluster: str) -> ResultCheck:
-    """What a recorder verifies results with."""
+    """The verifier of a recorder for results."""
     from tickwise.adapters.signing import Ed25519Keys
 
     return ResultCheck(Ed25519Keys(), store, cluster=cluster, unsigned=Unsigned(settings.unsigned_messages))
@@ -75,5 +75,5 @@ def _secrets(settings: Settings) -> SharedSecrets:
 def _warn(what: str) -> None:
     logger.warning(
         "requests_unsigned",
-        detail=f"requests_keys is not set: {what}, and whoever may write the topic of requests speaks for every key",
+        detail=f"requests_keys is not set: {what}; a client that can write the topic of requests can act as any key",
     )

@@ -32,7 +32,7 @@ def test_an_api_signs_with_the_first_secret_and_recorders_accept_each() -> None:
 
 
 def test_an_api_without_a_secret_signs_nothing() -> None:
-    """And is told that whoever may write the topic speaks for every key."""
+    """The log warns that a client that can write the topic can act as any key."""
     assert requests_signer(settings()) is None
 
 

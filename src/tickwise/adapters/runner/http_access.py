@@ -5,8 +5,8 @@
         ├─ an IP address ──► judged
         └─ a name ──► resolved once by `VettedResolver`, every address judged, and these very addresses are connected to
 
-Invariant: no connection is made to an address that was not judged, whatever a name resolves to a moment later. A host
-whose addresses are not all allowed is refused as a whole. (docs/decisions/0024)
+Invariant: no connection is made to an address that was not judged, also if the name resolves to another one a moment
+later. A host whose addresses are not all allowed is refused as a whole. (docs/decisions/0024)
 """
 
 from __future__ import annotations

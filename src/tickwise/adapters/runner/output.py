@@ -22,11 +22,11 @@ CHUNK_BYTES = 1 << 20
 TAIL_BYTES = 2_000
 """How much of the end of the output an error message may quote."""
 WAITING_SECONDS = 600.0
-"""How long a run that ended well waits for a blob store that is full or away: what it did would be done again."""
+"""How long a successful run waits for a blob store that is full or away: a failed run would repeat its work."""
 CLOSING_TRIES = 5
 """How often the end of any other log is offered to a blob store that is away, before it is given up."""
 CLOSING_SECONDS_MOST = 30.0
-"""How long the end of any other run waits for its log, whatever blob storage does."""
+"""How long the end of any other run waits for its log at most."""
 PENDING_BYTES_MOST = 4 << 20
 """Output that waits to be stored before its source is made to wait, or loses what it says further."""
 DROPPED = b"\n[output was dropped here: blob storage could not keep up]\n"
@@ -123,7 +123,7 @@ class OutputSink:
             self._lose(f"blob storage took more than {limit:.0f} s")
 
     def hurry(self) -> None:
-        """Whoever closes it must not wait any longer: its process ends, or its run is no longer ours."""
+        """Tell `close` to wait no longer: the process ends, or the run belongs to another executor."""
         self._hurried.set()
 
     def _lose(self, why: str) -> None:

@@ -310,7 +310,7 @@ class Reaped(NamedTuple):
 
 
 def reap(process: Process) -> Reaped | None:
-    """Take the exit status of a process that has ended; None if whoever started it for us is gone. Blocking."""
+    """Take the exit status of a process that has ended; None if its starter is gone. Blocking."""
     if not isinstance(process, subprocess.Popen):
         return process.reap()
     try:

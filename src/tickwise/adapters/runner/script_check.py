@@ -5,7 +5,7 @@
 
 A syntax error told at submit, with its line, is worth much; it is never worth the process. So a source that the
 compiler cannot finish within its limits is taken unchecked, with a warning. Invariant: `look` returns within
-WAIT_SECONDS, whatever the sources are and however many others are looked at.
+WAIT_SECONDS, for any source and with any number of others before it.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Starter:
             _execute(arguments, environment)
         except OSError as error:
             os.write(writes, marshal.dumps((error.errno or errno.EIO, os.fsencode(error.filename or b""))))
-        except BaseException as error:  # noqa: BLE001  # whatever it is, this is no starter
+        except BaseException as error:  # noqa: BLE001  # this child must never go on as a starter
             os.write(writes, marshal.dumps((errno.EINVAL, repr(error)[:200].encode())))
         os._exit(127)
 

@@ -94,7 +94,7 @@ async def script_get(call: Call) -> Answer:
     if not _VERSION.fullmatch(said):
         raise NotFound(f"no task {task_id[:200]!r} is stored in version {said[:100]!r}; versions are 1, 2, 3, …")
     content = await call.control.script_get(call.principal, task_id, int(said))
-    # What somebody stored is text, whatever it looks like: no browser may take it for a page.
+    # A stored script is text: no browser may take it for a page.
     return Answer(200, content, [(b"x-content-type-options", b"nosniff")], SCRIPT_ANSWER)
 
 

@@ -1,8 +1,8 @@
 """`Continuity`: whether the store still has what it acknowledged. What holds for every method stands in the package.
 
 A database behind asynchronous replication, and one restored from a backup, forgets its last commits. Each such event
-begins an epoch: the store notices it by itself when a role connects, and whatever is handed out once (fencing tokens,
-numbers of executors and lanes, versions of rules) then continues above everything that was handed out before.
+begins an epoch: the store notices it by itself when a role connects. Values that are handed out once (fencing tokens,
+numbers of executors and lanes, versions of rules) then continue above every value that was handed out before.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Continuity(Protocol):
         ...
 
     async def held_list(self, executor: int, token: int) -> Mapping[UUID, int]:
-        """The same in full: tokens by run, whoever claimed them. Reads everything that is held."""
+        """The same in full: tokens by run, of all claims, also of other processes. Reads everything that is held."""
         ...
 
     async def held_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:

@@ -285,7 +285,7 @@ class Calendars(Core):
                     slot.release()
                     raise
                 thread = asyncio.ensure_future(asyncio.to_thread(work))
-                # A thread cannot be stopped: its places are free when it has ended, whoever waits for it.
+                # A thread cannot be stopped: it keeps its places until it ends, also if its caller has gone.
                 thread.add_done_callback(done)
                 return await asyncio.shield(thread)
         except TimeoutError:

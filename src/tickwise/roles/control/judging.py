@@ -44,7 +44,7 @@ _ON_THE_WAY: Final = (
 )  # fmt: skip
 _QUEUES: Final = (Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING)
 _ASKED: Final = (Trigger.RUN_NOW, Trigger.RETRY)
-"""Whose runs wait their turn whatever the policy of the schedule."""
+"""Triggers whose runs wait their turn under every overlap policy."""
 
 
 def judged(facts: Facts) -> Explanation:

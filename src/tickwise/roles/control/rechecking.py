@@ -3,8 +3,8 @@
     NewJob ──► its definition is read ──► each field by the check that the API has for it ── Invalid: a failed operation
                                     └──► what follows from the definition is computed anew: due, run, lane, keys
 
-Invariant: nothing becomes a row that this program would have refused as a body, whatever a topic says. What is derived
-is never taken from the message, so a difference between two programs (another zone data base) refuses no job.
+Invariant: no message becomes a row that this program would have refused as a body. Derived values are never taken from
+the message, so a difference between two programs (another zone data base) refuses no job.
 
 Not asked again is whether the function of a task is on offer, and whether a script compiles.
 """

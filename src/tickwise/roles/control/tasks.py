@@ -286,7 +286,7 @@ class Tasks(Core):
         return await read_script(self._blobs, who.namespace, file.removeprefix("sha256:"))
 
     async def _check_file(self, who: Principal, digest: str) -> None:
-        """Whoever names a script must have stored it: another namespace's is not there. Raises `Invalid`."""
+        """Check that the caller's own namespace has stored the script. Raises `Invalid`."""
         try:
             await self._blobs.get_range(script_key(who.namespace, digest), 0, 1)
         except NotFound:

@@ -56,8 +56,8 @@ class Continuity(Duty):
         return deepcopy(self._state, {id(self._state.clock): self._state.clock})
 
     def set_back(self, snapshot: State) -> None:
-        """That standby is promoted: what was written since is lost, whoever was told of it. Then the first role
-        connects, and begins an epoch. Nobody may have timers for a decision."""
+        """Promote that standby: later writes are lost, acknowledged ones too. Then the first role connects and begins
+        an epoch. No scheduler may hold timers for a decision."""
         lost = State(self._state.clock, self._state.near_seconds)
         vars(lost).update(vars(self._state))
         vars(self._state).update(vars(snapshot))

@@ -230,7 +230,7 @@ class Attempts(Part):
             async with self._links.line("finish").use(writes=True) as connection:
                 refused = await _end(connection, executor, outcomes, over)
                 # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
-                # ended, too: whoever began to wait while it ran is seen.
+                # ended, too: this finds runs that began to wait while it ran.
                 woken = await wake_or_not(connection, over)
             await self._tell_handover(woken)
             return refused

@@ -43,7 +43,7 @@ class Changes(Part):
                     if change.expected_paused not in (None, job["paused"]):
                         raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
                     await self._change(connection, job, change, lane)
-                elif job["version"] != change.expected_version + 1 or not _says(job, change, lane):
+                elif job["version"] != change.expected_version + 1 or not _matches_change(job, change, lane):
                     raise VersionConflict(
                         f"the job is at version {job['version']}, the change is for {change.expected_version}"
                     )
@@ -90,7 +90,7 @@ class Changes(Part):
             cancelling = move.action is JobAction.CANCEL
             job = await _locked(connection, move.namespace, move.job_id, or_cancelled=cancelling)
             if move.expected_version not in (None, job["version"]):
-                if job["version"] - 1 != move.expected_version or not _stands(job, move):
+                if job["version"] - 1 != move.expected_version or not _matches_move(job, move):
                     raise VersionConflict(
                         f"the job is at version {job['version']}, the plan is for {move.expected_version}"
                     )
@@ -220,16 +220,16 @@ async def _shown(connection: asyncpg.Connection, namespace: str, job_id: UUID) -
     return row
 
 
-def _stands(job: asyncpg.Record, move: JobMove) -> bool:
-    """Whether a job stands as a move would have it: the move is a repeat."""
+def _matches_move(job: asyncpg.Record, move: JobMove) -> bool:
+    """Whether a job is already as the move would leave it: then the move is a repeat."""
     if move.action is JobAction.PAUSE:
         told = (job["pause_reason"], job["pause_until"], job["paused_by"])
         return bool(job["standing"] == PAUSED and told == (move.reason, move.until, move.by))
     return bool(job["standing"] == (CANCELLED if move.action is JobAction.CANCEL else PLANNED))
 
 
-def _says(job: asyncpg.Record, change: JobChange, lane: int) -> bool:
-    """Whether a job is as a change would have it: the change is a repeat."""
+def _matches_change(job: asyncpg.Record, change: JobChange, lane: int) -> bool:
+    """Whether a job is already as the change would leave it: then the change is a repeat."""
     names = ("name", "key", "schedule_type", "task_kind", "definition", "owner")
     return (
         job["lane"] == lane

@@ -19,7 +19,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Misconfigured
 
 MARK: Final = "1001ms"
-"""A value that nobody sets: who finds another one was not given it."""
+"""A value that nobody else sets: a session with another value did not get this one."""
 PROBE: Final = {"application_name": "tickwise probe", "idle_in_transaction_session_timeout": MARK}
 """The settings of a session that finds out what lies between."""
 PROBE_SECONDS: Final = 10.0
@@ -47,7 +47,7 @@ class Dialer:
         """Settings at the start-up were refused or ignored here."""
 
     async def dial(self, *address: Any, server_settings: Mapping[str, str], **options: Any) -> asyncpg.Connection:
-        """As `asyncpg.connect`, with these settings whatever lies between. Raises its errors."""
+        """Connect as `asyncpg.connect` does, with these settings, also through a pool. Raises its errors."""
         if not self._by_set:
             try:
                 return await asyncpg.connect(*address, server_settings=dict(server_settings), **options)
