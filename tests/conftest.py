@@ -10,6 +10,7 @@ import signal
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ from tests.services.redis import DATABASES
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
 from tests.support.alarm import more_time
+from tickwise.adapters.runner import task_places
 
 # The gate draws the same examples each time, so it is red or green for the change and not for the day.
 # `pytest --hypothesis-profile explore` looks for new ones; a find prints the line that replays it.
@@ -130,12 +132,22 @@ def redis_url(redis_server_url: str) -> str:
     return urlunsplit(urlsplit(redis_server_url)._replace(path=f"/{number}"))
 
 
-def pytest_sessionfinish() -> None:
-    """Tasks of other users that root's tests have started lived outside of private folders: what is left goes."""
-    for owner in Path("/var/lib/tickwise/tasks").glob("*/OWNER"):
-        try:
+@pytest.fixture(scope="session", autouse=True)
+def _tidy_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Clusters and tasks of root's tests whose data folder is private lie outside of it: remove them at the end."""
+    yield
+    if os.geteuid() != 0:
+        return
+    own, temporary = tmp_path_factory.getbasetemp(), tempfile.gettempdir()
+    for owner in task_places.OUTSIDE.glob("*/*/OWNER"):
+        with suppress(OSError):  # another process of these tests was quicker
             given = Path(owner.read_text(encoding="utf-8").strip())
-            if given.is_relative_to(tempfile.gettempdir()) and not given.parent.exists():
+            is_left = given.is_relative_to(temporary) and not given.exists()
+            if is_left or given.is_relative_to(own):
                 shutil.rmtree(owner.parent)
-        except OSError:
-            continue  # another process of these tests was quicker
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The last process of a run of the tests removes the interpreters that were made for tasks of other users."""
+    if os.geteuid() == 0 and not hasattr(session.config, "workerinput"):
+        task_places.remove_unused_pythons()

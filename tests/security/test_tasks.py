@@ -322,6 +322,7 @@ def ordinary() -> Iterator[Target]:
     finally:
         process.terminate()
         process.wait(60)
+        python.release()
         shutil.rmtree(data_dir)
 
 

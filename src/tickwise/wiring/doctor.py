@@ -6,14 +6,15 @@ import asyncio
 import os
 import shutil
 import socket
-import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.task_places import expected_work_root
 from tickwise.adapters.runner.task_users import task_users
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
@@ -68,16 +69,13 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 async def _collect(settings: Settings, port: Finding, database_url: str | None) -> list[Finding]:
     found = [Finding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port]
-    found += [await _blobs(settings), _work_folders(), _tasks(settings)]
+    found += [await _blobs(settings), _work_folders(settings), _tasks(settings)]
     found += [finding async for finding in _database(settings, database_url)]
     return found
 
 
 def _folder(data_dir: Path) -> Finding:
-    there = data_dir
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(_nearest(data_dir)).free
     text = f"{data_dir}, {free / (1 << 30):.1f} GB free"
     if free < SPACE_BYTES:
         return Finding("data folder", "warning", text, "free some space, or choose another with --data-dir")
@@ -153,10 +151,19 @@ async def _blobs(settings: Settings) -> Finding:
     return Finding("blobs", "ok", url)
 
 
-def _work_folders() -> Finding:
+def _work_folders(settings: Settings) -> Finding:
     """Where tasks of this machine's executors find the folder that they run in."""
-    place = Path(tempfile.gettempdir())
-    return _room("work folders", str(place), place)
+    place = settings.data_dir / "work"
+    with suppress(Misconfigured):  # `_tasks` says it
+        users = task_users(settings.run_tasks_as, place)
+        if users is not None:
+            place = expected_work_root(users.any_of_them(), place)
+    return _room("work folders", str(place), _nearest(place))
+
+
+def _nearest(place: Path) -> Path:
+    """The folder itself, or the first above it that is there."""
+    return next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())
 
 
 def _room(name: str, said: str, place: Path) -> Finding:

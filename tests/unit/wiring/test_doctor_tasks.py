@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tickwise.adapters.runner.task_places import OUTSIDE
 from tickwise.config import Settings
-from tickwise.wiring.doctor import _tasks
+from tickwise.wiring.doctor import _tasks, _work_folders
 
 ROOT = os.geteuid() == 0
 
@@ -31,3 +32,19 @@ def test_tasks_as_root_are_warned_of(tmp_path: Path) -> None:
 def test_a_user_that_cannot_be_is_an_error(tmp_path: Path) -> None:
     """As the executor would say at its start."""
     assert "error" == _tasks(Settings(data_dir=tmp_path, run_tasks_as="no-such-user-here")).level
+
+
+def test_the_room_is_that_of_the_folder_in_which_tasks_run(tmp_path: Path) -> None:
+    """Tasks of the executor's own user run below its data folder, which need not be there yet."""
+    data_dir = tmp_path / "data"
+    found = _work_folders(Settings(data_dir=data_dir, run_tasks_as="root" if ROOT else None))
+    assert f"{data_dir / 'work'}, " in found.detail
+    assert not data_dir.exists()
+
+
+@pytest.mark.skipif(not ROOT, reason="an ordinary user's tasks are its own")
+def test_the_room_of_tasks_that_cannot_reach_the_data_folder_is_that_of_the_folder_outside(tmp_path: Path) -> None:
+    """As root, with a private data folder."""
+    tmp_path.chmod(0o700)
+    found = _work_folders(Settings(data_dir=tmp_path))
+    assert found.detail.startswith(f"{OUTSIDE / 'tasks'}/")

