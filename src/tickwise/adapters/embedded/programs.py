@@ -117,17 +117,22 @@ def can_enter(folder: Path, account: Account) -> bool:
 def failure(what: str, output: str, where: Path) -> TickwiseError:
     """What a program's last words mean to the operator."""
     if "No space left on device" in output:
-        free_mb = shutil.disk_usage(where).free // 1_000_000
-        return Misconfigured(
-            f"{what}: no space is left on the disk of {where} ({free_mb} MB free). Free some space there, or start "
-            "with another --data-dir."
-        )
+        return no_space(what, where)
     if "Permission denied" in output:
         return Misconfigured(
             f"{what}: permission denied below {where}. The server must own it; start as the user that made it. "
             f"PostgreSQL said: {last_lines(output)}"
         )
     return Misconfigured(f"{what}. PostgreSQL said: {last_lines(output)}")
+
+
+def no_space(what: str, where: Path) -> Misconfigured:
+    """What could not be done because the disk of this folder is full."""
+    free_mb = shutil.disk_usage(where).free // 1_000_000
+    return Misconfigured(
+        f"{what}: no space is left on the disk of {where} ({free_mb} MB free). Free some space there, or start "
+        "with another --data-dir."
+    )
 
 
 def last_lines(output: str) -> str:

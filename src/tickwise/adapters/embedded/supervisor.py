@@ -25,7 +25,7 @@ import structlog
 from tickwise.adapters.embedded import cluster as clusters
 from tickwise.adapters.embedded.binaries import Binaries
 from tickwise.adapters.embedded.cluster import Cluster, DirectoryLock
-from tickwise.adapters.embedded.programs import failure
+from tickwise.adapters.embedded.programs import failure, no_space
 from tickwise.adapters.embedded.server import ServerProcess, clear_leftovers, dying_with_parent, is_ready
 from tickwise.adapters.embedded.settings import Machine, memory_bytes, tuned
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
@@ -254,8 +254,8 @@ async def _in_thread(function: Callable[..., Result], *arguments: object) -> Res
 def _os_failure(error: OSError, data_dir: Path) -> TickwiseError:
     where = error.filename or data_dir
     if error.errno == errno.ENOSPC:
-        return failure("The embedded PostgreSQL cannot start", str(error), data_dir)
+        return no_space("The embedded PostgreSQL cannot start", data_dir)
     return Misconfigured(
-        f"The embedded PostgreSQL cannot use {where}: {error.strerror}. Start as the user that owns the data directory "
-        f"{data_dir}, or name another: --data-dir."
+        f"The embedded PostgreSQL cannot use {where}: {error.strerror or error}. Start as the user that owns the data "
+        f"directory {data_dir}, or name another: --data-dir."
     )
