@@ -107,7 +107,6 @@ class Scene:
             TICKWISE_FUNCTION_MODULES=TASKS,
             TICKWISE_PASS_ENVIRONMENT="CHAOS_WITNESS",
             CHAOS_WITNESS=str(self.witness.file),
-            TICKWISE_DATA_DIR=str(folder / "data"),
             **pace.environment(),
         )
         self.players: list[Player] = []

@@ -84,8 +84,7 @@ class Fleet:
             TICKWISE_BOOTSTRAP_KEY=KEY,
             TICKWISE_LOG_FORMAT="json",
             PYTHONPATH=str(ROOT),
-            **OWN_TASKS,
-            **settings,
+            **{"TICKWISE_DATA_DIR": str(folder / "data"), **OWN_TASKS, **settings},
         )
         (folder / "blobs").mkdir(exist_ok=True)
 
