@@ -1,5 +1,6 @@
 """A bound on the lines that a process logs of one kind of event: each while there are few, a count when there are many.
 
+    room()  ──► how many may be logged now             so that nothing is gathered for nobody
     take(n) ──► how many of n may be logged one by one     within this second
     left_out() ──► how many could not, once a second       for a line that says so
 
@@ -24,13 +25,18 @@ class LogBudget:
         self._room = per_second
         self._left_out = 0
 
-    def take(self, count: int = 1) -> int:
-        """How many of `count` lines may be written now; the others are counted."""
+    def room(self) -> int:
+        """How many lines may be written now. Asking takes nothing."""
         second = int(self._monotonic())
         if second != self._second:
             was_over = self._asked > self._per_second and second == self._second + 1
             self._second, self._asked = second, 0
             self._room = 0 if was_over else self._per_second
+        return self._room
+
+    def take(self, count: int = 1) -> int:
+        """How many of `count` lines may be written now; the others are counted."""
+        self.room()
         self._asked += count
         granted = min(count, self._room)
         self._room -= granted

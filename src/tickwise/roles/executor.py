@@ -573,7 +573,9 @@ class Executor(Service):
         """Many tasks are over. Quick functions that went well are the bulk of a busy executor's work, so they go
         straight to the outbox, without the calls that the others take."""
         self._release_late()
-        live, done, late, logged, urgent = self._books.live, [], [], [], False
+        live, done, late, urgent = self._books.live, [], [], False
+        logged: list[tuple[Claimed, float]] = []
+        lines = 0 if self._run_log is None else self._run_log.ends_room
         for run_id, ending in endings:
             held = live.get(run_id)
             verdict, started, ended, _, _, result, _, _ = ending
@@ -587,10 +589,11 @@ class Executor(Service):
                 late.append(started - claimed.due)
             outcome = (run_id, claimed.token, SUCCESS, started, ended, None, None, result, None, held.body.is_followed)
             done.append((_new(Outcome, outcome), intake))
-            logged.append((claimed, ended - started))
+            if len(logged) < lines:
+                logged.append((claimed, ended - started))
             urgent = urgent or held.body.is_waited_for or claimed.guarded
         if self._run_log is not None:
-            self._run_log.succeeded(logged)
+            self._run_log.succeeded(logged, len(done))
         self._outbox.add_many(done, late, urgent=urgent)
         for intake in {intake for _, intake in done}:
             intake.freed()

@@ -37,9 +37,19 @@ class RunLog:
         self._ends = LogBudget(per_second, clock.monotonic)
         self._failures = LogBudget(max(per_second, 1), clock.monotonic)
 
-    def launched(self, batch: Sequence[Claimed], now: float) -> None:
-        """A runner gets these."""
-        for claimed in batch[: self._starts.take(len(batch))]:
+    @property
+    def starts_room(self) -> int:
+        """Of how many starts there may be lines now."""
+        return self._starts.room()
+
+    @property
+    def ends_room(self) -> int:
+        """Of how many ends there may be lines now."""
+        return self._ends.room()
+
+    def launched(self, batch: Sequence[Claimed], count: int, now: float) -> None:
+        """A runner gets so many attempts; `batch`: the first of them, as many as there may be lines of."""
+        for claimed in batch[: self._starts.take(count)]:
             logger.info(
                 "run_started",
                 namespace=claimed.namespace,
@@ -50,9 +60,9 @@ class RunLog:
                 late_seconds=round(max(0.0, now - claimed.due), 3),
             )
 
-    def succeeded(self, batch: Sequence[tuple[Claimed, float]]) -> None:
-        """These ended well, each after so many seconds."""
-        for claimed, seconds in batch[: self._ends.take(len(batch))]:
+    def succeeded(self, batch: Sequence[tuple[Claimed, float]], count: int) -> None:
+        """So many ended well; `batch`: the first of them, as many as there may be lines of, each with its seconds."""
+        for claimed, seconds in batch[: self._ends.take(count)]:
             self._ended(claimed, RunState.SUCCESS, seconds)
 
     def ended(self, claimed: Claimed, outcome: Outcome) -> None:
@@ -60,7 +70,7 @@ class RunLog:
         state = STATES[outcome.state]
         seconds = outcome.ended - (outcome.started or outcome.ended)
         if state is RunState.SUCCESS:
-            self.succeeded([(claimed, seconds)])
+            self.succeeded([(claimed, seconds)], 1)
         elif state is RunState.CANCELLED and self._ends.take():
             self._ended(claimed, state, seconds)
         elif state in FAILURES and self._failures.take():

@@ -140,6 +140,7 @@ class Starter:
         groups: dict[Intake, list[Assignment]] = collections.defaultdict(list)
         guarded: list[Held] = []
         launched: list[Claimed] = []
+        lines = 0 if self._run_log is None else self._run_log.starts_room
         for held in batch:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
                 self._settle(held, too_late(held, now))
@@ -153,9 +154,10 @@ class Starter:
                 continue
             held.stage = _LAUNCHED
             groups[intake].append(held.assignment())
-            launched.append(held.claimed)
+            if len(launched) < lines:
+                launched.append(held.claimed)
         if self._run_log is not None:
-            self._run_log.launched(launched, self._time.now())
+            self._run_log.launched(launched, sum(map(len, groups.values())), self._time.now())
         for intake, assignments in groups.items():
             intake.runner.launch(assignments)
         if guarded:
@@ -194,7 +196,7 @@ class Starter:
             else:
                 held.stage = Stage.LAUNCHED
                 if self._run_log is not None:
-                    self._run_log.launched([held.claimed], self._time.now())
+                    self._run_log.launched([held.claimed], 1, self._time.now())
                 held.intake.runner.launch([held.assignment()])
 
     def _ours(self, batch: Sequence[Held]) -> Iterator[Held]:

@@ -79,13 +79,11 @@ class Teller:
         # What never began has no start, and took no time.
         seconds = [outcome.ended - (outcome.started or outcome.ended) for outcome in outcomes]
         # An id begins with the milliseconds of its nominal time, so nothing more need be carried here.
-        latencies = [
-            outcome.ended - (outcome.run_id.int >> BELOW_MILLIS) * 0.001
-            for outcome in outcomes
-            if outcome.state in ENDED
-        ]
+        all_well = states.count(SUCCESS) == len(states)
+        over = outcomes if all_well else [outcome for outcome in outcomes if outcome.state in ENDED]
+        latencies = [outcome.ended - (outcome.run_id.int >> BELOW_MILLIS) * 0.001 for outcome in over]
         self._telemetry.finished(states, seconds, latencies)
-        if states.count(SUCCESS) != len(states):
+        if not all_well:
             self._tell_failures(outcomes)
         if any([outcome.follow for outcome in outcomes]):  # noqa: C419  # a list is made in half the time
             self._followed()

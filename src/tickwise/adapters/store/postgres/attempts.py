@@ -149,7 +149,8 @@ class Attempts(Part):
             if len(self._reached) >= _CLAIMERS_MOST:
                 del self._reached[next(iter(self._reached))]
             reached = self._reached[executor] = {}
-        for lane, ready in taken:
+        # Of each lane the latest, which is the last of them in this order.
+        for lane, ready in dict(sorted(taken)).items():
             if ready > reached.get(lane, FAR_PAST):
                 reached[lane] = ready
 
