@@ -173,7 +173,7 @@ MEANINGS = {
     "sequence_ended": "The next job of a sequence is cancelled or gone, so nothing was started.",
     "sequence_stuck": "What follows from the end of a run could not be found out or stored. It is tried again; "
     "others go on. Please report it.",
-    "sequences_stuck": "What follows from the ends of several runs could not be stored at once. Each is tried by "
+    "sequence_page_failed": "What follows from the ends of several runs could not be stored at once. Each is tried by "
     "itself. Please report it.",
     "setting": "Something about the settings is probably not meant.",
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "

@@ -1,6 +1,6 @@
 """A bound on the lines that a process logs of one kind of event: each while there are few, a count when there are many.
 
-    room()  ──► how many may be logged now             so that nothing is gathered for nobody
+    room()  ──► how many may be logged now             a caller gathers no more than that
     take(n) ──► how many of n may be logged one by one     within this second
     left_out() ──► how many could not, once a second       for a line that says so
 
@@ -34,11 +34,11 @@ class LogBudget:
             self._room = 0 if was_over else self._per_second
         return self._room
 
-    def take(self, count: int = 1) -> int:
-        """How many of `count` lines may be written now; the others are counted."""
+    def take(self, count: int = 1, at_most: int | None = None) -> int:
+        """How many of `count` lines may be written now, `at_most` so many of them; the others are counted."""
         self.room()
         self._asked += count
-        granted = min(count, self._room)
+        granted = min(count, self._room if at_most is None else min(self._room, at_most))
         self._room -= granted
         self._left_out += count - granted
         return granted

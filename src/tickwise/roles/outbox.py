@@ -37,7 +37,9 @@ PRESSED_SECONDS: Final = 0.25
 REMEMBERED_MOST: Final = 20_000
 """Outcomes that are remembered: of a quiet executor those of hours, of the busiest those of a second, …"""
 REMEMBERED_LENGTH: Final = 4_000
-"""… without those whose result is longer: 80 MB at most, and 2 in use as a rule."""
+"""… without those whose result is longer, …"""
+REMEMBERED_BYTES: Final = 32 << 20
+"""… and so many bytes of them, of which 2 MB are in use as a rule."""
 
 # As bytes: objects that are kept for a second, and freed then, cost an executor a quarter of its time.
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -78,7 +80,7 @@ class Outbox:
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
-        self._remembered_count = 0
+        self._remembered_count = self._remembered_bytes = 0
 
     def __len__(self) -> int:
         """How many outcomes the store is not known to have."""
@@ -144,17 +146,25 @@ class Outbox:
         kept = [each for each, _ in batch if each.result is None or len(each.result) <= REMEMBERED_LENGTH]
         if not kept:
             return
-        self._remembered.append((len(kept), _encode(kept)))
+        try:
+            text = _encode(kept)
+        except UnicodeEncodeError:  # half a pair of surrogates, which the store replaces, too
+            text = _encode([_cleaned(outcome) for outcome in kept])
+        self._remembered.append((len(kept), text))
         self._remembered_count += len(kept)
-        while self._remembered_count > REMEMBERED_MOST and len(self._remembered) > 1:
-            count, _ = self._remembered.popleft()
+        self._remembered_bytes += len(text)
+        while len(self._remembered) > 1 and (
+            self._remembered_count > REMEMBERED_MOST or self._remembered_bytes > REMEMBERED_BYTES
+        ):
+            count, oldest = self._remembered.popleft()
             self._remembered_count -= count
+            self._remembered_bytes -= len(oldest)
 
     def forget(self) -> None:
         """The executor was buried: nothing of this counts any more."""
         self._starts.clear()
         self._remembered.clear()
-        self._remembered_count = 0
+        self._remembered_count = self._remembered_bytes = 0
         waiting = [*self._outcomes]
         self._outcomes.clear()
         for _, intake in waiting:
@@ -207,11 +217,11 @@ class Outbox:
         counts = collections.Counter(intake for _, intake in batch)
         for intake, count in counts.items():
             intake.recorded(count)
-        self._remember(batch)
         lateness, self._lateness = self._lateness, []
         self._telemetry.started(lateness)
         if not self._outcomes:
             self._emptied.set()
+        self._remember(batch)
 
     async def ask_published(self, number: Callable[[], int]) -> float:
         """Look what was applied of what the broker has; how long until the next look."""
@@ -241,3 +251,10 @@ class Outbox:
             self._starts = batch + self._starts
             raise
         return [began for began in batch if began.run_id in refused]
+
+
+def _cleaned(outcome: Outcome) -> Outcome:
+    """With texts that can be encoded."""
+    texts = (outcome.reason, outcome.error, outcome.result)
+    reason, error, result = (text and text.encode("utf-8", "replace").decode() for text in texts)
+    return outcome._replace(reason=reason, error=error, result=result)

@@ -39,17 +39,17 @@ class RunLog:
 
     @property
     def starts_room(self) -> int:
-        """Of how many starts there may be lines now."""
+        """The number of start lines that may be written now."""
         return self._starts.room()
 
     @property
     def ends_room(self) -> int:
-        """Of how many ends there may be lines now."""
+        """The number of end lines that may be written now."""
         return self._ends.room()
 
     def launched(self, batch: Sequence[Claimed], count: int, now: float) -> None:
         """A runner gets so many attempts; `batch`: the first of them, as many as there may be lines of."""
-        for claimed in batch[: self._starts.take(count)]:
+        for claimed in batch[: self._starts.take(count, len(batch))]:
             logger.info(
                 "run_started",
                 namespace=claimed.namespace,
@@ -62,7 +62,7 @@ class RunLog:
 
     def succeeded(self, batch: Sequence[tuple[Claimed, float]], count: int) -> None:
         """So many ended well; `batch`: the first of them, as many as there may be lines of, each with its seconds."""
-        for claimed, seconds in batch[: self._ends.take(count)]:
+        for claimed, seconds in batch[: self._ends.take(count, len(batch))]:
             self._ended(claimed, RunState.SUCCESS, seconds)
 
     def ended(self, claimed: Claimed, outcome: Outcome) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,23 +33,55 @@ from tickwise.roles.service import Telemetry
 PAGE: Final = 100
 """Ends looked at in one step."""
 LOOK_SECONDS: Final = 1.0
-"""How often somebody looks who was not woken."""
+"""How often a scheduler looks that no signal has woken."""
 CHAIN_MOST: Final = 100
 """Runs that led to one, each to the next. Circles are refused when a job is stored; one that two edits at the same
 moment made between them ends here."""
 PUT_OFF_SECONDS: Final = 60.0
 """One that cannot be gone on from (a defect of ours) is tried again after this: it holds up no other."""
 
+STARTS_MOST: Final = 500
+LENGTH_MOST: Final = 4 << 20
+"""One transaction stores so many runs, or so many characters of their definitions, and what one more end starts."""
+
 Ends = Mapping[UUID, Sequence[Successor]]
 """Runs that have ended, and what each of them starts."""
 Jobs = dict[UUID, JobRow | None]
-"""Those that were looked up in one step."""
 
 logger = structlog.get_logger("tickwise.scheduler")
 
 
+@dataclass(slots=True)
+class Page:
+    """What one step has looked up, and what it has gathered for the next transaction."""
+
+    jobs: Jobs = field(default_factory=dict)
+    origins: dict[UUID, UUID | None] = field(default_factory=dict)
+    """Of runs, by their ids: which run each follows."""
+    ends: dict[str, dict[UUID, Sequence[Successor]]] = field(default_factory=dict)
+    """By namespace."""
+    starts: int = 0
+    length: int = 0
+
+    def add(self, run: RunRow, starts: Sequence[Successor]) -> None:
+        """What follows from the end of this run."""
+        self.ends.setdefault(run.namespace, {})[run.run_id] = starts
+        self.starts += len(starts)
+        self.length += sum(len(start.run.definition or "") for start in starts if start.run is not None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is stored before more is gathered."""
+        return self.starts >= STARTS_MOST or self.length >= LENGTH_MOST
+
+    def take(self) -> Mapping[str, Ends]:
+        """What was gathered; it is empty then."""
+        ends, self.ends, self.starts, self.length = self.ends, {}, 0, 0
+        return ends
+
+
 class Sequences:
-    """One scheduler's part in it."""
+    """What one scheduler does for sequences."""
 
     def __init__(
         self,
@@ -74,29 +107,33 @@ class Sequences:
         # The oldest come first: those that are put off must not be all that is seen.
         limit = PAGE + len(self._put_off)
         follows = await self._store.follows(limit)
-        jobs: Jobs = {}
-        namespaces: dict[str, dict[UUID, Sequence[Successor]]] = {}
+        page = Page()
         for follow in follows:
             if follow.run.run_id not in self._put_off:
                 with self._putting_off(follow.run.run_id):
-                    starts = await self._starts(follow, jobs)
-                    namespaces.setdefault(follow.run.namespace, {})[follow.run.run_id] = starts
-        for namespace, ends in namespaces.items():
-            await self._go_on(namespace, ends, jobs)
+                    page.add(follow.run, await self._starts(follow, page))
+                if page.is_full:
+                    await self._commit(page)
+        await self._commit(page)
         return 0.0 if len(follows) >= limit else LOOK_SECONDS
 
-    async def _go_on(self, namespace: str, ends: Ends, jobs: Jobs) -> None:
-        """From ends of one namespace, all at once; one by one if that meets a defect, which is most likely of one."""
-        try:
-            self._tell(await self._store.follows_commit(namespace, ends), ends, jobs)
-        except Unavailable:
-            raise
-        except Exception:
-            logger.exception("sequences_stuck", namespace=namespace, ends=len(ends))
-            for run, starts in ends.items():
-                with self._putting_off(run):
-                    one = {run: starts}
-                    self._tell(await self._store.follows_commit(namespace, one), one, jobs)
+    async def _commit(self, page: Page) -> None:
+        """Store what was gathered: the ends of each namespace in one transaction."""
+        for namespace, ends in page.take().items():
+            try:
+                self._tell(await self._store.follows_commit(namespace, ends), ends, page.jobs)
+            except Unavailable:
+                raise
+            except Exception:
+                logger.exception("sequence_page_failed", namespace=namespace, ends=len(ends))
+                await self._commit_singly(namespace, ends, page.jobs)
+
+    async def _commit_singly(self, namespace: str, ends: Ends, jobs: Jobs) -> None:
+        """Each end by itself, after a defect: it is most likely that of one end."""
+        for run, starts in ends.items():
+            with self._putting_off(run):
+                one = {run: starts}
+                self._tell(await self._store.follows_commit(namespace, one), one, jobs)
 
     @contextlib.contextmanager
     def _putting_off(self, run: UUID) -> Iterator[None]:
@@ -121,9 +158,9 @@ class Sequences:
                 [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
             )
 
-    async def _starts(self, follow: Follow, jobs: Jobs) -> Sequence[Successor]:
+    async def _starts(self, follow: Follow, page: Page) -> Sequence[Successor]:
         run = follow.run
-        job = await self._job(run.namespace, run.job_id, jobs)
+        job = await self._job(run.namespace, run.job_id, page.jobs)
         text = run.definition if run.definition is not None or job is None else job.definition
         if text is None:
             return []
@@ -131,14 +168,14 @@ class Sequences:
         named = own.then if follow.succeeded else own.on_failure
         if not named:
             return []
-        if await self._is_too_long(run):
+        if await self._is_too_long(run, page.origins):
             logger.error("sequence_cut", run_id=str(run.run_id), job_id=str(run.job_id), runs=CHAIN_MOST)
             return []
         # One that a person has decided ended long ago, and what follows from that is not late.
         due = await self._store.now() if run.reason == UNKNOWN_OUTCOME else ended_at(run)
         found = []
         for job_id in dict.fromkeys(named):
-            row = await self._job(run.namespace, job_id, jobs)
+            row = await self._job(run.namespace, job_id, page.jobs)
             if row is None or row.status is JobStatus.CANCELLED:
                 logger.info("sequence_ended", run_id=str(run.run_id), successor=str(job_id))
             else:
@@ -151,13 +188,16 @@ class Sequences:
         row = jobs[job_id]
         return row if row is not None and row.namespace == namespace else None
 
-    async def _is_too_long(self, run: RunRow) -> bool:
-        """Whether so many runs led to this one that something goes in a circle."""
-        before: RunRow | None = run
+    async def _is_too_long(self, run: RunRow, origins: dict[UUID, UUID | None]) -> bool:
+        """Whether so many runs led to this one that something goes in a circle. `origins`: the known ones."""
+        origin = run.origin
         for _ in range(CHAIN_MOST):
-            if before is None or before.origin is None:
+            if origin is None:
                 return False
-            before = await self._store.run_get(run.namespace, before.origin)
+            if origin not in origins:
+                before = await self._store.run_get(run.namespace, origin)
+                origins[origin] = None if before is None else before.origin
+            origin = origins[origin]
         return True
 
 

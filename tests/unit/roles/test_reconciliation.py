@@ -437,6 +437,27 @@ async def test_of_many_ends_the_last_are_remembered(rig: Rig, monkeypatch: pytes
     assert {} == dict(box.remembered([(pairs[5][0], 99)]))
 
 
+async def test_a_text_that_cannot_be_encoded_takes_no_other_from_memory(rig: Rig) -> None:
+    """Half a pair of surrogates, as the store replaces it."""
+    box, intake = rig.executor._outbox, rig.executor._intakes[0]
+    bad = Outcome(rig.make.identifier(), 1, 6, 1.0, 2.0, reason="error", error="half: \udcff")
+    good = Outcome(rig.make.identifier(), 2, 5, 1.0, 2.0)
+    box._remember([(bad, intake), (good, intake)])
+    found = box.remembered([(bad.run_id, 1), (good.run_id, 2)])
+    assert {(bad.run_id, 1): bad._replace(error="half: ?"), (good.run_id, 2): good} == dict(found)
+
+
+async def test_what_is_remembered_is_bounded_in_bytes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest batch stays."""
+    monkeypatch.setattr(outboxes, "REMEMBERED_BYTES", 100)
+    box, intake = rig.executor._outbox, rig.executor._intakes[0]
+    ends = [Outcome(rig.make.identifier(), token, 6, 1.0, 2.0, error="x" * 90) for token in range(1, 4)]
+    for outcome in ends:
+        box._remember([(outcome, intake)])
+    pairs = [(outcome.run_id, outcome.token) for outcome in ends]
+    assert {pairs[-1]} == set(box.remembered(pairs))
+
+
 def _id(job: NewJob) -> Any:
     assert job.run_id is not None
     return job.run_id

@@ -29,6 +29,19 @@ async def test_a_bound_lets_lines_through_until_it_is_reached_and_counts_the_res
     assert (1, 0) == (budget.left_out(), budget.left_out())
 
 
+async def test_what_is_gathered_in_one_second_and_logged_in_the_next_is_counted() -> None:
+    """No line is neither written nor counted."""
+    clock = VirtualClock()
+    budget = LogBudget(10, clock.monotonic)
+    assert 8 == budget.take(8)
+    gathered = budget.room()
+    assert 2 == gathered
+    await clock.advance(1.0)
+    assert 2 == budget.take(6, gathered)
+    await clock.advance(1.0)
+    assert 4 == budget.left_out()
+
+
 async def logged(rig: Rig, verdicts: list[Verdict]) -> list[dict[str, Any]]:
     """What is logged of runs that end so."""
     await rig.executor.prepare()

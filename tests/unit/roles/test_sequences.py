@@ -225,6 +225,26 @@ async def test_a_page_of_ends_is_one_step_of_the_store(rig: Rig, monkeypatch: py
     assert 5 == len(await rig.runs(second))
 
 
+@pytest.mark.parametrize("bound", ["STARTS_MOST", "LENGTH_MOST"])
+async def test_a_transaction_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """By the runs that it makes, and by how long their definitions are."""
+    second = await rig.job()
+    for _ in range(5):
+        await rig.job(first=True, then=[str(second.job_id)])
+    await rig.work(result='{"of": "the first"}')
+    real, asked = rig.store.follows_commit, []
+
+    async def follows_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
+        asked.append(len(ends))
+        return await real(namespace, ends)
+
+    monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
+    monkeypatch.setattr(sequences, bound, 2 if bound == "STARTS_MOST" else 1)
+    await rig.sequences().step()
+    assert ([2, 2, 1] if bound == "STARTS_MOST" else [1] * 5) == asked
+    assert 5 == len(await rig.runs(second))
+
+
 async def test_a_paused_successor_leaves_a_record_and_a_cancelled_one_nothing(rig: Rig) -> None:
     """The record says why it did not run."""
     paused, cancelled = await rig.job(), await rig.job()

@@ -284,6 +284,23 @@ class SequencesContract(StoreContract):
         assert sorted(made) == [0] * 7 + [1]
         assert (await store.stats()).queued == 1
 
+    async def test_pages_that_overlap_are_made_once(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
+        """Two schedulers read the same ends, in opposite orders: neither waits for the other in a circle, and after as
+        many calls as a scheduler makes anyway each end was followed once."""
+        ends = [(await self.ended(store, make)).run_id for _ in range(8)]
+        job = await self.next_job(store, make)
+        starts = {end: [self.successor(end, job, make.now)] for end in ends}
+        back = dict(reversed(starts.items()))
+        made = sum(
+            await asyncio.gather(
+                *(client.follows_commit("default", page) for client, page in [(store, starts), (other, back)] * 3)
+            )
+        )
+        made += await store.follows_commit("default", starts)
+        assert made == len(ends)
+        assert await self.following(store) == []
+        assert await self.origins(store, job) == set(ends)
+
     async def test_a_report_and_a_burial_at_the_same_moment_agree(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
