@@ -79,8 +79,9 @@ def _spelled_seconds(wanted: str) -> float:
 def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> datetime:
     """A point in time: RFC 3339, `2027-01-31 10:00`, `10:00`, `today 10:00` (or tomorrow, yesterday), or `5m` from now.
 
-    With `ago`, where a time that has passed is expected, `5m` is five minutes ago. A text without an offset is a wall
-    clock in `zone` (None: this machine's). A bare clock time is its next occurrence. Raises `Unreadable`.
+    With `ago`, where a time that has passed is expected, `5m` is five minutes ago, and a bare clock time its last
+    occurrence; else its next one. A text without an offset is a wall clock in `zone` (None: this machine's). Raises
+    `Unreadable`.
     """
     wanted = " ".join(text.strip().split())
     today = datetime.fromtimestamp(at, UTC).astimezone(zone)
@@ -93,6 +94,8 @@ def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> d
     clock = _CLOCK.fullmatch(wanted)
     if clock:
         found = _wall(today, clock, zone)
+        if ago:
+            return found if found.timestamp() <= at else _wall(today - timedelta(days=1), clock, zone)
         return found if found.timestamp() > at else _wall(today + timedelta(days=1), clock, zone)
     try:
         read = datetime.fromisoformat(wanted)

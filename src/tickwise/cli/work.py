@@ -33,12 +33,15 @@ _NAME_MAX: Final = 200
 
 @dataclass(frozen=True)
 class Script:
-    """A file to run: its kind, its text, and the interpreter that its first line names."""
+    """A file to run: its kind and its text."""
 
     path: Path
     kind: str
     source: str
     interpreter: tuple[str, ...] = ()
+    """The shell that its first line names, and its options."""
+    unused: tuple[str, ...] = ()
+    """Options of another interpreter, which have no effect."""
 
 
 def read_script(path: Path) -> Script:
@@ -67,24 +70,34 @@ def read_script(path: Path) -> Script:
             f"what is {str(path)!r}? A Python script ends in .py, a shell script in .sh, or its first line says so "
             "(#!/usr/bin/env python3). Anything else is run with --shell."
         )
-    return Script(path, kind, source, interpreter if program in _SHELLS else ())
+    if kind == "python":
+        return Script(path, kind, source, unused=interpreter[1:])
+    if interpreter and program not in _SHELLS:
+        raise click.UsageError(
+            f"the first line of {str(path)!r} names {interpreter[0]}, which is no shell; run the file as a program: "
+            f"--shell {path.absolute()}"
+        )
+    return Script(path, kind, source, interpreter)
 
 
 def _shebang(source: str) -> tuple[str, ...]:
-    """The words after `#!`, without `env`."""
+    """The words after `#!`: an interpreter and its options, also where `env` looks for it."""
     first = source.split("\n", 1)[0]
     words = first[2:].split() if first.startswith("#!") else []
     if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
+        del words[0]
+        if words and words[0] in ("-S", "--split-string"):
+            del words[0]
     return tuple(words)
 
 
 def script_task(script: Script) -> dict[str, Any]:
-    """The task that runs a script. A shell other than `sh` is called by its name, so that its own syntax works."""
+    """The task that runs a script. A shell other than `sh`, or one with options, is called by its name, so that its own
+    syntax and its options work."""
     if script.kind == "python":
         return {"kind": "python", "source": script.source}
     shell = Path(script.interpreter[0]).name if script.interpreter else script.path.suffix.removeprefix(".")
-    if shell in _SHELLS - {"sh"}:
+    if shell in _SHELLS - {"sh"} or script.interpreter[1:]:
         return {"kind": "shell", "argv": [shell, *script.interpreter[1:], "-c", script.source, script.path.name]}
     return {"kind": "shell", "command": script.source}
 
@@ -99,6 +112,10 @@ def inline_or_stored(session: Session, script: Script) -> dict[str, Any]:
     """The task in the job's body; a large one is stored first and named by its id."""
     task = script_task(script)
     blame_script(session, script)
+    if script.unused:
+        session.note(
+            f"{script.path}: {' '.join(script.unused)} of its first line has no effect on the executor's Python."
+        )
     if len(script.source.encode()) <= INLINE_LIMIT_BYTES:
         return {"task": task}
     stored = session.client.task_put({"name": script.path.name, "task": task})

@@ -55,10 +55,17 @@ def test_a_moment_is_read_on_the_given_clock(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("90s", NOON - 90), ("1h30m", NOON - 5400), ("60", NOON - 60), ("tomorrow 13:00", NOON + 86_400)],
+    [
+        ("90s", NOON - 90),
+        ("1h30m", NOON - 5400),
+        ("60", NOON - 60),
+        ("tomorrow 13:00", NOON + 86_400),
+        ("12:45", NOON - 900),
+        ("13:15", NOON + 900 - 86_400),
+    ],
 )
 def test_a_length_of_time_may_be_meant_to_lie_in_the_past(text: str, expected: float) -> None:
-    """What is no length of time is read as ever."""
+    """A time of day is its last occurrence then. All else is read as ever."""
     assert expected == moments.moment(text, BERLIN, NOON, ago=True).timestamp()
 
 

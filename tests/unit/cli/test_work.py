@@ -33,6 +33,13 @@ def _file(folder: Path, name: str, text: str) -> Path:
         ("a.sh", "date", {"kind": "shell", "command": "date"}),
         ("tool", "#!/bin/sh\ndate", {"kind": "shell", "command": "#!/bin/sh\ndate"}),
         ("a.bash", "date", {"kind": "shell", "argv": ["bash", "-c", "date", "a.bash"]}),
+        ("a.sh", "#!/bin/sh -e\ndate", {"kind": "shell", "argv": ["sh", "-e", "-c", "#!/bin/sh -e\ndate", "a.sh"]}),
+        ("a.sh", "#! /bin/sh -e\ndate", {"kind": "shell", "argv": ["sh", "-e", "-c", "#! /bin/sh -e\ndate", "a.sh"]}),
+        (
+            "tool",
+            "#!/usr/bin/env -S bash -eu\ndate",
+            {"kind": "shell", "argv": ["bash", "-eu", "-c", "#!/usr/bin/env -S bash -eu\ndate", "tool"]},
+        ),
         (
             "a.sh",
             "#!/bin/bash -e\ndate",
@@ -52,6 +59,7 @@ def test_a_script_is_known_by_its_suffix_or_its_first_line(
     [
         ("thing", "hello", "what is"),
         ("tool", "#!/usr/bin/perl\nprint 1", "--shell"),
+        ("a.sh", "#!/usr/bin/perl\nprint 1", "names /usr/bin/perl, which is no shell"),
         ("job.json", "{}", "tickwise jobs create"),
         ("empty.py", "  \n", "is empty"),
     ],

@@ -22,7 +22,7 @@ from uuid import UUID
 from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Otherwise, Rules
-from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Pending, Reason, decide, spread
+from tickwise.domain.decision import Hold, Pending, Reason, decide, spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import BELOW_MILLIS, Principal, Trigger, id_instant, name_before, name_from, run_id
@@ -32,6 +32,7 @@ from tickwise.ports.store import JobRow, RunQuery, RunRow
 from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.planning import written
 from tickwise.roles.control.previews import Fate
+from tickwise.roles.control.replans import paused_note
 from tickwise.roles.definition import decode_definition
 
 PAGE_MOST: Final = 1_000
@@ -273,7 +274,7 @@ class Outlook:
         """All that is held back until now, as one."""
         since, hold = timer.first_open, timer.hold
         if hold is Hold.PAUSED:
-            found = self._pending(since, Fate.SKIP, reason=hold, note=self._paused_note())
+            found = self._pending(since, Fate.SKIP, reason=hold, note=paused_note(self.row))
         else:
             found = self._told(since)._replace(kind=Kind.PENDING)
             if found.outcome is Fate.FIRE:  # no rule closes it any more, so the next look lets it run
@@ -313,7 +314,7 @@ class Outlook:
         found = self._pending(nominal, Fate.FIRE)._replace(kind=Kind.FUTURE)
         note = self._clock_note(nominal)
         if timer is not None and timer.hold is Hold.PAUSED and nominal < timer.due:
-            return found._replace(outcome=Fate.SKIP, reason=Reason.PAUSED.value, note=self._paused_note())
+            return found._replace(outcome=Fate.SKIP, reason=Reason.PAUSED.value, note=paused_note(self.row))
         opens = nominal
         verdict = self._closed(nominal)
         if verdict is not None:
@@ -349,13 +350,6 @@ class Outlook:
     def _closed(self, instant: float) -> Closed | None:
         verdict = None if self.rules is None else self.rules.verdict(instant)
         return verdict if isinstance(verdict, Closed) else None
-
-    def _paused_note(self) -> str:
-        row = self.row
-        until = "" if row.pause_until is None or row.pause_until == NEVER else f" until {written(row.pause_until)}"
-        who = f" by {row.paused_by}" if row.paused_by else ""
-        why = f": {row.pause_reason}" if row.pause_reason else ""
-        return f"{PAUSED_SENTENCE}{who}{until}{why}"
 
     def _clock_note(self, nominal: float) -> str | None:
         schedule = self.schedule

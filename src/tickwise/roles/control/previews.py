@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Otherwise, Rules
-from tickwise.domain.decision import spread
+from tickwise.domain.decision import NEVER, spread
 from tickwise.domain.errors import Invalid
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_before, name_from
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
@@ -28,6 +28,7 @@ from tickwise.roles.control.bodies import PreviewBody
 from tickwise.roles.control.composing import check_calendars
 from tickwise.roles.control.jobs import Jobs
 from tickwise.roles.control.planning import instant_within, planned, upcoming, written
+from tickwise.roles.control.replans import paused_note
 from tickwise.roles.definition import decode_definition
 
 GAPS_MAX: Final = 10
@@ -94,7 +95,8 @@ class Previews(Jobs):
     """`preview` of saved and unsaved schedules."""
 
     async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
-        """What a job's schedule says, whether it is paused or not. Raises `NotFound`, `Invalid`."""
+        """What a job's schedule says. While the job is paused or cancelled, each occurrence is skipped, and says why.
+        Raises `NotFound`, `Invalid`."""
         row = await self._job(who, job_id)
         now = await self._time.now()
         plan = decode_definition(row.definition)
@@ -102,7 +104,8 @@ class Previews(Jobs):
         fired = 0 if row.timer is None else row.timer.fired
         schedule = plan.schedule(job_id)
         recorded = await self._previewed_records(row, schedule, look, now)
-        return await self._preview(_Shown(schedule, rules, fired, recorded), look, now)
+        shown = _Shown(schedule, rules, fired, recorded, *_stopped(row))
+        return await self._preview(shown, look, now)
 
     async def _previewed_records(self, row: JobRow, schedule: Schedule, look: Look, now: float) -> list[RunRow]:
         """What is on record of the occurrences that the preview shows, and of those before that have yet to run."""
@@ -157,6 +160,11 @@ class Previews(Jobs):
                 continue
             if left is not None and running >= left:
                 break
+            if due < shown.stopped_until:
+                stopped = _fire(schedule, due, viewer, None, None)
+                notes = "; ".join(note for note in (stopped.note, shown.stopped_by) if note)
+                fires.append(stopped._replace(fate=Fate.SKIP, due=None, note=notes))
+                continue
             verdict = None if shown.rules is None else shown.rules.verdict(due)
             closed = verdict if isinstance(verdict, Closed) else None
             fires.append(_fire(schedule, due, viewer, closed, None))
@@ -187,6 +195,9 @@ class _Shown(NamedTuple):
     fired: int
     recorded: Sequence[RunRow] = ()
     """The earliest nominal time first."""
+    stopped_until: float = 0.0
+    stopped_by: str | None = None
+    """Why nothing runs before that."""
 
     def record_of(self, nominal: float) -> RunRow | None:
         """The run, or the record, of an occurrence."""
@@ -195,6 +206,15 @@ class _Shown(NamedTuple):
             if round(run.nominal_at, 6) <= round(nominal, 6) <= round(last, 6):
                 return run
         return None
+
+
+def _stopped(row: JobRow) -> tuple[float, str | None]:
+    """Until when no occurrence of the job runs, and why."""
+    if row.status is JobStatus.CANCELLED:
+        return NEVER, "the job is cancelled, for good"
+    if row.status is JobStatus.PAUSED:
+        return NEVER if row.pause_until is None else row.pause_until, paused_note(row)
+    return 0.0, None
 
 
 def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.store import JobAction, JobMove, JobRow, NewRun, NewSkip, Replan
 from tickwise.roles.control.bodies import OCCURRENCES_MAX, MissedMode, PauseBody, ResumeBody
-from tickwise.roles.control.planning import RECURRING, Replanned, instant_within, is_decided, zone_data
+from tickwise.roles.control.planning import RECURRING, Replanned, instant_within, is_decided, written, zone_data
 from tickwise.roles.definition import Plan
 
 KEPT_AHEAD_SECONDS: Final = 30.0
@@ -153,6 +153,13 @@ def was_paused(row: JobRow) -> str:
     """Who paused it and why, which the job itself forgets when it is resumed."""
     who = f" by {row.paused_by}" if row.paused_by else ""
     return f"{PAUSED_SENTENCE}{who}" + (f": {row.pause_reason}" if row.pause_reason else "")
+
+
+def paused_note(row: JobRow) -> str:
+    """The same of a pause that goes on, with its end."""
+    until = "" if row.pause_until is None or row.pause_until == NEVER else f" until {written(row.pause_until)}"
+    who = f" by {row.paused_by}" if row.paused_by else ""
+    return f"{PAUSED_SENTENCE}{who}{until}" + (f": {row.pause_reason}" if row.pause_reason else "")
 
 
 def _nominal(schedule: Schedule, timer: Pending) -> float:
