@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -43,7 +43,7 @@ from tickwise.roles.leasing import Lease
 from tickwise.roles.outbox import Outbox
 from tickwise.roles.parking import Parking
 from tickwise.roles.publishing import KEPT_MOST, Publisher
-from tickwise.roles.reconciliation import Pair, Reconciliation
+from tickwise.roles.reconciliation import Reconciliation
 from tickwise.roles.run_log import RunLog
 from tickwise.roles.service import Loop, Service, Telemetry, wait_for
 from tickwise.roles.signatures import ResultsSigning
@@ -304,7 +304,8 @@ class Executor(Service):
         if starting := [held for held in self._books.live.values() if held.stage is Stage.STARTING]:
             # Perhaps their starts are on record, and then only we know that they came to nothing.
             self._give_back(starting)
-        stopped = {(held.claimed.run_id, held.claimed.token) for held in self._books.live.values()}
+        # Comparisons go on with the heartbeats.
+        self._reconciliation.leaving({(held.claimed.run_id, held.claimed.token) for held in self._books.live.values()})
         for held in [*self._books.live.values()]:
             self._books.abandon(held)
         try:
@@ -317,27 +318,27 @@ class Executor(Service):
                 await self._hinting.stop()
             await super().stop()
         if self._lease.number:
-            await self._leave(begun, stopped)
+            await self._leave(begun)
 
-    async def _leave(self, begun: Sequence[Began], stopped: Collection[Pair]) -> None:
+    async def _leave(self, begun: Sequence[Began]) -> None:
         """Free what we held. First the store must know what ended and what began: all else it takes for runs that never
         began, and the next attempt of such a run would bear the same number."""
         until = self._clock.monotonic() + LEAVE_SECONDS
         try:
             # A store that is away for a moment is asked again; one that does not answer is given up.
             async with asyncio.timeout(LEAVE_SECONDS):
-                while not await self._said_farewell(begun, stopped):
+                while not await self._said_farewell(begun):
                     if self._clock.monotonic() + LEAVE_RETRY_SECONDS > until:
                         raise TimeoutError
                     await self._clock.sleep(LEAVE_RETRY_SECONDS)
         except TimeoutError:
             logger.warning("leave_unheard", executor=self._lease.number, seconds=LEAVE_SECONDS)
 
-    async def _said_farewell(self, begun: Sequence[Began], stopped: Collection[Pair]) -> bool:
+    async def _said_farewell(self, begun: Sequence[Began]) -> bool:
         """Whether the store has heard all of it. Each part may be said again."""
         try:
             await self._empty_outbox()
-            await self._reconciliation.settle(stopped)
+            await self._reconciliation.settle()
             await self._empty_outbox()
             if begun:
                 await self._runs.attempts_start(self._lease.number, begun)

@@ -16,7 +16,8 @@ Invariant: no false alarm. While the store answers, an outcome on its way is in 
 the answer; one claim is under way at a time, under a token above all that were answered. So a run counts as different
 only if it is on one side alone both before the question and after the answer, for two questions in a row. A server that
 stood still may carry out a claim that we gave up, and then answer another: a run under the token of a claim that was
-never answered is given back, and does not count.
+never answered is given back, and does not count. What is stopped because this executor leaves is held until it has
+left.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ class Reconciliation:
         self._thorough = False
         self._next_at = float("-inf")
         self._counted: dict[Pair, None] = {}
+        self._stopped: Collection[Pair] = ()
 
     def heard(self, epoch: int) -> None:
         """Take in the epoch of a heartbeat's answer. A new epoch makes every held run doubtful."""
@@ -167,13 +169,18 @@ class Reconciliation:
             return 0.0
         return pause
 
-    async def settle(self, stopped: Collection[Pair]) -> None:
-        """Before this executor leaves: what the store believes to be held here, beyond what was `stopped` just now, has
+    def leaving(self, stopped: Collection[Pair]) -> None:
+        """These are stopped because this executor leaves, and their ends are not reported: until it has left, the store
+        is right to say that it holds them."""
+        self._stopped = stopped
+
+    async def settle(self) -> None:
+        """Before this executor leaves: what the store believes to be held here, beyond what was stopped for that, has
         ended. The store would take it for what never began."""
         number, upto = self._lease.number, self.claims.highest
         if upto:
             lost, _ = await self._look(number, upto)
-            await self._tell(number, [pair for pair in lost if pair not in stopped])
+            await self._tell(number, lost)
 
     # ------------------------------------------------------------------ digests
 
@@ -238,6 +245,7 @@ class Reconciliation:
     def _known(self) -> Iterator[Pair]:
         yield from map(_pair, self._books.live.values())
         yield from self._outbox.pairs()
+        yield from self._stopped
 
     def _unheard(self, lost: Sequence[Pair]) -> Collection[Pair]:
         """Those whose claim was never answered, and which were not given back before: the store lost nothing there."""

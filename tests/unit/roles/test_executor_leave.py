@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import structlog
 
 from tests.unit.roles.rig import Rig, drive
 from tickwise.domain.lifecycle import RunState
 from tickwise.roles.executor import LEAVE_SECONDS
+
+BETWEEN_SECONDS = 4.0
+"""More than from one comparison to the next."""
 
 
 @pytest.fixture
@@ -17,6 +21,18 @@ async def rig() -> Rig:
     made = Rig()
     await drive(made.clock, made.executor.prepare())
     return made
+
+
+def kept_open(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """The runner closes when this is set: its children take a while to die."""
+    over, close = asyncio.Event(), rig.runner.close
+
+    async def closes_later() -> None:
+        await over.wait()
+        await close()
+
+    monkeypatch.setattr(rig.runner, "close", closes_later)
+    return over
 
 
 async def test_what_began_and_is_killed_at_the_end_counts_as_an_attempt(rig: Rig) -> None:
@@ -77,3 +93,30 @@ async def test_a_start_on_record_that_never_came_to_be_is_no_unknown_outcome(rig
     rig.flaky.answers_lost = set()
     await drive(rig.clock, rig.executor.stop())
     assert ([], "QUEUED", 0) == (rig.runner.launched, await rig.state(job), (await rig.row(job)).attempt)
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+async def test_what_is_killed_at_the_end_is_no_difference(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, thorough: bool
+) -> None:
+    """The store says that we hold it until we have left, and it is right: a comparison while its children die finds
+    nothing, and what was killed goes back because its executor left, not because its end was lost."""
+    job = await rig.submit()
+    await rig.tick()
+    assert job.run_id is not None
+    rig.runner.begin(job.run_id)
+    await rig.tick(BETWEEN_SECONDS)  # so that the comparison after this one covers its claim
+    over = kept_open(rig, monkeypatch)
+    stopping = asyncio.ensure_future(rig.executor.stop())
+    await rig.clock.settle()
+    with structlog.testing.capture_logs() as logs:
+        if thorough:
+            rig.executor._reconciliation.doubt()
+        await rig.clock.advance(BETWEEN_SECONDS)
+        await drive(rig.clock, rig.executor._compare())
+    over.set()
+    await drive(rig.clock, stopping)
+    assert [] == [entry for entry in logs if entry["event"] == "held_otherwise"]
+    [(attempt, state, reason)] = await rig.attempts(job)
+    assert (1, "QUEUED") == (attempt, state)
+    assert "end_lost" != reason
