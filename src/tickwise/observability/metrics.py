@@ -372,6 +372,12 @@ class Metrics:
         self._named.inc(named)
         self._claimed_named.inc(claimed)
 
+    def expects(self, channel: str, reasons: Sequence[str] = ()) -> None:
+        """Show 0 until something happens: Prometheus sees no increase from nothing to 1."""
+        self._parked_messages.labels(channel)
+        for reason in reasons:
+            self._unverified.labels(channel, reason)
+
     def parked_message(self, channel: str) -> None:
         """A message that was put aside."""
         self._parked_messages.labels(channel).inc()

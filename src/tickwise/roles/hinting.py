@@ -145,6 +145,7 @@ class Hinting:
         """Set when there may be room again."""
         self.done_more = asyncio.Event()
         """Set when the broker is to be told of something."""
+        self._channels = channels
         self._consumer = broker.consumer(channels, group_of(terms))
         self._clock = clock
         self._time = time
@@ -164,6 +165,7 @@ class Hinting:
 
     async def start(self) -> None:
         """Begin to hear."""
+        self._parking.expects(self._channels)
         await self._consumer.start()
 
     async def stop(self) -> None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import structlog
 
 from tickwise.domain.errors import TooLarge
-from tickwise.ports.broker import DEAD, MESSAGE_BYTES_MOST, STORY_BYTES_MOST, Broker, Delivery, Message, size_of
+from tickwise.ports.broker import (
+    DEAD,
+    MESSAGE_BYTES_MOST,
+    STORY_BYTES_MOST,
+    Broker,
+    Channel,
+    Delivery,
+    Message,
+    size_of,
+)
 from tickwise.ports.clock import Clock
 from tickwise.roles.service import Telemetry
 
@@ -39,6 +48,11 @@ class Parking:
         self._role = role
         self._clock = clock
         self._telemetry = telemetry
+
+    def expects(self, channels: Iterable[Channel]) -> None:
+        """Messages of these channels may have to be put aside here."""
+        for channel in channels:
+            self._telemetry.expects(channel.name)
 
     async def park(self, delivery: Delivery, error: str) -> None:
         """Put one aside with its bytes, its key and its own headers; ours say where it was, and what is wrong with it.

@@ -74,6 +74,7 @@ class Recorder(Service):
 
     async def start(self) -> None:
         """Join the other recorders of this channel, and begin."""
+        self._telemetry.expects(self._channel.name, [*Reason])
         await self._consumer.start()
         self.spawn(Loop(f"record {self._channel.name}", self.step, self._clock))
 

@@ -104,6 +104,10 @@ class Telemetry(Protocol):
         """Runs that an executor claimed by the names that hints told it, and how many of them it got."""
         ...
 
+    def expects(self, channel: str, reasons: Sequence[str] = ()) -> None:
+        """This role takes messages of the channel, and refuses them for these reasons: what counts them begins at 0."""
+        ...
+
     def parked_message(self, channel: str) -> None:
         """A message that could not be read or applied was put aside."""
         ...

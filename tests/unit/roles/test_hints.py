@@ -12,6 +12,7 @@ from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane
+from tickwise.observability.metrics import Metrics
 from tickwise.ports.broker import DEAD, Channel, Delivery, Kind, Message, lane_of
 from tickwise.ports.store import ClaimRequest, NewJob, Ready
 from tickwise.roles.announcing import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, Announcer, packs
@@ -319,3 +320,16 @@ async def test_runs_are_packed_by_lane_as_many_as_one_executor_can_start() -> No
     assert [PACK_QUICK, 1] == [len(hints.ids()) for hints in packs(QUICK, quick)]
     assert [PACK_SLOTS, 1] == [len(hints.ids()) for hints in packs(LANE, slow)]
     assert [(100.0, 1), (100.5, 1)] == [(hints.ready, len(hints.ids())) for hints in packs(QUICK, apart)]
+
+
+async def test_what_counts_parked_hints_begins_at_0() -> None:
+    """Of each channel that this executor hears: its first message that cannot be read is an increase for Prometheus."""
+    rig, metrics = Rig(exchange=Exchange(lanes=2, partitions=1)), Metrics()
+    assert rig.executor._hinting is not None
+    rig.executor._hinting._parking._telemetry = metrics
+    await drive(rig.clock, rig.executor.prepare())
+    values = [
+        metrics.registry.get_sample_value("tickwise_messages_parked_total", {"channel": f"runs.p{lane}"})
+        for lane in range(2)
+    ]
+    assert [0.0, 0.0] == values

@@ -32,7 +32,7 @@ from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.messages import Request as ApiRequest
 from tickwise.roles.messages import Results, decode, encode
 from tickwise.roles.recorder import ResultsRecorder
-from tickwise.roles.signatures import HEADER, LATE_SECONDS, ResultCheck, ResultsSigning, Unsigned, signed
+from tickwise.roles.signatures import HEADER, LATE_SECONDS, Reason, ResultCheck, ResultsSigning, Unsigned, signed
 
 OLD, NEW, FOREIGN = ("o" * 31 + "1", "n" * 31 + "2", "f" * 31 + "3")
 WHO = Principal("someone", "default", frozenset({"*"}))
@@ -150,6 +150,22 @@ async def test_a_forged_request_is_put_aside_and_stops_nobody(forgery: Forgery) 
         assert ["before", "behind"] == await names(here)
         assert [forged.value] == [each.value for each in await dead(here)]
         assert 1 == count(here, "tickwise_messages_unverified_total", channel="requests", reason=forgery.reason)
+
+
+async def test_what_counts_refused_messages_begins_at_0() -> None:
+    """From nothing to 1 is no increase for Prometheus: the first forged message would raise no alarm."""
+    async with buffered(recorder_keys=[NEW]) as here:
+        await here.recorder.start()
+        registry = here.metrics.registry
+        found = {
+            reason: registry.get_sample_value(
+                "tickwise_messages_unverified_total", {"channel": "requests", "reason": reason}
+            )
+            for reason in Reason
+        }
+        parked = registry.get_sample_value("tickwise_messages_parked_total", {"channel": "requests"})
+        await here.recorder.stop()
+        assert (dict.fromkeys(Reason, 0.0), 0.0) == (found, parked)
 
 
 async def test_a_request_of_another_cluster_is_refused() -> None:
