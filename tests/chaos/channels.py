@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.services.kafka import Kafka
@@ -17,8 +17,18 @@ PREFIX: Final = "chaos"
 LANES: Final = 2
 PARTITIONS: Final = 4
 ASK_SECONDS: Final = 5.0
+TAKEN_SECONDS: Final = 60.0
+"""By then a broker that lives has taken what it is given, on a machine that does much else, too."""
 QUIET: Final = {"log_level": 0, "broker.address.family": "v4"}
 Told = TypeVar("Told")
+
+
+class Origin(NamedTuple):
+    """Where a message was."""
+
+    channel: str
+    partition: int
+    offset: int
 
 
 class Parked(NamedTuple):
@@ -26,6 +36,12 @@ class Parked(NamedTuple):
 
     value: bytes
     headers: Mapping[str, bytes]
+
+    @property
+    def origin(self) -> Origin:
+        """Where it was, as its headers say."""
+        told = self.headers
+        return Origin(told["channel"].decode(), int(told["partition"]), int(told["offset"]))
 
 
 class Channels:
@@ -53,9 +69,9 @@ class Channels:
         """These topics, with all that is in them."""
         await self._ask(partial(self._delete, [f"{self.prefix}.{name}" for name in names]))
 
-    async def put(self, name: str, values: Sequence[bytes]) -> None:
-        """Messages that no role has sent."""
-        await self._ask(partial(self._put, f"{self.prefix}.{name}", values))
+    async def put(self, name: str, values: Sequence[bytes]) -> dict[Origin, bytes]:
+        """Messages that no role has sent; where the broker says that each of them is now."""
+        return await asyncio.to_thread(self._put, name, values)
 
     async def parked(self) -> list[Parked]:
         """All that could not be read."""
@@ -115,13 +131,25 @@ class Channels:
         for answer in admin.delete_topics([*names], operation_timeout=ASK_SECONDS).values():
             answer.result(ASK_SECONDS * 2)
 
-    def _put(self, name: str, values: Sequence[bytes]) -> None:
-        producer = Producer(self._settings)
+    def _put(self, name: str, values: Sequence[bytes]) -> dict[Origin, bytes]:
+        # Each is there once, however often the library had to send it; asked as a whole, it would not be.
+        producer = Producer({**self._settings, "enable.idempotence": True})
+        places: dict[Origin, bytes] = {}
+
+        def taken(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                raise KafkaException(error)
+            partition, offset, value = message.partition(), message.offset(), message.value()
+            assert partition is not None
+            assert offset is not None
+            assert isinstance(value, bytes)
+            places[Origin(name, partition, offset)] = value
+
         for value in values:
-            producer.produce(name, value)
-        left = producer.flush(ASK_SECONDS * 2)
-        if left:
-            raise KafkaException(f"{left} messages were not taken")
+            producer.produce(f"{self.prefix}.{name}", value, on_delivery=taken)
+        producer.flush(TAKEN_SECONDS)
+        assert len(values) == len(places), f"the broker took {len(places)} of {len(values)} messages"
+        return places
 
     def _parked(self) -> list[Parked]:
         consumer = Consumer({**self._settings, "group.id": f"{self.prefix}.reading", "enable.auto.commit": False})

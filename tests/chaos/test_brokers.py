@@ -15,7 +15,7 @@ async def test_a_broker_that_loses_repeats_reorders_and_dies_costs_time_and_no_r
 
 
 async def test_what_nobody_can_read_is_parked_with_its_bytes_and_all_else_goes_on() -> None:
-    """In the topics of requests, of results, and of hints: each such message once, and no role ends."""
+    """In the topics of requests, of results, and of hints: each such message, and no role ends."""
     await holds("R7-POISON")
 
 
