@@ -207,6 +207,55 @@ async def test_an_exception_fails_the_run_and_its_traceback_is_in_the_log(shop: 
     assert "function_worker" not in log
 
 
+@pytest.mark.parametrize("name", ["tests.fail_oddly", "tests.fail_oddly_async"])
+@pytest.mark.parametrize(
+    ("how", "reason", "error"),
+    [
+        ("text", "error", "ValueError: no file caf?"),
+        ("class", "error", "Halved: half"),
+        ("note", "error", "ValueError: noted"),
+        ("permanent", "invalid", "PermanentError: no file caf?"),
+        ("untellable", "error", "Untellable, which cannot be told: RuntimeError"),
+        ("result", "result", "what the function returned is not JSON: 'utf-8' codec can't encode"),
+        ("long", "error", "ValueError: long"),
+    ],
+)
+async def test_an_end_that_cannot_be_told_as_it_is_keeps_no_other_from_being_told(
+    shop: Opener, name: str, how: str, reason: str, error: str
+) -> None:
+    """Names of files that are not UTF-8 come into Python as halves of characters, and an exception's text is code."""
+    opened = await shop()
+    await opened.run(name, {})
+    hows = [None, None, how, None, how, None]
+    batch = [assignment({"kind": "function", "name": name}, {"how": each}, limits=TaskLimits(1_000)) for each in hows]
+    opened.runner.launch(batch)
+    endings = [await opened.listener.ending_of(each) for each in batch]
+    assert [ending.verdict is Verdict.OK for ending in endings] == [each is None for each in hows]
+    for ending in (endings[2], endings[4]):
+        assert ending.reason == reason
+        assert (ending.error or "").startswith(error)
+
+
+async def test_half_a_character_in_a_log_is_replaced(shop: Opener) -> None:
+    """In what a function prints, and in the traceback of its exception."""
+    opened = await shop()
+    printed, noted = (opened.launch("tests.fail_oddly", {"how": how}) for how in ("print", "note"))
+    assert (await opened.listener.ending_of(printed)).verdict is Verdict.OK
+    await opened.listener.ending_of(noted)
+    assert await log_of(opened.blobs, printed) == "caf?\n"
+    assert "ValueError: noted\nat caf?\n" in await log_of(opened.blobs, noted)
+
+
+async def test_a_module_that_fails_with_half_a_character_is_named(
+    shop: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator reads the rest of the message."""
+    (tmp_path / "halved_module.py").write_text('raise ValueError("no file caf\\udce9")\n')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(Misconfigured, match=r"module halved_module cannot be loaded: ValueError: no file caf\?"):
+        await shop(modules=("halved_module",))
+
+
 async def test_a_function_can_say_that_no_retry_helps(shop: Opener) -> None:
     """By raising `PermanentError`."""
     ending = await (await shop()).run("tests.fail_for_good")

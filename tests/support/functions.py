@@ -161,3 +161,48 @@ def fail_strangely() -> None:
     for number in range(100):
         kind = type("x" * 10_000 + str(number), (kind,), {})
     raise kind("strange")
+
+
+class Untellable(Exception):
+    """Whoever asks it for its text gets another exception."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Halved(Exception):
+    """Says where it comes from with half a character."""
+
+
+Halved.__module__ = "halved\udcff"
+
+
+@task("tests.fail_oddly")
+def fail_oddly(payload: Any) -> Any:
+    """Ends with a text that cannot be encoded, or that cannot be had, as the payload says; well if it says nothing."""
+    match payload.get("how"):
+        case "text":
+            raise ValueError("no file caf\udce9")
+        case "class":
+            raise Halved("half")
+        case "note":
+            error = ValueError("noted")
+            error.add_note("at caf\udce9")
+            raise error
+        case "permanent":
+            raise PermanentError("no file caf\udce9")
+        case "untellable":
+            raise Untellable
+        case "result":
+            return {"name": "caf\udce9"}
+        case "print":
+            print("caf\udce9")  # noqa: T201 - what a task prints is what is tested
+        case "long":
+            print("x" * 990)  # noqa: T201 - as above
+            raise ValueError("long")
+    return None
+
+
+@task("tests.fail_oddly_async")
+async def fail_oddly_async(payload: Any) -> Any:
+    return fail_oddly(payload)

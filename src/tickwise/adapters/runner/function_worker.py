@@ -13,6 +13,7 @@ process dies. When the executor goes away, so does this process, with its group.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import gc
@@ -257,17 +258,13 @@ class Worker:
             return self._stopped(number, started, base)
         if isinstance(error, OutputLimit):
             return _failed(number, started, ended, "output_limit", "it wrote more output than the job allows")
-        text = f"{type(error).__name__}: {error}".rstrip(": ") if str(error) else type(error).__name__
-        self._print(number, "".join(traceback.format_exception(_without_our_frames(error))))
-        symptoms = tuple(exception_names(type(error)))
-        if getattr(error, "__tickwise_permanent__", False) is True:
-            result = _failed(number, started, ended, "invalid", text, verdict=Verdict.INVALID)
-            result.symptoms = symptoms
-            return result
-        result = _failed(number, started, ended, "error", text)
-        result.symptoms = symptoms
-        result.retry_after_seconds = asked_pause_seconds(getattr(error, "retry_after_seconds", None))
-        return result
+        try:
+            with contextlib.suppress(OutputLimit):  # the exception says more of the run than that its traceback is cut
+                self._print(number, "".join(traceback.format_exception(_without_our_frames(error))))
+            return _raised(number, started, ended, error)
+        except Exception as other:  # noqa: BLE001  # its text and its attributes are code of the task's
+            text = f"{type(error).__name__}, which cannot be told: {type(other).__name__}"
+            return _failed(number, started, ended, "error", text)
 
     def _stopped(self, number: int, started: float, base: float) -> Result:
         return Result(number, started, base + _monotonic(), verdict=Verdict.CANCELLED, reason="cancelled")
@@ -306,7 +303,7 @@ class Worker:
                 outputs = self._outputs_due(results, now)
             report = Report(results, _taken(self._began), _taken(self._returned), outputs)
             if results or report.began or report.returned or outputs:
-                self._connection.sendall(frame(report))
+                self._connection.sendall(_framed(report))
             self._flushed_at = now
 
     def _outputs_due(self, results: Sequence[Result], now: float) -> list[tuple[int, bytes]]:
@@ -442,15 +439,50 @@ def _succeeded(number: int, started: float, ended: float, value: Any) -> Result:
         return Result(number, started, ended)
     try:
         return Result(number, started, ended, _encode(value).decode())
-    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError, msgspec.MsgspecError) as error:
+    except Exception as error:  # noqa: BLE001  # what it returned may be too large for our memory, too
         text = f"what the function returned is not JSON: {error}"
         return _failed(number, started, ended, "result", text)
+
+
+def _raised(number: int, started: float, ended: float, error: BaseException) -> Result:
+    name, said = type(error).__name__, str(error)
+    text = f"{name}: {said}".rstrip(": ") if said else name
+    if getattr(error, "__tickwise_permanent__", False) is True:
+        result = _failed(number, started, ended, "invalid", text, verdict=Verdict.INVALID)
+    else:
+        result = _failed(number, started, ended, "error", text)
+        result.retry_after_seconds = asked_pause_seconds(getattr(error, "retry_after_seconds", None))
+    result.symptoms = tuple(map(_whole, exception_names(type(error))))
+    return result
 
 
 def _failed(
     number: int, started: float, ended: float, reason: str, error: str, *, verdict: Verdict = Verdict.FAILED
 ) -> Result:
-    return Result(number, started, ended, verdict=verdict, reason=reason, error=error[:4_000])
+    return Result(number, started, ended, verdict=verdict, reason=reason, error=_whole(error[:4_000]))
+
+
+def _whole(text: str) -> str:
+    """With each lone surrogate replaced, as in names of files that are not UTF-8: on the wire a text is UTF-8."""
+    return text.encode(errors="replace").decode()
+
+
+def _framed(report: Report) -> bytes:
+    """Ready to be sent. A result that cannot be sent becomes a failure, and the others of its report go as they are."""
+    try:
+        return frame(report)
+    except (ValueError, TypeError, OverflowError):
+        report.results = list(map(_sendable, report.results))
+        return frame(report)
+
+
+def _sendable(result: Result) -> Result:
+    try:
+        frame(Report([result]))
+    except (ValueError, TypeError, OverflowError) as error:
+        text = f"its result cannot be sent: {error}"
+        return _failed(result.number, result.started, result.ended, "result", text)
+    return result
 
 
 def load_functions(modules: Sequence[str]) -> tuple[dict[str, Registered], list[str]]:
@@ -486,7 +518,9 @@ def main(arguments: Sequence[str]) -> None:
     seclude()
     sys.path.insert(0, os.getcwd())  # as `python -m` does; only now, so that no file there shadows what we import
     functions, problems = load_functions(arguments[2:])
-    connection.sendall(frame(Hello([(entry.name, entry.is_async) for entry in functions.values()], problems)))
+    connection.sendall(
+        frame(Hello([(entry.name, entry.is_async) for entry in functions.values()], list(map(_whole, problems))))
+    )
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
