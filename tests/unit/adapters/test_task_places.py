@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from fcntl import LOCK_EX, flock
+from fcntl import LOCK_EX, LOCK_SH, flock
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def passable() -> Iterator[Path]:
+    """A folder that every user can reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # a TMPDIR may be private
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
 def small_disk(outside: Path) -> Iterator[Path]:
     """A disk of 2 MB for interpreters."""
     disk = outside / "python"
@@ -43,7 +52,7 @@ def small_disk(outside: Path) -> Iterator[Path]:
 def test_an_interpreter_stays_while_an_executor_uses_it(outside: Path) -> None:
     """Two executors take the same one; it goes with the last of them, and one in use stays beside it."""
     made, other = outside / "python" / "made", outside / "python" / "other"
-    first, second, third = (task_places._take(folder, NOBODY) for folder in (made, made, other))
+    first, second, third = (_taken(folder) for folder in (made, made, other))
     os.close(first)
     task_places.remove_unused_pythons()
     assert [made, other] == sorted(made.parent.iterdir())
@@ -56,11 +65,11 @@ def test_an_interpreter_stays_while_an_executor_uses_it(outside: Path) -> None:
 def test_an_interpreter_that_is_removed_while_it_is_taken_is_made_again(outside: Path) -> None:
     """An executor that starts waits for the one that removes it, and then has a whole one of its own."""
     folder = outside / "python" / "made"
-    os.close(task_places._take(folder, NOBODY))
+    os.close(_taken(folder))
     with ThreadPoolExecutor(1) as threads:
         remover = os.open(folder / USED, os.O_RDONLY)
         flock(remover, LOCK_EX)
-        taking = threads.submit(task_places._take, folder, NOBODY)
+        taking = threads.submit(_taken, folder)
         _await_waiter((folder / USED).stat().st_ino)
         folder.rename(outside / "removed")
         os.close(remover)
@@ -68,6 +77,13 @@ def test_an_interpreter_that_is_removed_while_it_is_taken_is_made_again(outside:
     assert os.path.samestat(os.fstat(lock), (folder / USED).stat())
     assert task_places._moved(folder).is_file()
     os.close(lock)
+
+
+def _taken(folder: Path) -> int:
+    """The lock, which there is."""
+    lock = task_places._take(folder, NOBODY)
+    assert lock is not None
+    return lock
 
 
 def _await_waiter(inode: int) -> None:
@@ -81,15 +97,60 @@ def _await_waiter(inode: int) -> None:
     raise AssertionError("nobody waits for the lock")
 
 
-def test_an_interpreter_that_was_never_locked_is_not_removed_but_can_be_taken(outside: Path) -> None:
-    """An executor of an earlier version may use it, which locks nothing."""
+@pytest.mark.parametrize("looks", [1, 2], ids=["once", "twice"])
+def test_an_interpreter_that_is_removed_before_it_is_locked_is_made_again(
+    outside: Path, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """Other executors start between the moment in which its file is made and that in which it is locked."""
+    folder, real, seen = outside / "python" / "made", flock, list[int]()
+
+    def flock_late(descriptor: int, how: int) -> None:
+        if how == LOCK_SH and len(seen) < looks:
+            seen.append(descriptor)
+            task_places.remove_unused_pythons()
+        real(descriptor, how)
+
+    monkeypatch.setattr("fcntl.flock", flock_late)
+    lock = _taken(folder)
+    assert len(seen) == looks
+    os.close(_taken(folder))
+    task_places.remove_unused_pythons()
+    assert os.path.samestat(os.fstat(lock), (folder / USED).stat())
+    assert task_places._moved(folder).is_file()
+    assert [folder] == [*folder.parent.iterdir()]
+    os.close(lock)
+
+
+def test_an_interpreter_of_an_earlier_version_is_taken_without_a_lock_and_never_removed(outside: Path) -> None:
+    """Executors of that version lock nothing: a lock of ours would say that nobody uses it as soon as we do not."""
     earlier = outside / "python" / "earlier"
     (earlier / "bin").mkdir(parents=True)
     task_places.remove_unused_pythons()
-    assert earlier.is_dir()
-    os.close(task_places._take(earlier, NOBODY))
+    assert task_places._take(earlier, NOBODY) is None
     task_places.remove_unused_pythons()
-    assert not earlier.exists()
+    assert ["bin"] == [each.name for each in earlier.iterdir()]
+
+
+def test_what_a_killed_executor_left_of_an_interpreter_is_removed(outside: Path) -> None:
+    """Half removed, or half made and never locked for more than an hour; what is being made stays."""
+    place = outside / "python"
+    names = ["partial-begun", "partial-left", "partial-unlocked", "removed-half"]
+    for name in names:
+        (place / name / "bin").mkdir(parents=True)
+    (place / "partial-unlocked" / USED).touch()
+    os.utime(place / "partial-left", (0, 0))
+    task_places.remove_unused_pythons()
+    assert ["partial-begun"] == [each.name for each in place.iterdir()]
+
+
+def test_an_executor_whose_own_interpreter_serves_removes_what_nobody_uses(
+    outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was moved to where all can read it, and will never make another one."""
+    os.close(_taken(outside / "python" / "made"))
+    monkeypatch.setattr(task_places, "can_do", lambda *_: True)
+    assert task_places.python_for(NOBODY).lock is None
+    assert [] == [*(outside / "python").iterdir()]
 
 
 def test_a_disk_without_room_for_an_interpreter_is_named(small_disk: Path) -> None:
@@ -101,11 +162,12 @@ def test_a_disk_without_room_for_an_interpreter_is_named(small_disk: Path) -> No
 
 @needs_root
 @pytest.mark.parametrize("mode", [0o700, 0o711], ids=["private", "open"])
-def test_the_work_root_that_is_expected_is_the_one_that_is_taken(outside: Path, mode: int) -> None:
+def test_the_work_root_that_is_expected_is_the_one_that_is_taken(
+    passable: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
     """With a private data folder and with an open one; to expect makes nothing."""
-    for folder in outside.parents[:3]:
-        folder.chmod(0o711)
-    data_dir = outside.parent / "data"
+    monkeypatch.setattr(task_places, "OUTSIDE", passable / "outside")
+    data_dir = passable / "data"
     data_dir.mkdir()
     data_dir.chmod(mode)
     given = data_dir / "work"

