@@ -61,7 +61,7 @@ def outcome_of(held: Held, ending: Ending, chance: float) -> Outcome:
     """What to report. `chance` is drawn by the caller, uniform in [0, 1)."""
     claimed = held.claimed
     sequel = _sequel(held, ending, chance)
-    return Outcome(
+    outcome = Outcome(
         claimed.run_id,
         claimed.token,
         sequel.state,
@@ -73,6 +73,19 @@ def outcome_of(held: Held, ending: Ending, chance: float) -> Outcome:
         sequel.retry_at,
         _is_followed(held, sequel),
     )
+    return in_whole_characters(outcome)
+
+
+def in_whole_characters(outcome: Outcome) -> Outcome:
+    """With each lone surrogate replaced, as in an answer's headers that are not UTF-8: such a text can go nowhere."""
+    reason, error, result = outcome.reason, outcome.error, outcome.result
+    if all(text is None or text.isascii() for text in (reason, error, result)):
+        return outcome
+    return outcome._replace(reason=_whole(reason), error=_whole(error), result=_whole(result))
+
+
+def _whole(text: str | None) -> str | None:
+    return None if text is None else text.encode(errors="replace").decode()
 
 
 def _sequel(held: Held, ending: Ending, chance: float) -> Sequel:

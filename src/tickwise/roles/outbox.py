@@ -24,6 +24,7 @@ from tickwise.domain.model import Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Began, Runs
+from tickwise.roles.endings import in_whole_characters
 from tickwise.roles.intake import Intake
 from tickwise.roles.publishing import Publisher
 from tickwise.roles.service import Telemetry, wait_for
@@ -149,7 +150,7 @@ class Outbox:
         try:
             text = _encode(kept)
         except UnicodeEncodeError:  # half a pair of surrogates, which the store replaces, too
-            text = _encode([_cleaned(outcome) for outcome in kept])
+            text = _encode([in_whole_characters(outcome) for outcome in kept])
         self._remembered.append((len(kept), text))
         self._remembered_count += len(kept)
         self._remembered_bytes += len(text)
@@ -251,10 +252,3 @@ class Outbox:
             self._starts = batch + self._starts
             raise
         return [began for began in batch if began.run_id in refused]
-
-
-def _cleaned(outcome: Outcome) -> Outcome:
-    """With texts that can be encoded."""
-    texts = (outcome.reason, outcome.error, outcome.result)
-    reason, error, result = (text and text.encode("utf-8", "replace").decode() for text in texts)
-    return outcome._replace(reason=reason, error=error, result=result)

@@ -93,9 +93,10 @@ class ScriptedRunner:
         started = self.launched_at[assignment.run_id]
         self._reports.ended(run_id, Ending(verdict, started, self._now(), **more))
 
-    def end_many(self, run_ids: Sequence[UUID]) -> None:
+    def end_many(self, run_ids: Sequence[UUID], result: str | None = None) -> None:
         """These tasks went well, and that comes in one report."""
-        endings = [(run_id, Ending(Verdict.OK, self.launched_at[run_id], self._now())) for run_id in run_ids]
+        now = self._now()
+        endings = [(each, Ending(Verdict.OK, self.launched_at[each], now, result=result)) for each in run_ids]
         for run_id in run_ids:
             del self.running[run_id]
         self._reports.ended_many(endings)

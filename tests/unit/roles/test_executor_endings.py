@@ -331,3 +331,28 @@ async def test_how_long_a_run_took_is_told_from_its_nominal_time(rig: Rig, monke
     await rig.tick()
     [ended] = told[1]
     assert 100.0 <= ended < 110.0
+
+
+# ------------------------------------------------------------------------------------------ texts that are none
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INVALID, Verdict.OK])
+async def test_half_a_character_in_what_a_runner_says_is_replaced(rig: Rig, verdict: Verdict) -> None:
+    """An answer's headers, and what a plugin says, may hold it; the next end is told as ever."""
+    odd: dict[str, Any] = {"reason": "caf\udce9", "error": "no caf\udce9", "result": '"caf\udce9"'}
+    job = await fail_once(rig, {}, verdict, **odd)
+    row = await rig.row(job)
+    assert ("caf?", "no caf?", '"caf?"') == (row.reason, row.error, row.result)
+    assert await rig.state(await fail_once(rig, {}, Verdict.OK)) == "SUCCESS"
+
+
+async def test_half_a_character_in_many_quick_results_keeps_none_from_being_told_and_remembered(rig: Rig) -> None:
+    """A store puts something in its place; so does the executor in what it remembers."""
+    jobs = [await rig.submit() for _ in range(3)]
+    await rig.tick()
+    await rig.clock.settle()
+    pairs = [(run_id, assignment.token) for run_id, assignment in rig.runner.running.items()]
+    rig.runner.end_many([*rig.runner.running], '"caf\udce9"')
+    await rig.tick()
+    assert ["SUCCESS"] * 3 == [await rig.state(job) for job in jobs]
+    assert ['"caf?"'] * 3 == [outcome.result for outcome in rig.executor._outbox.remembered(pairs).values()]
