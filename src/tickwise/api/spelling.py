@@ -8,7 +8,7 @@ in the spelling of the caller, which is found by looking once more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -19,6 +19,10 @@ from tickwise.domain.errors import Invalid
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _LOW: Final = re.compile(r"_([a-z0-9])")
+
+VALUES_MOST: Final = 10_000
+"""After so many values of one body the others stay as they are: no request that is meant well has so many that are
+described, and each costs some 10 microseconds, in which nobody else is served."""
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -56,7 +60,7 @@ def other_spellings(names: tuple[str, ...]) -> Mapping[str, str]:
 def respelled(kind: Any, body: bytes) -> Respelled | None:
     """The body with all names as they are described; None if they were. Raises `Invalid` for a field that is there in
     two spellings with two values."""
-    pointers: dict[str, str] = {}
+    pointers = _Pointers()
     try:
         value = _respelled(kind, msgspec.Raw(body), _Place("", ""), pointers)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -70,6 +74,13 @@ def as_spelled(kind: Any, body: bytes, pointer: str) -> str:
     return pointer if found is None else found.pointer(pointer)
 
 
+class _Pointers(dict[str, str]):
+    """From where members are now to where the caller wrote them."""
+
+    looked_at = 0
+    """How many values."""
+
+
 class _Place(NamedTuple):
     now: str
     written: str
@@ -78,15 +89,40 @@ class _Place(NamedTuple):
         return _Place(f"{self.now}/{_escaped(name)}", f"{self.written}/{_escaped(written)}")
 
 
-def _respelled(kind: Any, raw: msgspec.Raw, place: _Place, pointers: dict[str, str]) -> Any:
+class _Shape(NamedTuple):
+    """What an annotation may be."""
+
+    parts: Sequence[Any]
+    structs: tuple[type[msgspec.Struct], ...]
+    lists: Sequence[Any]
+    items: tuple[Any, ...]
+    """What a list holds."""
+
+
+@lru_cache(maxsize=2_048)
+def _shape(kind: Any) -> _Shape:
     parts = list(_parts(kind))
-    first = bytes(memoryview(raw)[:64]).lstrip()[:1]
-    structs = [part for part in parts if isinstance(part, type) and issubclass(part, msgspec.Struct)]
+    structs = tuple(part for part in parts if isinstance(part, type) and issubclass(part, msgspec.Struct))
     lists = [part for part in parts if get_origin(part) in (list, tuple)]
+    return _Shape(parts, structs, lists, tuple(argument for part in lists for argument in get_args(part)))
+
+
+@lru_cache(maxsize=512)
+def _fields(structs: tuple[type[msgspec.Struct], ...]) -> Mapping[str, Any]:
+    """The type of each member. msgspec looks at the annotations anew each time."""
+    return {field.encode_name: field.type for struct in structs for field in msgspec.structs.fields(struct)}
+
+
+def _respelled(kind: Any, raw: msgspec.Raw, place: _Place, pointers: _Pointers) -> Any:
+    parts, structs, lists, items = _shape(kind)
+    pointers.looked_at += 1
+    if pointers.looked_at > VALUES_MOST:
+        return raw
+    first = bytes(memoryview(raw)[:64]).lstrip()[:1]
     if first == b"{" and structs:
         return _object_respelled(structs, raw, place, pointers)
     if first == b"[":
-        return _array_respelled(parts, lists, raw, place, pointers)
+        return _array_respelled(parts, items, raw, place, pointers)
     if first == b'"' and lists and all(_is_choice(part) for part in parts):
         pointers[f"{place.now}/0"] = place.written
         return [raw]
@@ -94,24 +130,27 @@ def _respelled(kind: Any, raw: msgspec.Raw, place: _Place, pointers: dict[str, s
 
 
 def _array_respelled(
-    parts: list[Any], lists: list[Any], raw: msgspec.Raw, place: _Place, pointers: dict[str, str]
+    parts: Sequence[Any], items: tuple[Any, ...], raw: msgspec.Raw, place: _Place, pointers: _Pointers
 ) -> Any:
     values = _array(raw)
-    if not lists:
+    if len(values) > VALUES_MOST:
+        return raw
+    if not items:
         if len(values) == 1 and any(isinstance(part, type) and issubclass(part, Enum) for part in parts):
             pointers[place.now] = f"{place.written}/0"
             return values[0]
         return raw
-    items = tuple(argument for part in lists for argument in get_args(part))
     return [_respelled(items, each, place.below(number, number), pointers) for number, each in enumerate(values)]
 
 
 def _object_respelled(
-    structs: Iterable[type[msgspec.Struct]], raw: msgspec.Raw, place: _Place, pointers: dict[str, str]
+    structs: tuple[type[msgspec.Struct], ...], raw: msgspec.Raw, place: _Place, pointers: _Pointers
 ) -> dict[str, Any]:
-    fields = {field.encode_name: field.type for struct in structs for field in msgspec.structs.fields(struct)}
+    fields = _fields(structs)
     others = other_spellings(tuple(fields))
     members = _object(raw)
+    if len(members) > VALUES_MOST:
+        return dict(members)
     found: dict[str, Any] = {}
     for written, value in members.items():
         name = others.get(written, written)
