@@ -121,8 +121,10 @@ async def test_a_broker_that_goes_away_during_a_send_is_left_out() -> None:
     assert [(1, "SUCCESS", None)] == await rig.attempts(job)
 
 
-async def test_a_text_that_no_message_can_carry_goes_to_the_store_directly() -> None:
-    """Which puts something in its place; nothing that ends later waits behind it."""
+async def test_a_text_that_no_message_can_carry_goes_to_the_store_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which puts something in its place; nothing that ends later waits behind it. (Executors replace such a text before
+    it is told: this is for one that they overlook.)"""
+    monkeypatch.setattr("tickwise.roles.endings.in_whole_characters", lambda outcome: outcome)
     rig = await born()
     job = await rig.submit(max_retries=0)
     await rig.tick(after_seconds=0.2)
