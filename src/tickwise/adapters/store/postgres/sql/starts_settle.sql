@@ -18,7 +18,7 @@ own AS MATERIALIZED (
 near AS MATERIALIZED (
   SELECT run_id FROM own
   UNION ALL
-  -- What was let start, and what is before it whatever it says.
+  -- Runs that were let start, and runs before it under any policy.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id FROM tickwise.runs r
     WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND (r.overlap > 0)::int = 0
@@ -34,7 +34,7 @@ near AS MATERIALIZED (
       AND (r.due, r.run_id) < (x.due, x.run_id)
     ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 WHEN 4 THEN NULL ELSE 100 END) n
   UNION ALL
-  -- What waits and is replaced: fires by fires, and whatever a person asked to be replaced.
+  -- Waiting runs that it replaces: a fire replaces fires; a run that a person asked for replaces any run.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id, trigger FROM tickwise.runs r
     WHERE x.overlap = 4 AND r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND r.blocked AND r.limit_key IS NULL
