@@ -178,6 +178,8 @@ MEANINGS = {
     "setting": "Something about the settings is probably not meant.",
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
     "earlier run of their job or for a limit, could not be recorded. They do not begin before it is.",
+    "stop_overdue": "This process was told to end, and has not 10 s after its tasks had their time: where each of its "
+    "tasks and threads waits, the innermost place last. 50 s later it exits at once with status 1, as after `kill -9`.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
     "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Once an "
     "outage and loop.",

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tickwise.domain.errors import Unavailable
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
 from tickwise.roles.service import Loop
@@ -80,8 +81,7 @@ class RollCall:
         """Say that they are gone."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end_tasks([task])
         await self._board.take_down(KIND, [_name(each) for each in self._speak()])
 
     async def _step(self) -> float:

@@ -20,6 +20,7 @@ import structlog
 from tickwise.domain.errors import BrokerUnavailable, Busy, Unavailable
 from tickwise.observability.buffers import Buffer
 from tickwise.observability.draining import Drain
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.broker import MESSAGE_BYTES_MOST, Broker, Channel, Message
 from tickwise.ports.broker import size_of as message_size
 from tickwise.ports.clock import Clock
@@ -105,9 +106,7 @@ class Sender:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await task
         except TimeoutError:
-            for send in self._sends:
-                send.cancel()
-            await asyncio.gather(*self._sends, return_exceptions=True)
+            await end_tasks(self._sends)
             self._tell(self._waiting, BrokerUnavailable("the server is going down, and the broker did not confirm"))
             self._waiting = []
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
 BACKOFF_FIRST_SECONDS: Final = 0.1
@@ -157,6 +158,9 @@ class Loop:
                 # Cleared before the step looks: a signal that comes while it looks is not lost.
                 self._wake.clear()
             pause = await self._guarded()
+            if is_cancelled():
+                # The step did not let it through: a driver took the cancel for a failure of its own, or lost it.
+                return
             if self._wake is None or self._failures:
                 await self._clock.sleep(pause)
             elif pause > 0:
@@ -219,6 +223,4 @@ class Service:
     async def stop(self) -> None:
         """End every loop."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)

@@ -31,6 +31,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics
+from tickwise.observability.tasks import end_tasks
 from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
@@ -116,8 +117,7 @@ async def open_database(settings: Settings, patience: Patience) -> AsyncIterator
         await upgrade(url)
         yield url
     finally:
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
+        await end_tasks([watch])
         await server.stop()
 
 

@@ -18,6 +18,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.observability.brokers import watched
 from tickwise.observability.metrics import Metrics
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.broker import Broker
 from tickwise.wiring.patience import Patience
 
@@ -71,8 +72,7 @@ async def open_broker(
         yield broker
     finally:
         if opening is not None:
-            opening.cancel()
-            await asyncio.wait([opening])
+            await end_tasks([opening])
         await broker.close()
     if opening is not None and not opening.cancelled():
         opening.result()

@@ -44,6 +44,7 @@ from tickwise.wiring.house import (
     start_control,
 )
 from tickwise.wiring.link import given_broker
+from tickwise.wiring.overdue import bound_end
 from tickwise.wiring.patience import PERSON_SECONDS, Patience, StoppedEarly
 from tickwise.wiring.roll_call import roll_call
 from tickwise.wiring.serving import address_of, limits_of, listen, serving
@@ -121,7 +122,7 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stopper(stop))
+            loop.add_signal_handler(number, _stopper(stop, settings.drain_seconds))
         with contextlib.suppress(StoppedEarly):
             await main(settings, stop)
 
@@ -134,8 +135,8 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
     return 0
 
 
-def _stopper(stop: asyncio.Event) -> Callable[[], None]:
-    """The first signal asks for an orderly end, the third ends at once."""
+def _stopper(stop: asyncio.Event, drain_seconds: float) -> Callable[[], None]:
+    """The first signal asks for an orderly end, which has an end itself; the third ends at once."""
     heard = 0
 
     def hear() -> None:
@@ -143,6 +144,7 @@ def _stopper(stop: asyncio.Event) -> Callable[[], None]:
         heard += 1
         if heard == 1:
             logger.info("stopping", detail="what is under way ends first; press Ctrl-C twice more to end at once")
+            bound_end(drain_seconds)
         stop.set()
         if heard >= 3:
             os._exit(130)

@@ -13,8 +13,10 @@ import psutil
 from tests.integration.processes.fleet import Fleet, Role, api_client
 from tests.support.waiting import eventually
 
-QUICK = {"TICKWISE_LEASE_SECONDS": "4", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
-"""A lease so short that the dead are found while a test looks."""
+SETTINGS = {"TICKWISE_LEASE_SECONDS": "60", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
+"""A lease that no stall of a busy machine costs."""
+DOOMED = {"TICKWISE_LEASE_SECONDS": "4"}
+"""For an executor that is to be lost: a lease so short that others take over while a test looks."""
 
 
 class House:
@@ -63,7 +65,7 @@ class House:
 @asynccontextmanager
 async def house(database_url: str, folder: Path, **settings: str) -> AsyncIterator[House]:
     """Both at work, on an upgraded database."""
-    fleet = Fleet(database_url, folder, **{**QUICK, **settings})
+    fleet = Fleet(database_url, folder, **{**SETTINGS, **settings})
     try:
         scheduler, api = fleet.start("scheduler"), fleet.start("api", "--port", "0")
         url = await api.ready()

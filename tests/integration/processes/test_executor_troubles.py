@@ -10,7 +10,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.integration.processes.house import Errand, House, gone, house, living
+from tests.integration.processes.house import DOOMED, Errand, House, gone, house, living
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
@@ -29,7 +29,7 @@ def errand(tmp_path: Path) -> Errand:
 
 async def test_the_tasks_of_a_killed_executor_die_with_it(here: House, errand: Errand) -> None:
     """All of their processes, at once and without its help, so that no run goes on beside its own repetition."""
-    first = await here.executor("killed")
+    first = await here.executor("killed", **DOOMED)
     job_id = await here.submit(task=errand.task(), queue="killed", max_retries=0)
     processes = await errand.begun(1)
     await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
@@ -49,7 +49,7 @@ async def test_the_tasks_of_a_killed_executor_die_with_it(here: House, errand: E
 
 async def test_an_executor_that_was_frozen_beyond_its_lease_harms_nobody(here: House, errand: Errand) -> None:
     """Its results are refused, its tasks killed, those of the others left alone, and it works on under a new number."""
-    frozen = await here.executor("frozen", TICKWISE_SLOTS="1")
+    frozen = await here.executor("frozen", TICKWISE_SLOTS="1", **DOOMED)
     born = (await frozen.event("executor_joined"))["executor"]
     job_id = await here.submit(task=errand.task(), queue="frozen", max_retries=0)
     processes = await errand.begun(1)
@@ -78,7 +78,7 @@ async def test_an_executor_that_was_frozen_beyond_its_lease_harms_nobody(here: H
 async def test_no_task_of_a_frozen_executor_goes_on_beside_its_second_attempt(here: House, tmp_path: Path) -> None:
     """It is stopped and stays so; when others begin its runs, all processes of its tasks are dead, those too that left
     their session. It loses nothing by it: what was killed is no failure of the task."""
-    frozen = await here.executor("stopped")
+    frozen = await here.executor("stopped", **DOOMED)
     folders = [tmp_path / str(number) for number in range(6)]
     for folder in folders:
         folder.mkdir()
@@ -104,7 +104,7 @@ async def test_no_task_of_a_frozen_executor_goes_on_beside_its_second_attempt(he
 
 async def test_the_result_of_a_frozen_executor_is_refused(here: House, tmp_path: Path) -> None:
     """Its task ended while it was frozen and taken for dead; what counts is the attempt of its successor."""
-    frozen = await here.executor("late")
+    frozen = await here.executor("late", **DOOMED)
     end, said = tmp_path / "end", tmp_path / "said"
     command = (
         f"echo begun >> {said}; until [ -e {end} ]; do sleep 0.02; done; "
@@ -125,7 +125,7 @@ async def test_the_result_of_a_frozen_executor_is_refused(here: House, tmp_path:
 
 
 async def test_an_executor_that_is_told_to_stop_lets_its_tasks_end(here: House, errand: Errand) -> None:
-    """However long that takes beyond its lease: it is heard of until the last has ended. It takes nothing new."""
+    """It renews its lease until the last has ended, and takes nothing new."""
     draining = await here.executor("drained", TICKWISE_DRAIN_SECONDS="600")
     job_id = await here.submit(task=errand.task(), queue="drained")
     await errand.begun(1)
@@ -137,10 +137,10 @@ async def test_an_executor_that_is_told_to_stop_lets_its_tasks_end(here: House, 
         executors = (await here.client.get("/executors")).json()
         mine = next(each for each in executors if each["queues"] == ["drained"])
         leases.add(mine["lease_until"])
-        return len(leases) > 16
+        return len(leases) > 3
 
     leases: set[str] = set()
-    await eventually(renewed, within_seconds=60, what="sixteen heartbeats, 4.8 s, and the lease is 4 s")
+    await eventually(renewed, within_seconds=60, what="its lease is renewed three times")
     assert "QUEUED" == (await here.run(waiting))["status"]
     errand.end()
     assert 0 == await draining.ended()
@@ -164,8 +164,8 @@ async def test_a_task_that_outlasts_the_drain_runs_again_elsewhere(here: House, 
     await errand.begun(2)
     errand.end()
     run = await here.ended(job_id)
+    assert ["executor_left", None] == [attempt["reason"] for attempt in run["attempts"]], here.fleet.logs()
     assert ("SUCCESS", 2, 0) == (run["status"], run["attempt_number"], run["crashes"])
-    assert ["executor_left", None] == [attempt["reason"] for attempt in run["attempts"]]
 
 
 async def test_a_run_waits_for_a_function_and_goes_on_when_it_is_offered(here: House, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import pytest
 
 from tickwise.adapters.broker.kafka import KafkaBroker
+from tickwise.adapters.broker.kafka import library as library_module
+from tickwise.adapters.broker.kafka import member as member_module
 from tickwise.adapters.broker.kafka.address import read_address
-from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.consumer import KafkaConsumer
+from tickwise.adapters.broker.kafka.library import Complaints, client_library, free
 from tickwise.adapters.broker.kafka.member import Member
 from tickwise.adapters.broker.kafka.remade import HEARD_SECONDS, Remade
 from tickwise.adapters.broker.kafka.shelves import Place
@@ -227,3 +231,30 @@ async def test_the_keeper_goes_on_after_an_error_that_nobody_foresaw(monkeypatch
     assert (False, "it could not be looked at: ValueError") == broker.state()[:2]
     await broker._keep_once()
     assert broker.state().reachable
+
+
+async def test_a_client_that_never_ends_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's close, and its freeing, seldom hang: the stop says so, and leaves the thread behind."""
+    monkeypatch.setattr(member_module, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(library_module, "STOP_SECONDS", 0.05)
+    closing, over = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        closing.set()
+        over.wait()
+
+    try:
+        complaints = Complaints()
+        made = Member(ADDRESS, SystemClock(), complaints, [REQUESTS], "group")
+        monkeypatch.setattr(made, "_live", hang)
+        consumer = KafkaConsumer(made, reachable=lambda: True, wanted=lambda: True)
+        await consumer.start()
+        await asyncio.to_thread(closing.wait)
+        await consumer.stop()
+        assert "did not end within" in complaints.last
+        complaints.recovered()
+        complaints.last = ""
+        await free(hang, complaints)
+        assert "did not end within" in complaints.last
+    finally:
+        over.set()

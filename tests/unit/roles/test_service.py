@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 import structlog
 
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.errors import StoreUnavailable
-from tickwise.roles.service import BACKOFF_FIRST_SECONDS, BACKOFF_LEAST_SHARE, BACKOFF_MAX_SECONDS, Loop
+from tickwise.roles.service import BACKOFF_FIRST_SECONDS, BACKOFF_LEAST_SHARE, BACKOFF_MAX_SECONDS, Loop, Service
 
 
 class Recorder:
@@ -93,3 +94,43 @@ async def test_a_cancel_ends_a_loop_though_its_step_says_something_else() -> Non
     task.cancel()
     await clock.advance(60.0)
     assert task.done()
+
+
+async def test_a_cancel_that_a_driver_lost_ends_a_loop_without_another_pause() -> None:
+    """The step returns as if nothing had been asked; its next would be an hour later, or never."""
+    clock = VirtualClock()
+    wake = asyncio.Event()
+
+    async def step() -> float:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return 3600.0
+
+    tasks = [
+        asyncio.ensure_future(Loop("pauses", step, clock).run()),
+        asyncio.ensure_future(Loop("is woken", step, clock, wake).run()),
+    ]
+    await clock.settle()
+    for task in tasks:
+        task.cancel()
+    await clock.settle()
+    assert [True, True] == [task.done() for task in tasks]
+
+
+async def test_a_role_ends_though_the_first_cancel_is_lost_in_a_step() -> None:
+    """The step goes on to wait for what never comes."""
+    lost = asyncio.Event()
+
+    async def step() -> float:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        lost.set()
+        await asyncio.Event().wait()
+        return 0.0
+
+    clock = VirtualClock()
+    role = Service()
+    role.spawn(Loop("test", step, clock))
+    await clock.settle()
+    await role.stop()
+    assert lost.is_set()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from tickwise.ports.clock import Clock
 
-CANCEL_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Between attempts to reach it again."""
 
@@ -58,15 +57,6 @@ class Keeper:
             pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
             failures += 1
             await self.clock.sleep(pause * (0.5 + self.clock.chance()))
-
-
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel them until they have ended: a driver that is interrupted may take that for a failure of its own."""
-    left = {*tasks}
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
 
 
 async def wait_within(event: asyncio.Event, seconds: float) -> None:

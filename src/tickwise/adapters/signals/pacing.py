@@ -13,7 +13,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from tickwise.adapters.signals.keeping import end
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import Pace, Passed
 
@@ -114,7 +114,7 @@ class SharedLimits:
         """See the port."""
         task, self._task = self._task, None
         if task is not None:
-            await end([task])
+            await end_tasks([task])
         self._alone = True
         self._answer_alone(self._take())
 

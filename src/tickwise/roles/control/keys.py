@@ -18,6 +18,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.domain.scopes import EVERYTHING, SCOPES
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey, KeyOrigin, KeyRow, Keys
 from tickwise.ports.signals import Topic
@@ -150,8 +151,7 @@ class KeyUses:
     async def stop(self) -> None:
         """Write what waits."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks([self._task])
         await self._write()
 
     async def _later(self) -> None:

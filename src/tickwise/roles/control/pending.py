@@ -17,6 +17,7 @@ from uuid import UUID
 
 import structlog
 
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
 from tickwise.roles.control.reach import STALE_SECONDS, Recent
@@ -75,9 +76,7 @@ class Pendings:
         """Tell no more."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await end_tasks([task])
 
     # ------------------------------------------------------------------------------------------ taken in
 

@@ -15,12 +15,13 @@ import structlog
 
 from tickwise.adapters.broker.kafka.address import read_address
 from tickwise.adapters.broker.kafka.consumer import Fetcher, KafkaConsumer
-from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.library import Complaints, client_library, free
 from tickwise.adapters.broker.kafka.member import Member
 from tickwise.adapters.broker.kafka.producer import WAITING_MOST, Producer
 from tickwise.adapters.broker.kafka.share import ShareMember
 from tickwise.adapters.broker.kafka.topics import Found, Topics, topic_name
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.broker import BrokerState, Channel, Kind, Message
 from tickwise.ports.clock import Clock
 
@@ -95,14 +96,12 @@ class KafkaBroker:
         """See the port."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+            await end_tasks([keeper])
         await asyncio.gather(*(consumer.stop() for consumer, _ in self._consumers))
         self._consumers.clear()
         await self._producer.stop()
         self._opened = False
-        await asyncio.to_thread(self._topics.forget)
+        await free(self._topics.forget, self._complaints)
 
     async def send(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""

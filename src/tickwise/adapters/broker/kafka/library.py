@@ -6,6 +6,7 @@ until the broker was heard again.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import threading
 from collections.abc import Callable
@@ -24,6 +25,10 @@ begins where a log begins."""
 REFUSALS: Final = ("uthentication fail", "certificate verify failed", "mechanism handshake")
 """Of a password, a certificate or a way to log in; the library has no code for these where it answers."""
 
+STOP_SECONDS: Final = 10.0
+"""How long a client may take to end. Seldom the library's own never does (librdkafka issues 4674 and 4528): its threads
+are left to the end of the process then, and the broker takes the member for lost when its session is over."""
+
 logger = structlog.get_logger("tickwise.kafka")
 
 
@@ -41,6 +46,13 @@ def client_library() -> ModuleType:
 def admin_library() -> ModuleType:
     """Its part that makes topics. Its names are not declared as exported, so they are asked for by name."""
     return importlib.import_module("confluent_kafka.admin")
+
+
+async def free(last: Callable[[], None], complaints: Complaints) -> None:
+    """Drop the last reference to a client in a thread of its own: the library joins its threads there."""
+    thread = threading.Thread(target=last, name="kafka free", daemon=True)
+    thread.start()
+    await asyncio.to_thread(complaints.joined, thread, STOP_SECONDS)
 
 
 class Complaints:
@@ -72,6 +84,12 @@ class Complaints:
             logger.warning("kafka_trouble", kind=kind, detail=text)
         else:
             logger.debug("kafka_says", kind=kind, detail=text)
+
+    def joined(self, thread: threading.Thread, seconds: float) -> None:
+        """Wait until this thread has ended, or so long, and say so then. Blocks."""
+        thread.join(seconds)
+        if thread.is_alive():
+            self.complain("stop", f"the thread {thread.name!r} did not end within {seconds:g} s, and is left behind")
 
     def failed(self, who: str) -> None:
         """An error that nobody foresaw is being handled: with its traceback, every time."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
-from tickwise.adapters.broker.kafka.library import Complaints, admin_library, client_library
+from tickwise.adapters.broker.kafka.library import STOP_SECONDS, Complaints, admin_library, client_library
 from tickwise.adapters.broker.kafka.remade import Remade
 from tickwise.adapters.broker.kafka.shelves import Place, Shelves
 from tickwise.adapters.broker.kafka.topics import topic_name
@@ -85,10 +85,10 @@ class Member:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the group, and wait until the thread has ended. Blocks."""
+        """Leave the group, and wait until the thread has ended, or for `STOP_SECONDS`. Blocks."""
         self._stopped.set()
         if self._thread is not None:
-            self._thread.join()
+            self._complaints.joined(self._thread, STOP_SECONDS)
 
     def begin_anew(self, channels: Collection[Channel]) -> None:
         """Leave and join again: these were deleted and made again, so offsets of theirs say nothing."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
-from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.library import Complaints, client_library, free
 from tickwise.domain.errors import BrokerUnavailable, Busy, TooLarge
 from tickwise.observability.draining import Drain
 from tickwise.ports.broker import Message, size_of
@@ -115,7 +115,7 @@ class Producer:
         # The last reference goes in the other thread: freeing joins the library's own.
         hand = [client]
         del client
-        await asyncio.to_thread(hand.clear)
+        await free(hand.clear, self._complaints)
 
     async def send(self, topic: str, partitions: int, messages: Sequence[Message]) -> None:
         """See the port."""

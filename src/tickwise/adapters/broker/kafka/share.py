@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.broker.kafka.address import KafkaAddress
-from tickwise.adapters.broker.kafka.library import Complaints, client_library
+from tickwise.adapters.broker.kafka.library import STOP_SECONDS, Complaints, client_library
 from tickwise.adapters.broker.kafka.topics import topic_name
 from tickwise.adapters.broker.ledger import FAIR_EVERY
 from tickwise.ports.broker import Channel, Delivery
@@ -134,10 +134,10 @@ class ShareMember:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give back what is not done, and wait until the thread has ended. Blocks."""
+        """Give back what is not done, and wait until the thread has ended, or for `STOP_SECONDS`. Blocks."""
         self._stopped.set()
         if self._thread is not None:
-            self._thread.join()
+            self._complaints.joined(self._thread, STOP_SECONDS)
 
     def begin_anew(self, channels: Collection[Channel]) -> None:
         """Nothing to do: the broker knows what was given to whom."""

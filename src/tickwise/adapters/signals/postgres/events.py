@@ -19,9 +19,10 @@ from typing import Final
 
 import asyncpg
 
-from tickwise.adapters.signals.keeping import Back, end, wait_within
+from tickwise.adapters.signals.keeping import Back, wait_within
 from tickwise.adapters.signals.postgres.link import CHECK_SECONDS, PostgresLink, statement
 from tickwise.adapters.signals.watching import Frame, Outgoing, Watch, Watchers, unpack
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.events import GAP_OF_ALL, Event
 
 SENT_MOST: Final = 200
@@ -58,7 +59,7 @@ class PostgresEvents:
         """See the port."""
         task, self._task = self._task, None
         if task is not None:
-            await end([task])
+            await end_tasks([task])
         self._watchers.end()
 
     def publish(self, channel: str, value: bytes) -> None:

@@ -18,9 +18,10 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.signals.keeping import Back, end, wait_within
+from tickwise.adapters.signals.keeping import Back, wait_within
 from tickwise.adapters.signals.listeners import Concerns, Listeners, Pending, pack, unpack
 from tickwise.adapters.signals.postgres.link import CHECK_SECONDS, PostgresLink, statement
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.signals import Topic
 
 QUIET_SECONDS: Final = 0.002
@@ -52,7 +53,7 @@ class PostgresSignals:
         """See the port."""
         task, self._task = self._task, None
         if task is not None:
-            await end([task])
+            await end_tasks([task])
         self._listeners.clear()
 
     def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:

@@ -14,9 +14,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from tickwise.adapters.signals.keeping import Back, end
+from tickwise.adapters.signals.keeping import Back
 from tickwise.adapters.signals.redis.link import AWAY, Hearing, RedisLink
 from tickwise.adapters.signals.watching import Frame, Outgoing, Watch, Watchers, unpack
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.events import GAP_OF_ALL, Event
 
 SENT_MOST: Final = 200
@@ -46,7 +47,7 @@ class RedisEvents:
     async def stop(self) -> None:
         """See the port."""
         tasks, self._tasks = self._tasks, []
-        await end(tasks)
+        await end_tasks(tasks)
         self._watchers.end()
 
     def publish(self, channel: str, value: bytes) -> None:
@@ -98,7 +99,7 @@ class RedisEvents:
                     channel = said.channel.removeprefix(self._name(""))
                     self._watchers.deliver(GAP_OF_ALL if said.channel == self._name(None) else Event(channel, None))
             finally:
-                await end([follow])
+                await end_tasks([follow])
 
     async def _follow(self, hearing: Hearing) -> None:
         """Hear what is watched, as that changes. That the connection is lost is for who reads from it to see."""

@@ -21,9 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.adapters.signals.keeping import Back, end, wait_within
+from tickwise.adapters.signals.keeping import Back, wait_within
 from tickwise.adapters.signals.listeners import Concerns, Listeners, Pending, pack, unpack
 from tickwise.adapters.signals.redis.link import CHECK_SECONDS, Command, RedisLink
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.signals import Topic
 
 QUIET_SECONDS: Final = 0.002
@@ -75,7 +76,7 @@ class RedisSignals:
     async def stop(self) -> None:
         """See the port."""
         tasks, self._tasks = self._tasks, []
-        await end(tasks)
+        await end_tasks(tasks)
         self._listeners.clear()
 
     def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
