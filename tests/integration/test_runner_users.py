@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from tests.support.runners import Listener, assignment, gone, log_of
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.orphan_reaper_program import EXECUTOR_GROUPS
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.task_users import RANGE, task_users
@@ -97,6 +100,11 @@ def open_folder() -> Iterator[Path]:
 # ------------------------------------------------------------------------------------------ who they are
 
 
+def _rights(groups: list[int]) -> list[int]:
+    """Without the two groups by which the task is found, which no file belongs to."""
+    return [group for group in groups if group < EXECUTOR_GROUPS]
+
+
 @needs_root
 async def test_a_task_is_a_user_that_has_no_rights(shop: Shop) -> None:
     """Neither root's, nor those of any group, nor any capability; and it cannot get them back."""
@@ -105,12 +113,101 @@ async def test_a_task_is_a_user_that_has_no_rights(shop: Shop) -> None:
     [uid] = set(found["Uid"])
     assert RANGE[0] < int(uid) < RANGE[1]
     assert {uid} == set(found["Gid"])
-    assert [] == found["groups"]
+    assert [] == _rights(found["groups"])
     assert all(int(found[name][0], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
     assert ["1"] == found["NoNewPrivs"]
     back = "import os\nos.setuid(0)"
     ending = await shop.ending({"kind": "python", "source": back}, names_errors=True)
     assert "PermissionError" in ending.symptoms
+
+
+SHEDDING = """
+import os, resource, sys, time
+if os.fork():
+    while not os.path.exists({file!r}): time.sleep(0.01)
+    sys.exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+resource.setrlimit(10, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+program = "import os, time; open({file!r} + '.new', 'w').write(str(os.getpid())); "
+program += "os.rename({file!r} + '.new', {file!r}); time.sleep(120)"
+nothing = os.open(os.devnull, os.O_RDWR)
+for number in range(3): os.dup2(nothing, number)
+os.execve(sys.executable, [sys.executable, "-c", program], {{}})
+"""
+CHAINS = """
+for each in 1 2 3 4; do setsid sh -c 'link() {{ [ $1 = 0 ] || link $(($1 - 1)) & }}; link 20000' & done
+{then}
+"""
+"""Four chains of processes out of its session, each of which lives for as long as a fork takes: 0.2 ms."""
+SIGNAL_ALL = """
+import contextlib, os, signal
+os.setresuid({uid}, {uid}, {uid})
+with contextlib.suppress(ProcessLookupError): os.kill(-1, signal.{name})
+"""
+"""In one call of the kernel, which no fork can slip through."""
+
+
+@needs_root
+async def test_a_program_that_sheds_all_that_it_may_shed_is_ended_with_its_task(shop: Shop, open_folder: Path) -> None:
+    """Its parent, its session, its environment and every limit: a task without limits keeps its groups, for only root
+    may leave a group."""
+    await shop.open()
+    file = open_folder / "pid"
+    ending = await shop.ending({"kind": "python", "source": SHEDDING.format(file=str(file))})
+    assert ending.verdict is Verdict.OK, ending
+    pid = int(file.read_text())
+    try:
+        assert gone(pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@needs_root
+@pytest.mark.parametrize("then", ["sleep 0.1", "sleep 600"], ids=["ends by itself", "is stopped"])
+async def test_processes_that_fork_quicker_than_a_look_end_with_their_task(shop: Shop, then: str) -> None:
+    """However quick they are: all that its user runs stands still while they are looked for."""
+    await shop.open()
+    uid = int((await shop.who(namespace="chains"))["Uid"][0])
+    given = shop.launch({"kind": "shell", "command": CHAINS.format(then=then)}, namespace="chains")
+    await shop.listener.until_begun(given)
+    if then == "sleep 600":
+        shop.runner.stop(given.run_id, grace_seconds=0.1)
+    await shop.listener.ending_of(given)
+    assert [] == _living_once_stopped(uid)
+
+
+def _living_once_stopped(uid: int) -> list[str]:
+    """The states of all that the user runs, which cannot fork while they are looked at; then they are killed."""
+    for signal_name in ("SIGSTOP", "SIGKILL"):
+        command = [sys.executable, "-I", "-S", "-c", SIGNAL_ALL.format(uid=uid, name=signal_name)]
+        subprocess.run(command, check=True)
+        if signal_name == "SIGSTOP":
+            found = _states(uid)
+    return found
+
+
+@needs_root
+async def test_other_tasks_go_on_while_one_is_ended(shop: Shop) -> None:
+    """Those of the same user too, which stand still for a moment; what stood still before stays so."""
+    await shop.open()
+    other = shop.launch(
+        {"kind": "shell", "command": "sleep 600 & kill -STOP $!; echo $!; sleep 600"}, namespace="chains"
+    )
+    await shop.listener.until_begun(other)
+    uid = int((await shop.who(namespace="chains"))["Uid"][0])
+    await eventually(lambda: sorted(_states(uid)) == ["sleeping", "sleeping", "stopped"])
+    before = _states(uid)
+    await shop.ending({"kind": "shell", "command": CHAINS.format(then="sleep 0.1")}, namespace="chains")
+    await eventually(lambda: _states(uid) == before)
+
+
+def _states(uid: int) -> list[str]:
+    """Of all that the user runs; the dead, whom the machine's init may leave there, run no more."""
+    found = [each.info for each in psutil.process_iter(["uids", "status"]) if each.info["uids"] is not None]
+    states = [str(each["status"]) for each in found if each["uids"].real == uid]
+    return [state for state in states if state != psutil.STATUS_ZOMBIE]
 
 
 @needs_root
@@ -135,7 +232,7 @@ async def test_tasks_run_as_the_user_that_is_said(shop: Shop, said: str) -> None
     found = await shop.who(namespace="a")
     assert f"NoNewPrivs:\t{found['NoNewPrivs'][0]}\n" in Path("/proc/self/status").read_text()
     assert {str(NOBODY)} == set(found["Uid"])
-    assert [NOBODY] == found["groups"]
+    assert [NOBODY] == _rights(found["groups"])
 
 
 async def test_tasks_run_as_the_executors_user_where_that_is_said(shop: Shop) -> None:

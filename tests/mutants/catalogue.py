@@ -304,8 +304,8 @@ MUTANTS: Final = (
     Mutant(
         "the whole tree of a task is killed",
         "src/tickwise/adapters/runner/process_tree.py",
-        "    members = living_members(tree)\n    signal_each(members, signal.SIGKILL)\n    return members",
-        "    return set()",
+        "    look = look_at(tree)\n    signal_each(look.members, signal.SIGKILL)\n    return look",
+        "    return Look(set(), is_certain=True)",
         ("tests/integration/test_runner_process.py::test_nothing_of_a_task_survives_its_end",),
     ),
     Mutant(

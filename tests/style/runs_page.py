@@ -224,7 +224,26 @@ def _endings() -> Iterator[str]:
         "A task that has to end (cancel, a limit) gets SIGTERM, after a grace SIGKILL, and with it everything that it",
         "started, also what left its session, its parent and its environment; so a daemon that shall stay is started",
         "by the machine's service manager, not by the task itself. What a killed executor leaves running is ended at",
-        "once by a helper process, or else by the next start of an executor on that host.",
+        "once by a helper process, or else by the next start of an executor on that host; there it is looked for a",
+        "bounded number of times, and nothing stands still meanwhile.",
+        "",
+        "How far that holds depends on whom tasks run as:",
+        "",
+        "| tasks run as | nothing of a task survives its end |",
+        "| --- | --- |",
+        "| users of their own (an executor that root starts, `run_tasks_as` unset) | Whatever its programs "
+        "do. Each process is in two groups of its attempt, which it cannot leave; processes that fork quicker"
+        " than they are found stand still, with all others of that user, for the moment of a look. |",
+        "| a user that `run_tasks_as` names | The same, but for programs that become another user or root by "
+        "a right which that user has (`sudo`, setuid programs). |",
+        "| the user of the executor (no root; or `run_tasks_as` is `root`) | All that programs do in ordinary"
+        " life, daemons too. A program that sets out to escape can: one that sets `RLIMIT_LOCKS`, clears its "
+        "environment, leaves its session and forks twice; or one that forks on and on, quicker than it is "
+        "looked for. |",
+        "",
+        "The first two need a user namespace with all group numbers; in a container that has only 65,536 of them, the",
+        "last row holds. Work that an executor's machine does for a task, such as `at`, `cron` or a container engine,",
+        "is not the task's.",
         "",
         "Limits (`limits`, `timeout_seconds`) hold for an attempt with everything that it starts. Processor time,",
         "memory and processes can be limited for `python` and `shell`; a function shares its process with others, and",

@@ -105,8 +105,8 @@ def without_kill(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> Itera
 
     def nothing(_leader: int, _number: signal.Signals) -> None: ...
 
-    def sweep(tree: process_tree.Tree) -> set[int]:
-        return {tree.leader}
+    def sweep(tree: process_tree.Tree) -> process_tree.Look:
+        return process_tree.Look({tree.leader}, is_certain=True)
 
     with monkeypatch.context() as patch:
         for module in modules:

@@ -25,6 +25,14 @@ PAUSE_SECONDS = 0.02
 WATCH_SECONDS = 1.0
 """Between two looks at an executor that has no lease yet, or no longer."""
 LIMIT_LINE = b"\nMax file locks"
+GROUPS_LINE = b"\nGroups:"
+EXECUTOR_GROUPS = 0x9000_0000
+"""With the 28 bits above it: see `task_groups`."""
+
+
+def executor_group(number: int) -> int:
+    """The group that all tasks of the executor with this number are in, if they run as other users."""
+    return EXECUTOR_GROUPS + number % (1 << 28)
 
 
 class Orphans:
@@ -35,6 +43,7 @@ class Orphans:
         self.folder = folder
         self._spared = {os.getpid(), int(executor), 1}
         self._number = int(number)
+        self._in_group = str(executor_group(self._number)).encode()
         self._marks = (os.fsencode(result), os.fsencode(worker))
 
     def kill(self) -> bool:
@@ -73,6 +82,9 @@ class Orphans:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
     def _is_marked(self, pid: int) -> bool:
+        groups = _content(f"/proc/{pid}/status").partition(GROUPS_LINE)[2].partition(b"\n")[0]
+        if self._in_group in groups.split():
+            return True
         limit = _content(f"/proc/{pid}/limits").partition(LIMIT_LINE)[2].split(None, 1)[:1]
         if limit and limit[0].isdigit() and int(limit[0]) // ATTEMPTS == self._number:
             return True

@@ -52,6 +52,7 @@ from tickwise.adapters.runner.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.removal import remove_folder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.adapters.runner.task_groups import can_be_given
 from tickwise.adapters.runner.task_places import TaskPython, environment_of, home_of, python_for, work_root_for
 from tickwise.adapters.runner.task_starter import TaskStarter
 from tickwise.adapters.runner.task_users import TaskUsers, task_users
@@ -86,6 +87,7 @@ class ProcessRunner(SlotRunner):
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
         self._starter: TaskStarter | None = None
+        self._has_groups = False
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
         self._task_python: TaskPython | None = None
         self._python_environment: Mapping[str, str] = {}
@@ -106,6 +108,7 @@ class ProcessRunner(SlotRunner):
             root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
         )
         if self._users is not None:
+            self._has_groups = await self._in_thread(can_be_given)
             self._starter = TaskStarter(STARTERS, new_privileges=self._users.are_of_operator)
             launcher = await self._in_thread(self._folder.let_others_pass)
             self._python = Interpreter(program=str(python.program), launcher=str(launcher))
@@ -227,6 +230,7 @@ class ProcessRunner(SlotRunner):
                 group_name=f"{marks.name}-{number}",
                 user=user,
                 starter=self._starter,
+                has_groups=self._has_groups,
             )
         )
 

@@ -16,12 +16,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tickwise.adapters.runner.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process_limits import set_walls
 from tickwise.adapters.runner.process_tree import Process, Tree, give_number, offer_first, present
+from tickwise.adapters.runner.task_groups import groups_of
 from tickwise.adapters.runner.task_starter import TaskStarter
 from tickwise.adapters.runner.task_users import TaskUser
 from tickwise.ports.runner import Assignment, TaskLimits
@@ -55,6 +57,23 @@ class Start:
     """None: our own."""
     starter: TaskStarter | None = None
     """Starts what runs as another user."""
+    has_groups: bool = False
+    """Whether it gets the two groups of its number; only for another user."""
+
+    def tree_of(self, process: Process, older: frozenset[str], *, group: Group | None = None) -> Tree:
+        """How what was started is found again."""
+        all_stopped = None
+        if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
+            all_stopped = partial(self.starter.all_stopped, self.user.uid)
+        return Tree(
+            process=process,
+            mark=self.mark,
+            number=self.number,
+            older=older,
+            group=group,
+            has_groups=self.has_groups,
+            all_stopped=all_stopped,
+        )
 
 
 class Spawned(NamedTuple):
@@ -103,7 +122,7 @@ def spawn(start: Start) -> Spawned:
         if start.limits.is_free:
             process = _started(start, start.arguments, theirs)
             _mark(process, start)
-            tree = Tree(process=process, mark=start.mark, number=start.number, older=older)
+            tree = start.tree_of(process, older)
         else:
             tree = _spawn_behind_gate(start, theirs, older)
     except BaseException:
@@ -120,6 +139,7 @@ def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | N
         return start.starter.start(
             arguments,
             user=start.user,
+            groups=(*start.user.groups, *(groups_of(start.number) if start.has_groups else ())),
             work=start.work,
             environment=start.environment,
             number=start.number,
@@ -158,7 +178,7 @@ def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree
     finally:
         os.close(theirs)
     _mark(process, start)
-    tree = Tree(process=process, mark=start.mark, number=start.number, older=older, group=_joined(group, process.pid))
+    tree = start.tree_of(process, older, group=_joined(group, process.pid))
     set_walls(tree, start.limits, os.getuid() if start.user is None else start.user.uid)
     with contextlib.suppress(BrokenPipeError):  # somebody has killed it
         os.write(ours, b"go\n")

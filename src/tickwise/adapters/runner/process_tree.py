@@ -1,17 +1,23 @@
 """Ends processes with everything that they started, also what ran away from its session.
 
-A task's processes are found five ways. No single one is enough, and no ordinary program sheds them all:
+A task's processes are found in six ways. No single one is enough, and no ordinary program sheds them all:
 
     session      that of its leader, until somebody calls setsid
     descent      until somebody forks twice, so that a stranger becomes the parent
     environment  a variable that only this task has, until somebody clears it
     limit        a number that only this task has, in a resource limit that the kernel keeps for every process and
                  has not used since Linux 2.4 (`RLIMIT_LOCKS`); forks, sessions and cleared environments keep it
-    group        a control group, for a task whose limits need one: nobody leaves it without the right to
+    cgroup       a control group, for a task whose limits need one: nobody leaves it without the right to
+    groups       two groups of users that only this task is in, where it runs as another user (`task_groups`): nothing
+                 but a right of root's takes them away, so no program whatever sheds these
 
 A shell command takes its number itself; other programs are given theirs just after their start, for nothing may come
-between fork and exec. What is left: a program that, in the moment before, forks twice, leaves the session and clears
-its environment; and one that sets that limit anew, or becomes another user.
+between fork and exec. What is left where tasks are the executor's own user: a program that, in the moment before, forks
+twice, leaves the session and clears its environment; and one that sets that limit anew, or becomes another user.
+
+A look takes a moment, and a process may fork and go within it, again and again. So a look that found somebody, or
+during which somebody came, is followed by another one; and where tasks are other users, looks that come to no end are
+followed by one during which all that this user runs stands still.
 """
 
 from __future__ import annotations
@@ -23,19 +29,23 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tickwise.adapters.runner.cgroups import Group
+from tickwise.adapters.runner.task_groups import credentials_of, groups_of
 from tickwise.ports.clock import Clock
 
 _PROC = Path("/proc")
 _SWEEP_SECONDS = 0.005
 _GRACE_LOOK_SECONDS = (0.02, 0.2)
 """Between two looks at whether all of a task has obeyed, at first and in the end."""
+DOUBTFUL_LOOKS = 3
+"""After so many that are not certain, one comes during which nothing moves, or the last one is believed."""
 KILL_SECONDS_MOST = 10.0
 """A process that is there so long after its KILL hangs inside the kernel, on a dead network disk for instance. (One
 with much memory takes seconds to end, and a look at thousands of processes takes one.)"""
@@ -91,6 +101,10 @@ class Tree:
     older: frozenset[str] = frozenset()
     """The numbers of processes that were there before it, so cannot belong to it."""
     group: Group | None = None
+    has_groups: bool = False
+    """It is in the two groups of its number."""
+    all_stopped: Callable[[], AbstractContextManager[None]] | None = None
+    """Lets all processes of its user stand still; None: they are our own user's, so we would too."""
 
     @property
     def leader(self) -> int:
@@ -169,6 +183,9 @@ def _descendants(known: Mapping[int, Stat], members: set[int], leader: int) -> s
 def _is_marked(pid: int, tree: Tree) -> bool:
     name = str(pid)
     with contextlib.suppress(OSError):
+        if tree.has_groups and credentials_of(name).groups.issuperset(groups_of(tree.number)):
+            return True
+    with contextlib.suppress(OSError):
         if tree.number and (number := number_of(name)):
             return number == tree.number
     with contextlib.suppress(OSError):  # somebody else's, by now
@@ -190,12 +207,27 @@ def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int]
     return _descendants(known, members | marked, leader) - {os.getpid()}
 
 
-def living_members(tree: Tree) -> set[int]:
+class Look(NamedTuple):
+    """What one look at a task has found."""
+
+    members: set[int]
     """Who belongs to the task, zombies and the leader's own zombie left out."""
+    is_certain: bool
+    """Nobody has come meanwhile: whoever lives now was there when the look began, and was looked at."""
+
+
+def look_at(tree: Tree) -> Look:
+    """Blocking."""
     names = present() - tree.older
     if tree.group is not None:
         names |= {str(pid) for pid in tree.group.members()}
-    return members_of(tree, stats(names))
+    members = members_of(tree, stats(names))
+    return Look(members, is_certain=present() - tree.older <= names)
+
+
+def living_members(tree: Tree) -> set[int]:
+    """Who belongs to the task, as one look finds them."""
+    return look_at(tree).members
 
 
 def signal_each(members: Iterable[int], number: signal.Signals) -> None:
@@ -206,14 +238,26 @@ def signal_each(members: Iterable[int], number: signal.Signals) -> None:
             continue  # ended meanwhile, or changed its user: out of our reach
 
 
-def _kill_sweep(tree: Tree) -> set[int]:
+def _kill_sweep(tree: Tree) -> Look:
     """Kill all members that are found, and name them."""
     signal_group(tree.leader, signal.SIGKILL)
     if tree.group is not None:
         tree.group.kill()
-    members = living_members(tree)
-    signal_each(members, signal.SIGKILL)
-    return members
+    look = look_at(tree)
+    signal_each(look.members, signal.SIGKILL)
+    return look
+
+
+def _kill_standing(tree: Tree) -> Look:
+    """The same while nothing of their user's can fork: then all are found, for a number that was used before their
+    beginning may be used again."""
+    assert tree.all_stopped is not None
+    try:
+        with tree.all_stopped():
+            return _kill_sweep(tree.among_all())._replace(is_certain=True)
+    except OSError as error:
+        _logger.warning("the processes of a task's user cannot be stopped for a look: %s", error.strerror)
+        return _kill_sweep(tree.among_all())
 
 
 def _term_sweep(tree: Tree) -> None:
@@ -245,14 +289,21 @@ async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:
     Who does not end in time is given up and logged; the KILL stands, so it does nothing more once the kernel lets go.
     """
     loop = asyncio.get_running_loop()
-    found: set[int] = set()
+    look = Look(set(), is_certain=False)
+    looks = 0
     try:
         # Even a look may hang: at the memory of a process that hangs.
         async with asyncio.timeout(KILL_SECONDS_MOST):
-            while found := await loop.run_in_executor(threads, _kill_sweep, tree):
-                await clock.sleep(_SWEEP_SECONDS)
+            while looks < DOUBTFUL_LOOKS or look.members:
+                looks += 1
+                stands = tree.all_stopped is not None and looks % DOUBTFUL_LOOKS == 0
+                look = await loop.run_in_executor(threads, _kill_standing if stands else _kill_sweep, tree)
+                if look.is_certain and not look.members:
+                    return
+                if look.members:
+                    await clock.sleep(_SWEEP_SECONDS)
     except TimeoutError:
-        _logger.error("killed processes do not end: %s of the task with leader %d", sorted(found), tree.leader)
+        _logger.error("killed processes do not end: %s of the task with leader %d", sorted(look.members), tree.leader)
 
 
 class Survivors:

@@ -12,18 +12,22 @@ import array
 import contextlib
 import marshal
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickwise.adapters.runner import task_starter_program
 from tickwise.adapters.runner.process_tree import Reaped
+from tickwise.adapters.runner.task_groups import credentials
 from tickwise.adapters.runner.task_users import TaskUser
+
+STOP_TRIES: Final = 10
 
 
 class StarterLost(OSError):
@@ -55,6 +59,7 @@ class TaskStarter:
     def __init__(self, programs: int, *, new_privileges: bool) -> None:
         """As many at once as there are `programs`. Without `new_privileges` no setuid program gives a task any."""
         self._lock = threading.Lock()
+        self._stops = threading.Lock()
         self._options = [] if new_privileges else [task_starter_program.NO_NEW_PRIVILEGES]
         self._programs: deque[_Program | None] = deque([None] * programs)
 
@@ -63,6 +68,7 @@ class TaskStarter:
         arguments: Sequence[str],
         *,
         user: TaskUser,
+        groups: Sequence[int],
         work: Path,
         environment: Mapping[str, str],
         number: int,
@@ -78,11 +84,39 @@ class TaskStarter:
             dict(environment),
             user.uid,
             user.gid,
-            list(user.groups),
+            list(groups),
             number,
         )
         _, pid = program.ask(request, [output] if stdin is None else [output, stdin])
         return StartedTask(pid, program)
+
+    @contextlib.contextmanager
+    def all_stopped(self, uid: int) -> Iterator[None]:
+        """All processes of this user stand still meanwhile; those that did so before stay as they were.
+
+        One at a time, or one would let go on what another one holds. Raises `OSError` if they cannot be stopped.
+        """
+        with self._stops:
+            before = {name for name, one in credentials().items() if one.uid == uid and one.is_stopped}
+            try:
+                self._stop(uid)
+                yield
+            finally:
+                for name, one in credentials().items():
+                    if one.uid == uid and name not in before:
+                        with contextlib.suppress(OSError):  # it has ended
+                            os.kill(int(name), signal.SIGCONT)
+
+    def _stop(self, uid: int) -> None:
+        """The process that stops them is theirs for a moment, and they may kill it."""
+        for tries_left in reversed(range(STOP_TRIES)):
+            try:
+                self._next().ask(("stop", uid))
+            except OSError:
+                if tries_left == 0:
+                    raise
+            else:
+                return
 
     def close(self) -> None:
         """No task is left that it could reap."""

@@ -1,6 +1,7 @@
 """The program that starts tasks as other users: `task_starter_program.py SOCKET [no-new-privileges]`.
 
-    in    length (4 bytes), marshalled ("start", …) with the descriptors of its output and its input, or ("reap", pid)
+    in    length (4 bytes), marshalled ("start", …) with the descriptors of its output and its input, ("reap", pid), or
+          ("stop", uid)
     out   length (4 bytes), marshalled answer
 
 Only root can become another user, and to fork an executor, with all that it has in memory, would take as long as a
@@ -9,7 +10,7 @@ else, and knows nothing but what it starts. Its children are its own: it takes t
 ends when its executor does; its children are then the orphan reaper's.
 
 Invariants: between fork and exec a child gives up all rights of root, or it ends; it imports nothing, because as
-another user it may not reach its own modules.
+another user it may not reach its own modules. A child that stops a user's processes has no right over those of others.
 """
 
 import _signal  # type: ignore[import-not-found]  # the part of `signal` without its enums, which take 1 MB
@@ -47,7 +48,7 @@ class Starter:
         while True:
             request, descriptors = self._request()
             try:
-                answer = self._start(request, descriptors) if request[0] == "start" else self._reap(request[1])
+                answer = self._answer(request, descriptors)
             except OSError as error:
                 answer = ("error", error.errno or errno.EIO, os.fsencode(error.filename or b""))
             finally:
@@ -68,6 +69,11 @@ class Starter:
                 raise EOFError
             content += piece
         return marshal.loads(content[4:]), descriptors
+
+    def _answer(self, request: "tuple[Any, ...]", descriptors: "array.array[int]") -> "tuple[Any, ...]":
+        if request[0] == "start":
+            return self._start(request, descriptors)
+        return self._reap(request[1]) if request[0] == "reap" else _stop_all(request[1])
 
     def _start(self, request: "tuple[Any, ...]", descriptors: "array.array[int]") -> "tuple[Any, ...]":
         reads, writes = os.pipe()  # closed by a successful exec
@@ -130,6 +136,37 @@ def _execute(arguments: "list[str]", environment: "dict[str, str]") -> None:
             if _is_there(path):
                 denied = error.errno
     raise OSError(denied or errno.ENOENT, "", program)
+
+
+def _stop_all(uid: int) -> "tuple[Any, ...]":
+    """Stop all processes of this user in one call of the kernel, which no fork can slip through."""
+    if uid <= 0:
+        raise PermissionError(errno.EPERM, "")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresuid(uid, uid, uid)
+            if _may_signal(1):
+                os._exit(1)
+            os.kill(-1, _signal.SIGSTOP)
+        except ProcessLookupError:
+            os._exit(0)  # there is none
+        except BaseException:  # noqa: BLE001  # this child must never go on as a starter
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status != 0:
+        raise PermissionError(errno.EPERM, "")
+    return ("stopped",)
+
+
+def _may_signal(pid: int) -> bool:
+    """Whether this process still has a right over others than its own user's."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    return True
 
 
 def _is_there(path: str) -> bool:

@@ -33,8 +33,10 @@ from typing import Final
 from tickwise.adapters.runner import orphan_reaper_program, python_launcher
 from tickwise.adapters.runner.cgroups import Places, find_places, left_behind
 from tickwise.adapters.runner.orphan_reaper import OrphanReaper
+from tickwise.adapters.runner.orphan_reaper_program import executor_group
 from tickwise.adapters.runner.process_tree import number_of, present, signal_each, stats
 from tickwise.adapters.runner.removal import remove_folder
+from tickwise.adapters.runner.task_groups import credentials_of
 from tickwise.adapters.runner.task_places import PASSABLE
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
@@ -246,11 +248,12 @@ def _dead_siblings(root: Path, host: str) -> Sequence[tuple[Path, int | None]]:
 def orphans(of: Collection[Marks], places: Places) -> set[int]:
     """The living processes that belong to tasks of these executors, wherever they have gone."""
     numbers = {marks.number for marks in of}
+    groups = {executor_group(number) for number in numbers}
     environment = [begin.encode(errors="surrogateescape") for marks in of for begin in marks.environment]
     found = {pid for marks in of for group in left_behind(places, marks.name) for pid in group.members()}
     for name in present():
         with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
-            if number_of(name) // ATTEMPTS in numbers:
+            if number_of(name) // ATTEMPTS in numbers or credentials_of(name).groups & groups:
                 found.add(int(name))
             else:
                 content = (_PROC / name / "environ").read_bytes()
