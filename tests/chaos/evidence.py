@@ -45,13 +45,14 @@ async def history_of(scene: Scene, knowledge: Knowledge, *, stalls: bool) -> His
         records = await connection.fetch(SQL["records"])
         executors = await connection.fetch(SQL["executors"])
         freed = dict(await connection.fetch(SQL["freed"]))
+        given_back = await connection.fetch(SQL["given_back"])
     return History(
         runs=[_run(row, knowledge) for row in records],
         journal=_changes(moves),
         operations=scene.clients.operations,
         executions=_executions(scene, knowledge, moves),
         targets=knowledge.targets,
-        faults=_faults(scene, executors, freed, stalls=stalls),
+        faults=faults_of(scene, executors, freed, given_back, stalls=stalls),
         lease_ends=[LeaseEnd(row["executor"], row["lease"]) for row in executors] if knowledge.watch_leases else (),
         limits=knowledge.limits,
         edges=knowledge.edges,
@@ -124,20 +125,27 @@ def _state(code: int) -> RunState | None:
     return STATES[code] if code else None
 
 
-def _faults(scene: Scene, executors: Sequence[Any], freed: dict[int, int], *, stalls: bool) -> list[Fault]:
-    """What was done, each fault on an executor with what the store had to take from it afterwards: as many attempts as
-    it held. What was taken from one that nobody harmed is nobody's fault, so it explains nothing."""
+def faults_of(
+    scene: Scene, executors: Sequence[Any], freed: dict[int, int], given_back: Sequence[Any], *, stalls: bool
+) -> list[Fault]:
+    """What was done, each fault on an executor with what it lost by it: as many attempts as the store had to take from
+    it, or as it gave back itself because its lease was over. What one lost that nobody harmed is a stall of the machine,
+    or, where those do not count, nobody's fault, so it explains nothing."""
     faults = [*scene.faults]
-    freed = {number: count for number, count in freed.items() if number not in scene.idlers}
+    gave_up = {row["executor"]: row["at"] for row in given_back}
+    lost = Counter(freed) + Counter({row["executor"]: row["attempts"] for row in given_back})
+    lost = Counter({number: count for number, count in lost.items() if number not in scene.idlers})
     gone = {row["executor"]: row["gone"] or float("inf") for row in executors}
     for role, kind, at in scene.victims:
         numbers = [event["executor"] for event in role.events("executor_joined")]
         # The number that it bore then: the first that was not gone yet; who dies of itself is found out only later.
         number = next((number for number in numbers if gone.get(number, 0.0) > at), numbers[-1] if numbers else None)
-        held = 0 if number is None else freed.pop(number, 0)
+        held = 0 if number is None else lost.pop(number, 0)
         faults.append(Fault(kind, at, role.log.stem, held, number))
     if stalls:
-        faults += [Fault("stall", gone[number], f"executor {number}", held, number) for number, held in freed.items()]
+        for number, held in lost.items():
+            at = gone[number] if freed.get(number) else gave_up[number]
+            faults.append(Fault("stall", at, f"executor {number}", held, number))
     return sorted(faults, key=lambda fault: fault.at)
 
 
