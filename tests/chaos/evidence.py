@@ -129,7 +129,7 @@ def faults_of(
     scene: Scene, executors: Sequence[Any], freed: dict[int, int], given_back: Sequence[Any], *, stalls: bool
 ) -> list[Fault]:
     """What was done, each fault on an executor with what it lost by it: as many attempts as the store had to take from
-    it, or as it gave back itself because its lease was over. What one lost that nobody harmed is a stall of the machine,
+    it, or as it gave back itself, for its lease was over. What one lost that nobody harmed is a stall of the machine,
     or, where those do not count, nobody's fault, so it explains nothing."""
     faults = [*scene.faults]
     gave_up = {row["executor"]: row["at"] for row in given_back}

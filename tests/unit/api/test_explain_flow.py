@@ -320,7 +320,7 @@ async def test_a_job_without_a_schedule_says_so(here: Scene) -> None:
 async def test_a_failed_run_names_its_cause_and_its_dead_letter(here: Scene) -> None:
     """What it failed of, how often, and that a person can redrive it; afterwards, that somebody did."""
     job_id = await here.create(**AT_ONCE, max_retries=0)
-    found = await ended(here, RunState.FAILED, reason="exit_code", error="exit status 7: disk full\nmore")
+    found = await ended(here, RunState.FAILED, reason="exit_code", error="exit status 7: begun\ndisk full")
     assert ["failed", "dead_letter"] == codes(found)
     assert ("exit_code", "exit status 7: disk full", 1) == tuple(
         found["data"][name] for name in ("reason", "error", "failures")

@@ -267,6 +267,7 @@ async def test_a_run_that_failed_and_was_tried_again(here: Scene) -> None:
         waiting["data"]["failures"],
     )
     assert "disk full" in waiting["sentence"]
+    assert "retried" not in [each["code"] for each in waiting["causes"]]
     await here.pass_time(60)
     await here.work(number)
     found = await here.explain(job_id, "09:00:00")

@@ -12,6 +12,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.references import job_id, run_id
 from tickwise.cli.session import Session, server_options, view_options
+from tickwise.domain.excerpts import telling_line
 
 _NAMES_MOST = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""
@@ -97,7 +98,7 @@ def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) 
     for run in found:
         row = [
             run["run_id"], run["status"], session.time(run.get("start_time"), seen_at=seen_at), _took(run, seen_at),
-            str(run.get("attempt_number") or ""), first_line(run.get("error_message")),
+            str(run.get("attempt_number") or ""), telling_line(run.get("error_message")),
         ]  # fmt: skip
         if with_job:
             row.insert(1, names[run["job_id"]])
@@ -124,12 +125,6 @@ def _took(run: dict[str, Any], seen_at: float) -> str:
     if began is None:
         return ""
     return moments.length(max(0.0, (seen_at if ended is None else ended) - began))
-
-
-def first_line(text: str | None) -> str:
-    """Of what may be a whole traceback."""
-    lines = (text or "").strip().splitlines()
-    return "" if not lines else lines[0] + (" …" if len(lines) > 1 else "")
 
 
 @runs.command()
@@ -163,7 +158,7 @@ def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: fl
         output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "EXECUTOR", "ERROR"), [
             (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
              _took(each, seen_at), str(each.get("executor_id") or ""),
-             first_line(each.get("error_message") or each.get("reason")))
+             telling_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip
 

@@ -17,7 +17,15 @@ from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
 from tickwise.roles.control.explanations import ON_TIME_SECONDS, Because, Cause, Explanation, Facts, lasting, sentence
-from tickwise.roles.control.judging_flow import POISON, ended_because, first_line, is_paused, started_by, waits, went_on
+from tickwise.roles.control.judging_flow import (
+    POISON,
+    cause_in_words,
+    ended_because,
+    is_paused,
+    started_by,
+    waits,
+    went_on,
+)
 from tickwise.roles.control.planning import written
 from tickwise.roles.serving import not_offered, unserved
 
@@ -100,7 +108,7 @@ def _ran(facts: Facts) -> Explanation:
     else:
         words += f"; it ended as {run.state.value}" + (f" at {facts.said(run.ended_at)}" if run.ended_at else "")
         if run.state is RunState.FAILED and run.error and (causes[0] not in ended or causes[0].code is Because.FAILED):
-            words += f": {first_line(run.error)}"
+            words += f": {cause_in_words(run.error)}"
         code, causes = (causes[0].code, causes) if causes else (Because.FIRED, causes)
     data = _of_run(facts, late_seconds=round(max(late, 0.0), 3), trigger=Trigger(run.trigger).name.lower())
     for cause in reversed(causes):
@@ -322,7 +330,9 @@ def _along_the_way(facts: Facts) -> list[Cause]:
     if failed:
         last = failed[-1]
         times, when = ("once", "") if len(failed) == 1 else (f"{len(failed)} times", "the last time ")
-        why = f" ({when}with {first_line(last.error)!r})" if first_line(last.error) else ""
+        why = f" ({when}with {cause_in_words(last.error)!r})" if cause_in_words(last.error) else ""
+        if facts.run.state is RunState.RETRYING:
+            return found  # the sentence says with what the last one failed, and when the next one comes
         found.append(Cause(Because.RETRIED, f"it failed {times}{why} and was tried again", {"retries": len(failed)}))
     return found
 
@@ -405,7 +415,7 @@ def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
         return Because.WAITING_OVERLAP, f"waits until {which} has ended{_by_overlap(facts)}", data
     if run.ready_at is not None and run.ready_at > now:
         failed = [each for each in facts.attempts if each.state is RunState.RETRYING]
-        error = first_line(failed[-1].error) if failed else ""
+        error = cause_in_words(failed[-1].error) if failed else ""
         words = f"will be tried again at {facts.said(run.ready_at)}, as attempt {run.attempt + 1}"
         words += f"; the last one failed: {error}" if error else ""
         return Because.WAITING_BACKOFF, words, {"ready_time": written(run.ready_at), "failures": run.failures}

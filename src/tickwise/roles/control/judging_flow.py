@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from tickwise.domain.excerpts import telling_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
@@ -152,7 +153,7 @@ def ended_because(facts: Facts) -> list[Cause]:
 def _failed(facts: Facts) -> Cause:
     """What its last attempt failed of, and how many there were."""
     run = facts.run
-    error = first_line(run.error)
+    error = cause_in_words(run.error)
     times = "" if run.failures < 2 else f" {run.failures} times, the last time"
     words = f"it failed{times}" + (f" with {error!r}" if error else f" with the reason {run.reason}")
     retries = None if facts.plan is None else facts.plan.max_retries
@@ -178,10 +179,9 @@ def _letter(letter: LetterRow) -> Cause:
     return Cause(Because.DEAD_LETTER, words.get(letter.status, f"its dead letter is {letter.status.value}"), data)
 
 
-def first_line(error: str | None) -> str:
-    """Of an error, for a sentence: at most 200 characters."""
-    lines = (error or "").strip().splitlines()
-    return lines[0][:200] if lines else ""
+def cause_in_words(error: str | None) -> str:
+    """Of an error, for a sentence: the line that says most, at most 200 characters of it."""
+    return telling_line(error)[:200]
 
 
 def _unknown(facts: Facts) -> Cause:
