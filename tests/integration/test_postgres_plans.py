@@ -63,6 +63,8 @@ EXPECTED = {
     "starts_settle": {"runs_pkey", "runs_line", "runs_waits", "attempts_pkey", "cancel_requests_pkey"},
     "holds_tell": {"runs_ready"},
     "starts_look": {"runs_pkey"},
+    "starts_lock": {"runs_pkey"},
+    "starts_begin": {"runs_pkey"},
     "starts_return": {"runs_pkey"},
     "gates_read": {"runs_limited", "runs_paced", "rates_pkey"},
     "gates_pass": {"runs_pkey"},
@@ -131,9 +133,25 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
+async def inner(session: asyncpg.Connection, text: str) -> str:
+    """The query that a function of ours returns, if the statement is a call of one; else the statement."""
+    call = re.search(r"^SELECT \* FROM tickwise\.(\w+)\(", text, re.MULTILINE)
+    if call is None:
+        return text
+    body, names, types = await session.fetchrow(
+        "SELECT prosrc, proargnames, ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes) t) FROM pg_proc "
+        "WHERE pronamespace = 'tickwise'::regnamespace AND proname = $1",
+        call[1],
+    )
+    [query] = re.findall(r"RETURN QUERY(.*?;)", body, re.DOTALL)
+    for number, (argument, of_type) in enumerate(zip(names, types, strict=False), 1):
+        query = re.sub(rf"\b{argument}\b", f"${number}::{of_type}", query)
+    return str(query)
+
+
 async def explained(session: asyncpg.Connection, name: str, asked: str | None = None) -> list[dict[str, Any]]:
     """The nodes of the one plan that a hot session uses for a statement; of another session, for these parameters."""
-    text = statement(name)
+    text = await inner(session, statement(name))
     parameters = max((int(number) for number in re.findall(r"\$(\d+)", text)), default=0)
     nothing = f"({asked or ', '.join(['NULL'] * parameters)})" if parameters else ""
     await session.execute(f"PREPARE explained AS {text}")

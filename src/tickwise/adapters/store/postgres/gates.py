@@ -17,7 +17,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.waking import Key, lock_limits
+from tickwise.adapters.store.postgres.waking import Key, halves
 from tickwise.ports.store import Gate
 
 
@@ -125,16 +125,20 @@ def _latest(instant: float, *others: float | None) -> float:
     return max([instant, *(other for other in others if other is not None)])
 
 
+def limits_of(candidates: Sequence[Candidate]) -> list[Key]:
+    """The keys of which they need a slot, each once."""
+    return list(dict.fromkeys(one.limit for one in candidates if one.limit is not None))
+
+
 async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candidate]) -> set[UUID]:
-    """Carry it out within the caller's transaction, which has the rows of these runs; those that wait."""
+    """Carry it out within the caller's transaction, which has the rows of these runs and their limits; those that
+    wait."""
     if not candidates:
         return set()
-    limits = list(dict.fromkeys(one.limit for one in candidates if one.limit is not None))
+    limits = limits_of(candidates)
     rates = list(dict.fromkeys(one.rate for one in candidates if one.rate is not None))
-    if limits:
-        await lock_limits(connection, limits)
     if rates:
-        await connection.execute(statement("rates_lock"), *_halves(rates))
+        await connection.execute(statement("rates_lock"), *halves(rates))
     running, paces, now = await _read(connection, limits, rates)
     passage = decide(candidates, running=running, paces=paces, now=now)
     if passage.passed:
@@ -144,7 +148,7 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
         await connection.execute(statement("gates_refuse"), *map(list, zip(*passage.waits, strict=True)))
     begun = list(dict.fromkeys(one.rate for one in passage.passed if one.rate is not None))
     if begun:
-        await connection.execute(statement("rates_start"), *_halves(begun), [now] * len(begun))
+        await connection.execute(statement("rates_start"), *halves(begun), [now] * len(begun))
     return {wait.run_id for wait in passage.waits}
 
 
@@ -152,14 +156,10 @@ async def _read(
     connection: asyncpg.Connection, limits: Sequence[Key], rates: Sequence[Key]
 ) -> tuple[dict[Key, int], dict[Key, Pace], float]:
     """What is RUNNING with each key, how far each rate has come, and the clock."""
-    rows = await connection.fetch(statement("gates_read"), *_halves(limits), *_halves(rates))
+    rows = await connection.fetch(statement("gates_read"), *halves(limits), *halves(rates))
     keys = [(row["namespace"], row["key"]) for row in rows]
     running = {key: row["running"] for key, row in zip(keys, rows, strict=True) if row["running"] is not None}
     paces = {
         key: Pace(row["slot"], row["started"]) for key, row in zip(keys, rows, strict=True) if row["running"] is None
     }
     return running, paces, rows[0]["now"] if rows else 0.0
-
-
-def _halves(keys: Sequence[Key]) -> tuple[list[str], list[str]]:
-    return [namespace for namespace, _ in keys], [key for _, key in keys]

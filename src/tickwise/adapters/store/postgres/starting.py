@@ -20,12 +20,12 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.gates import Candidate, pass_gates
+from tickwise.adapters.store.postgres.gates import Candidate, limits_of, pass_gates
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.waking import Ended
+from tickwise.adapters.store.postgres.waking import Ended, halves, lock_limits
 from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Began
+from tickwise.ports.store import Began, Gate
 
 OVERLAPS: Final = MappingProxyType(
     {
@@ -106,25 +106,26 @@ async def _settle(
 ) -> Settlement:
     """Of at most one start in each line."""
     async with connection.transaction():
-        await connection.execute(
-            statement("lines_lock" if line_open else "runs_lock"), [began.run_id for began in starts]
-        )
-        found = {
-            row["run_id"]: row for row in await connection.fetch(statement("starts_look"), executor, *_ids(starts))
-        }
+        if line_open:
+            await connection.execute(statement("lines_lock"), [began.run_id for began in starts])
+        look = statement("starts_look" if line_open else "starts_lock")
+        found = {row["run_id"]: row for row in await connection.fetch(look, executor, *_ids(starts))}
         free = [began for began in starts if began.run_id in found and not found[began.run_id]["held"]]
         back = [began for began in starts if began.run_id in found and found[began.run_id]["held"]]
+        candidates = [_candidate(began, found[began.run_id]) for began in free if began.gate is not None]
         if line_open:
             settled, returned = await _settle_overlap(connection, executor, free)
+            candidates = [one for one in candidates if one.run_id in settled.started]
+            await lock_limits(connection, limits_of(candidates))
         else:
-            rows = await connection.fetch(statement("start"), executor, *_columns(free), [False] * len(free))
-            late = {row[0] for row in rows}  # the hold of their queue has begun in between
-            back += [began for began in free if began.run_id in late]
-            settled, returned = Settlement({began.run_id for began in free} - late), []
+            arguments = *_columns(free), *halves(limits_of(candidates))
+            begun = {row[0] for row in await connection.fetch(statement("starts_begin"), executor, *arguments)}
+            # The hold of their queue has begun in between.
+            back += [began for began in free if began.run_id not in begun]
+            settled, returned = Settlement(begun), []
         if back:
             await connection.execute(statement("starts_return"), executor, *_ids(back))
-        candidates = [_candidate(began, found[began.run_id]) for began in free if began.run_id in settled.started]
-        refused = await pass_gates(connection, [one for one in candidates if one is not None])
+        refused = await pass_gates(connection, [one for one in candidates if one.run_id in settled.started])
         returned += [began.run_id for began in back] + list(refused)
         if returned:
             _, *left = await connection.fetchrow(statement("settle_requests"), returned, [])
@@ -133,11 +134,10 @@ async def _settle(
     return settled
 
 
-def _candidate(began: Began, row: asyncpg.Record) -> Candidate | None:
-    if began.gate is None:
-        return None
-    slot = row["slot"] if row["rate_key"] == began.gate.rate_key else None
-    return Candidate(began.run_id, row["namespace"], row["place"], slot, began.gate)
+def _candidate(began: Began, row: asyncpg.Record) -> Candidate:
+    gate = began.gate or Gate()
+    slot = row["slot"] if row["rate_key"] == gate.rate_key else None
+    return Candidate(began.run_id, row["namespace"], row["place"], slot, gate)
 
 
 async def _settle_overlap(

@@ -96,17 +96,19 @@ async def _wake_keys(
     """Sweeping, more are woken than there are free slots, if nobody claims what was woken before."""
     if not keys:
         return []
-    namespaces, names = [namespace for namespace, _ in keys], [key for _, key in keys]
-    async with connection.transaction():
-        await lock_limits(connection, keys)
-        # Another statement: it sees whoever began to wait before the lock was given.
-        rows = await connection.fetch(statement("limits_wake"), namespaces, names, sweeping, apart)
+    rows = await connection.fetch(statement("limits_wake"), *halves(keys), sweeping, apart)
     return [Woken(*row[:3]) for row in rows]
 
 
 async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> None:
     """Nobody else starts or wakes anything with these keys, each given once, until this transaction ends."""
-    await connection.execute(statement("limits_lock"), [namespace for namespace, _ in keys], [key for _, key in keys])
+    if keys:
+        await connection.execute(statement("limits_lock"), *halves(keys))
+
+
+def halves(keys: Sequence[Key]) -> tuple[list[str], list[str]]:
+    """As statements take them: namespaces, and names."""
+    return [namespace for namespace, _ in keys], [key for _, key in keys]
 
 
 async def sweep(connection: asyncpg.Connection) -> list[Woken]:

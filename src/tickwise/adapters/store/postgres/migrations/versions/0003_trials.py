@@ -17,6 +17,7 @@ FILES: Final[tuple[str, ...]] = (
     "0003_continuity.sql",
     "0003_lists.sql",
     "0003_roles.sql",
+    "0003_wakes.sql",
 )
 """One file per subject, in this order."""
 
