@@ -121,6 +121,26 @@ async def test_a_task_is_a_user_that_has_no_rights(shop: Shop) -> None:
     assert "PermissionError" in ending.symptoms
 
 
+@needs_root
+async def test_a_task_finds_programs_only_where_it_may_look(
+    shop: Shop, tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the executor's `PATH` it gets the folders that its user can search: for a program of root's own it would hear
+    that permission is denied, and not that there is none."""
+    private = tmp_path / "bin"
+    private.mkdir(mode=0o700)
+    for path, expected in (
+        (f"{private}:{open_folder}:/usr/bin:/bin::{tmp_path / 'none'}", f"{open_folder}:/usr/bin:/bin"),
+        (str(private), "/usr/local/bin:/usr/bin:/bin"),
+    ):
+        monkeypatch.setenv("PATH", path)
+        await shop.open()
+        given = shop.launch({"kind": "shell", "command": 'echo "$PATH"'})
+        assert (await shop.listener.ending_of(given)).verdict is Verdict.OK
+        assert f"{expected}\n" == await log_of(shop.blobs, given)
+        await shop.runner.close()
+
+
 SHEDDING = """
 import os, resource, sys, time
 if os.fork():

@@ -21,6 +21,7 @@ from tickwise.adapters.runner.context import (
 from tickwise.adapters.runner.http import TRANSIENT
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.process import EXIT_INVALID
+from tickwise.adapters.runner.task_places import STANDARD_PATH
 from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import FINAL, MOVES, JobStatus, RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX
@@ -198,7 +199,8 @@ def _context() -> Iterator[str]:
         "on), functions as their `Context`. Of the executor's own environment tasks see only",
         ", ".join(f"`{name}`" for name in INHERITED)
         + " and what `pass_environment` names. Where they run as another user\n"
-        "(`run_tasks_as`), `HOME`, `USER` and `LOGNAME` are that user's.",
+        "(`run_tasks_as`), `HOME`, `USER` and `LOGNAME` are that user's, and `PATH` has those of its folders that this",
+        f"user can search; if there is none, it is `{STANDARD_PATH}`.",
         "",
         "| variable | header too | meaning |",
         "| --- | --- | --- |",
@@ -251,6 +253,12 @@ def _endings() -> Iterator[str]:
         "and processes are limited by the kernel; elsewhere they are watched, up to ten times a second, so that a task",
         "may be over them for a moment. For control groups of version 2 under systemd: `Delegate=yes` and",
         "`DelegateSubgroup=executor`.",
+        "",
+        "Nothing bounds how many files a task writes and how large they are: in its work folder, in its home, and",
+        "wherever else its user may write; only what it writes as output is bounded (`output_limit`). The work folder",
+        "is removed when the task ends, the home stays. Where tasks are not to be trusted with the disk, put the",
+        "folder of work folders on a disk of its own, or give their users quotas; a shell task can bound the size of",
+        "each of its files with `ulimit -f`.",
         "",
         f"A host that failed {FAILURES} times in a row (no answer, none in time, 5xx) is left alone for "
         f"{OPEN_SECONDS:.0f} s by that executor:",

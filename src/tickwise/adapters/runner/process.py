@@ -53,7 +53,15 @@ from tickwise.adapters.runner.removal import remove_folder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.adapters.runner.task_groups import can_be_given
-from tickwise.adapters.runner.task_places import TaskPython, environment_of, home_of, python_for, work_root_for
+from tickwise.adapters.runner.task_places import (
+    STANDARD_PATH,
+    TaskPython,
+    environment_of,
+    home_of,
+    path_for,
+    python_for,
+    work_root_for,
+)
 from tickwise.adapters.runner.task_starter import TaskStarter
 from tickwise.adapters.runner.task_users import TaskUsers, task_users
 from tickwise.adapters.runner.work_folder import RESULT_VARIABLE, WorkFolder
@@ -88,6 +96,7 @@ class ProcessRunner(SlotRunner):
         self._users: TaskUsers | None = None
         self._starter: TaskStarter | None = None
         self._has_groups = False
+        self._path = ""
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
         self._task_python: TaskPython | None = None
         self._python_environment: Mapping[str, str] = {}
@@ -108,6 +117,8 @@ class ProcessRunner(SlotRunner):
             root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
         )
         if self._users is not None:
+            path = os.environ.get("PATH", STANDARD_PATH)
+            self._path = await self._in_thread(path_for, self._users.any_of_them(), path)
             self._has_groups = await self._in_thread(can_be_given)
             self._starter = TaskStarter(STARTERS, new_privileges=self._users.are_of_operator)
             launcher = await self._in_thread(self._folder.let_others_pass)
@@ -215,6 +226,7 @@ class ProcessRunner(SlotRunner):
         if user is not None:
             environment |= self._python_environment if source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
+            environment["PATH"] = self._path
             for path in (*folder.iterdir(), folder):
                 os.chown(path, user.uid, user.gid)
         return spawn(

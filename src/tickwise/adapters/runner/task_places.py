@@ -40,6 +40,8 @@ PASSABLE: Final = 0o711
 """Others may pass through to names that they know, and list nothing."""
 USED: Final = "USED"
 """In the folder of an interpreter: locked by each executor that uses it."""
+STANDARD_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are, for a user that can search none of the folders of the executor's `PATH`."""
 PARTIAL: Final = "partial-"
 REMOVED: Final = "removed-"
 PARTIAL_SECONDS: Final = 3_600.0
@@ -113,6 +115,13 @@ def home_of(user: TaskUser, work_root: Path) -> Path:
         home.mkdir(mode=0o700, exist_ok=True)
         os.chown(home, user.uid, user.gid)
     return home
+
+
+def path_for(user: TaskUser, path: str) -> str:
+    """The folders of this `PATH` that the user can search. Relative ones are left out: a task has a folder of its own.
+    Blocking."""
+    folders = [folder for folder in path.split(":") if folder.startswith("/") and can_enter(user, Path(folder))]
+    return ":".join(folders) or STANDARD_PATH
 
 
 # ---------------------------------------------------------------------------------------- the interpreter
