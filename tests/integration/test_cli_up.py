@@ -53,6 +53,29 @@ def test_up_in_the_background_is_ready_when_it_returns(folder: Folder) -> None:
     assert hello.out.startswith("Hello, world!")
 
 
+def test_a_job_with_a_key_is_the_same_job_each_time(folder: Folder) -> None:
+    """As for `make up`, which runs its first job whenever it is called: one job, changed to what is said now, with a
+    run for each time."""
+    said = ("run", "examples/hello.py", "--job-key", "hello", "--follow", "--param")
+    for name in ("Ada", "Bob"):
+        hello = folder.tickwise(*said, f"name={name}")
+        assert 0 == hello.code, hello.err
+        assert hello.out.startswith(f"Hello, {name}!")
+    [job] = [each for each in folder.tickwise("jobs", "list", "--json").json if each["key"] == "hello"]
+    runs = folder.tickwise("jobs", "show", job["job_id"], "--json").json["runs"]
+    assert ["SUCCESS", "SUCCESS"] == [run["status"] for run in runs]
+    assert 0 == folder.tickwise("jobs", "cancel", "hello").code
+
+
+def test_a_job_with_a_key_may_have_a_schedule(folder: Folder) -> None:
+    """The schedule is changed as all else is."""
+    for cron in ("0 3 * * *", "0 4 * * *"):
+        ran = folder.tickwise("run", "--shell", "true", "--job-key", "nightly", "--cron", cron)
+        assert 0 == ran.code, ran.err
+    assert "0 4 * * *" == folder.tickwise("jobs", "show", "nightly", "--json").json["cron_expression"]
+    assert 0 == folder.tickwise("jobs", "cancel", "nightly").code
+
+
 def test_what_holds_a_key_is_only_for_its_user(folder: Folder) -> None:
     """The files for the command line; the log, which may name what is private, holds no key."""
     log = folder.path / "log" / "up.log"
@@ -104,7 +127,8 @@ async def test_it_starts_again_after_everything_was_killed(folder: Folder) -> No
     assert 0 == down.code
     assert "Nothing runs" in down.out
     assert 0 == folder.tickwise("up", "--background", "--port", "0").code
-    assert ["hello"] == [job["name"] for job in folder.tickwise("jobs", "list", "--json").json]
+    jobs = folder.tickwise("jobs", "list", "--json").json
+    assert ["hello"] == [job["name"] for job in jobs if job["status"] != "CANCELLED"]
 
 
 def test_down_stops_it_and_waits(folder: Folder) -> None:
@@ -114,6 +138,7 @@ def test_down_stops_it_and_waits(folder: Folder) -> None:
     assert (0, pid) == (ran.code, ran.json["stopped"]), ran.err
     assert not psutil.pid_exists(pid)
     assert not (folder.path / "client.json").exists()
+    assert f"Waiting for process {pid} to end" in ran.err
     assert 3 == folder.tickwise("jobs", "list").code
     assert "Nothing runs" in folder.tickwise("down").out
 

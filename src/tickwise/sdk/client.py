@@ -236,6 +236,11 @@ class Client:
         answer: Json = self.request("GET", f"/jobs/by-key/{_safe(key)}").body
         return answer
 
+    def job_put(self, key: str, body: Json) -> Json:
+        """Store the one job that carries this `key`, or change it to what is said; answers the job."""
+        answer: Json = self.request("PUT", f"/jobs/by-key/{_safe(key)}", body=body).body
+        return answer
+
     def job_change(
         self,
         job_id: str,

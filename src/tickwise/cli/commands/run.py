@@ -37,6 +37,9 @@ class What:
 @click.option("--function", metavar="NAME", help="Call a registered function instead.")
 @work.when_options
 @click.option("--name", help="What to call the job.  [from the file, command, address or function]")
+@click.option(
+    "--job-key", metavar="KEY", help="Keep one job with this key: if it is there, it is changed, and runs again."
+)
 @work.payload_options
 @click.option("--method", metavar="METHOD", help="With --http.  [GET]")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
@@ -61,6 +64,7 @@ def run(session: Session, /, **options: Any) -> int:
     tickwise run backup.py --cron '0 3 * * *' --timezone Europe/Berlin --param db=/srv/app.db
     tickwise run --shell 'df -h' --every 10m
     tickwise run --http https://example.org/health --in 5m
+    tickwise run report.py --job-key report --follow
     """
     extra = work.Http(
         method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
@@ -70,11 +74,29 @@ def run(session: Session, /, **options: Any) -> int:
     _check(what, when, watched=options["follow"] or options["wait"])
     # Without a schedule, now: what a person who types `run` expects.
     body = _body(session, what, work.When(now=True, timezone=when.timezone) if not when.given() else when, options)
+    if options["job_key"] is not None:
+        return _keep(session, body, options)
     created = session.client.job_create(body)
     if not (options["follow"] or options["wait"]):
         _tell(session, created, body)
         return Exit.OK
     return _watch(session, created, body, with_log=options["follow"] and not session.as_json)
+
+
+def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> int:
+    """Store the one job with this key. What shall run now is stored on demand and asked for, so each time it runs."""
+    runs_now = body["schedule_type"] == "IMMEDIATE"
+    if runs_now:
+        body["schedule_type"] = "ON_DEMAND"
+    work.blame(session, "/key", "--job-key", options["job_key"])
+    kept = session.client.job_put(options["job_key"], body)
+    if not runs_now:
+        _tell(session, kept, body)
+        return Exit.OK
+    from tickwise.cli.commands.runs import told_or_watched
+
+    asked = session.client.job_run_now(str(kept["job_id"]))
+    return told_or_watched(session, asked, follow=options["follow"], wait=options["wait"])
 
 
 def _check(what: What, when: work.When, *, watched: bool) -> None:

@@ -199,6 +199,10 @@ def down(session: Session) -> None:
     if local is None or process is None:
         _stopped(session, data_dir, f"Nothing runs on {data_dir}.", None)
         return
+    session.note(
+        f"Waiting for process {local.pid} to end: running tasks have until `drain_seconds` is over (30 s by default), "
+        "then they are stopped …"
+    )
     try:
         process.terminate()
         process.wait(_STOP_SECONDS_MOST)
