@@ -87,7 +87,8 @@ def _for_resume(facts: Facts) -> Waits:
     until = None if job is None else job.pause_until
     end = "until it is resumed" if until is None else f"until {facts.said(until)}"
     by = "" if job is None or not job.paused_by else f" by {job.paused_by}"
-    words = f"waits: its job is paused{by}, {end}; then it runs, and not before {facts.said(facts.run.due_at)}"
+    why = "" if job is None or not job.pause_reason else f" ({job.pause_reason})"
+    words = f"waits: its job is paused{by}{why}, {end}; then it runs, and not before {facts.said(facts.run.due_at)}"
     data = {
         "paused_by": None if job is None else job.paused_by,
         "paused_until": None if until is None else written(until),

@@ -202,6 +202,22 @@ class DecisionsContract(StoreContract):
             row = await self.run_row(store, run.run_id)
             assert (microseconds(row.nominal_at), row.state) == (microseconds(nominal), RunState.SUCCESS)
 
+    async def test_what_a_pause_has_skipped_says_who_paused_and_why(self, store: KeyedStore, make: Factory) -> None:
+        """Also of a pause that was over by itself: the job forgets both, the record keeps them. Of what was skipped for
+        another reason nothing of it is said."""
+        job = make.recurring(make.now + 1.0)
+        await self.add(store, job)
+        await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="holidays", until=make.now + 2.0, by="ops"))
+        await self.shift(store, 3.0)
+        skip = make.skip(job.job_id, make.now + 1.0, reason=Reason.PAUSED)._replace(error="the job was paused")
+        other = make.skip(job.job_id, make.now + 1.5, reason=Reason.MISFIRE)._replace(error="too late")
+        async with self.near(store) as batch:
+            [timer] = batch.timers
+            fire = make.fire(job.job_id, timer.pending.due, held(make.now + HOUR), runs=(), skips=[skip, other])
+            assert await batch.commit([fire]) == 0
+        assert (await self.run_row(store, skip.run_id)).error == "the job was paused by ops: holidays"
+        assert (await self.run_row(store, other.run_id)).error == "too late"
+
     async def test_a_parked_job_is_paused_by_the_fuse(self, store: KeyedStore, make: Factory) -> None:
         """In the same transaction as what it did before; its runs go on, its timer stands as was decided."""
         job, executor = make.recurring(make.now), await self.born(store)

@@ -1,7 +1,7 @@
 -- What was decided for taken timers: they move on or go, and their runs and skips are recorded, unless a run of that name lives or
 -- has ended. $1 jobs, $2 due times as taken, $3 next due times (NULL: never again), $4 … $9 what else stands there then; $10 … one
 -- array per column of the runs, the last: it is settled if no run of its job is unfinished; $19 … of the skips. An empty array is
--- a column of NULLs.
+-- a column of NULLs. A skip for a pause says by whom and why: the job keeps that until it is planned, paused or resumed anew.
 -- Nobody else makes a run of these names while this transaction has the timers, so one that is there is seen, and the insert need not
 -- ask each unique index first (ON CONFLICT took 2 us a run).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -29,11 +29,12 @@ s AS (
                                 trigger, occurrences, namespace, reason, error)
   SELECT to_timestamp(n.nominal), CASE WHEN n.occurrences > 1 THEN to_timestamp(n.until) END, (SELECT at FROM clock),
          (SELECT at FROM clock), 0, 0, n.run_id, n.job_id, 8, 1, 0, 0, 0, n.trigger, nullif(n.occurrences, 1), j.namespace, n.reason,
-         n.error
+         CASE WHEN n.reason = 'paused' THEN concat(n.error, j.pause) ELSE n.error END
   FROM unnest($19::uuid[], $20::uuid[], $21::float8[], $22::float8[], $23::int[], $24::text[], $25::text[], $26::smallint[])
          AS n(job_id, run_id, nominal, until, occurrences, reason, error, trigger)
   JOIN held USING (job_id)
-  CROSS JOIN LATERAL (SELECT namespace FROM tickwise.jobs j WHERE j.job_id = n.job_id OFFSET 0) j
+  CROSS JOIN LATERAL (SELECT namespace, CASE WHEN standing = 1 THEN concat(' by ' || paused_by, ': ' || pause_reason) END AS pause
+                      FROM tickwise.jobs j WHERE j.job_id = n.job_id OFFSET 0) j
   WHERE (SELECT true FROM tickwise.runs r WHERE r.run_id = n.run_id OFFSET 0) IS NULL
   ON CONFLICT DO NOTHING
 ),
