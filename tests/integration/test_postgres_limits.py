@@ -13,12 +13,14 @@ from typing import TypeVar
 from uuid import UUID
 
 import asyncpg
+import pytest
 import pytest_asyncio
 
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.starting import OVERLAPS
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
@@ -54,6 +56,8 @@ WHERE application_name LIKE 'tickwise%' AND datname = current_database() AND pid
 """
 DIES = "UPDATE tickwise.executors SET lease = now() - interval '1 second', lease_seconds = 0 WHERE executor = $1"
 LOCK_KEY = "SELECT FROM tickwise.limits WHERE limit_key = $1 FOR UPDATE"
+OPEN = "UPDATE tickwise.runs SET overlap = $1 WHERE run_id = ANY($2)"
+"""These runs were made under that policy."""
 
 T = TypeVar("T")
 
@@ -241,18 +245,22 @@ def start(claimed: Claimed, key: str, limit: int) -> list[Began]:
     return [Began(claimed.run_id, claimed.token, claimed.now, gate=Gate(key, limit))]
 
 
+@pytest.mark.parametrize("overlap", [Overlap.ALLOW, Overlap.QUEUE_ALL])
 async def test_of_two_that_want_the_last_slot_at_once_one_gets_it(
-    stores: list[PostgresStore], operator: asyncpg.Connection
+    stores: list[PostgresStore], operator: asyncpg.Connection, overlap: Overlap
 ) -> None:
-    """On two connections, as two executors would; both ask before either has it."""
-    _, born, [first, second, third] = await claimed(stores[0], "last-slot", 3)
-    assert await stores[0].attempts_start(born, start(first, "key:two", 2)) == []
+    """On two connections, as two executors would; both ask before either has it. Also where each looks at the earlier
+    runs of its job first."""
+    key = f"key:two {overlap}"
+    _, born, [first, second, third] = await claimed(stores[0], f"last-slot-{overlap}", 3)
+    await operator.execute(OPEN, OVERLAPS[overlap], [second.run_id, third.run_id])
+    assert await stores[0].attempts_start(born, start(first, key, 2)) == []
     transaction = operator.transaction()
     await transaction.start()
-    await operator.execute(LOCK_KEY, "key:two")
+    await operator.execute(LOCK_KEY, key)
     calls = []
     for number, (store, run) in enumerate([(stores[0], second), (stores[1], third)], 1):
-        calls.append(asyncio.create_task(store.attempts_start(born, start(run, "key:two", 2))))
+        calls.append(asyncio.create_task(store.attempts_start(born, start(run, key, 2))))
 
         async def wait(number: int = number) -> bool:
             return await sessions_waiting(operator) >= number

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[2]
 SQL: Final = "src/tickwise/adapters/store/postgres/sql/"
 SCHEMA: Final = "src/tickwise/adapters/store/postgres/migrations/sql/"
+LAST_SLOT: Final = "tests/integration/test_postgres_limits.py::test_of_two_that_want_the_last_slot_at_once_one_gets_it"
 POSTGRES: Final = "tests/conformance/test_postgres.py::"
 MEMORY: Final = "tests/conformance/test_memory.py::"
 EXECUTOR: Final = "tests/unit/roles/test_executor.py::"
@@ -480,11 +481,18 @@ MUTANTS: Final = (
         (POSTGRES + "TestLimits::test_as_many_start_as_the_limit_says",),
     ),
     Mutant(
-        "who counts what runs has the key's lock",
-        "src/tickwise/adapters/store/postgres/gates.py",
-        "await lock_limits(connection, limits)",
+        "a start that counts what runs has the key's lock",
+        "src/tickwise/adapters/store/postgres/sql/starts_begin.sql",
+        "FROM unnest($6::text[], $7::text[]) AS n(namespace, limit_key)",
+        "FROM unnest($6::text[], $7::text[]) AS n(namespace, limit_key) WHERE false",
+        (LAST_SLOT,),
+    ),
+    Mutant(
+        "a start after a look at earlier runs has the key's lock",
+        "src/tickwise/adapters/store/postgres/starting.py",
+        "await lock_limits(connection, limits_of(candidates))",
         "pass",
-        ("tests/integration/test_postgres_limits.py::test_of_two_that_want_the_last_slot_at_once_one_gets_it",),
+        (LAST_SLOT,),
     ),
     Mutant(
         "what follows an end is made once",

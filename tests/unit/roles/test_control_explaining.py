@@ -111,8 +111,8 @@ def test_a_run_that_took_its_executors_down_says_so() -> None:
 
 
 def test_a_run_that_failed_says_of_what() -> None:
-    """The first line of its error ends the sentence, whatever else is said of it."""
-    found = judged(facts(run(RunState.FAILED, reason="exit_code", error="exit status 7: disk full\nmore")))
+    """The last line of its output ends the sentence, whatever else it has said."""
+    found = judged(facts(run(RunState.FAILED, reason="exit_code", error="exit status 7: copying\ndisk full")))
     assert found.sentence.endswith("(UTC): exit status 7: disk full.")
 
 
