@@ -15,10 +15,10 @@ from tests.support.app import API, World, world
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.control.bulk.pages import page
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Began, ClaimRequest, Gate, OperationStep
-from tickwise.roles.control.bulk import page
 from tickwise.testing.factories import executor, outcome
 
 BODY = {"name": "a", "task": {"kind": "shell", "command": "date"}, "schedule_type": "IMMEDIATE", "max_retries": 0}

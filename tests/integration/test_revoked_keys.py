@@ -15,9 +15,9 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.api import create_app
+from tickwise.control.control import Control
+from tickwise.control.keys.secrets import admit_setting
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.secrets import admit_setting
 from tickwise.testing.clock import VirtualClock
 
 

@@ -517,7 +517,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "sequences have no circles",
-        "src/tickwise/roles/control/successors.py",
+        "src/tickwise/control/jobs/successors.py",
         "elif following == own:",
         "elif False:",
         ("tests/unit/api/test_job_policies.py::test_a_circle_is_refused_and_shown",),

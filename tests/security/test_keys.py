@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from tests.security.probes import probe
 from tests.support.app import ADMIN_KEY, API, World, world
+from tickwise.control.keys.secrets import admit_setting, check_strength, secret_digest
 from tickwise.domain.errors import Misconfigured
-from tickwise.roles.control.secrets import admit_setting, check_strength, secret_digest
 
 NEW_SETTING = "e3b0c44298fc1c149afbf4c8996fb924"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.security.probes import probe
 from tests.support.buffered import Buffered, buffered
-from tests.unit.roles.test_rechecking import FORGERIES, Forgery, composed, forged
+from tests.unit.control.test_rechecking import FORGERIES, Forgery, composed, forged
 from tests.unit.roles.test_signatures import NEW, WHO, body, invented, names, running, staged, success_of
 from tickwise.adapters.signing import Ed25519Key, SharedSecrets
 from tickwise.ports.broker import REQUESTS, RESULTS, Message

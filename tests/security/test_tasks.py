@@ -28,9 +28,9 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.task_places import environment_of, python_for
 from tickwise.adapters.runner.task_users import RANGE, TaskUser
 from tickwise.adapters.store.postgres import PostgresStore, grant_executor, upgrade
+from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import NewKey
-from tickwise.roles.control.secrets import secret_digest
 
 BOOTSTRAP = "probes-bootstrap-key-of-more-than-32-characters"
 ENDED_SECONDS = 60

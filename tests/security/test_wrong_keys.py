@@ -12,10 +12,10 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.api.auth import Authenticator
 from tickwise.api.key_lookups import NETWORK_MOST, WAITING_MOST
 from tickwise.api.problems import KeysWaiting
+from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.errors import StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import FoundKey
-from tickwise.roles.control.secrets import secret_digest
 
 GOOD = "a-good-key"
 

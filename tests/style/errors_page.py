@@ -96,7 +96,7 @@ LOCAL = {
     "usage": "The command line cannot be understood.",
 }
 # Codes that are computed where they are raised: the call, and what it can come to.
-COMPUTED = {("roles/control/submits.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value)}
+COMPUTED = {("control/jobs/submission.py", "Conflict"): (Added.ID_TAKEN.value, Added.KEY_TAKEN.value)}
 INTERNAL = (
     "An error that nobody foresaw. Its log lines bear the `request_id`, or the `operation_id` of a request that had "
     "been accepted. Please report it."

@@ -19,6 +19,8 @@ from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app
+from tickwise.control.control import Control
+from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.domain.model import Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.board import Board
@@ -29,8 +31,6 @@ from tickwise.ports.identity import NewKey
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.secrets import admit_setting, secret_digest
 
 API = "/api/v1"
 RUNS_KEPT_SECONDS = 30 * 86_400.0

@@ -16,12 +16,13 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.signing import SharedSecrets
 from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.control.buffered.application import RequestApplier
+from tickwise.control.control import Control
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker, Consumer, Delivery
 from tickwise.ports.clock import Clock
-from tickwise.roles.control.control import Control
 from tickwise.roles.requests import RequestsRecorder
 from tickwise.roles.signatures import RequestCheck, Unsigned
 
@@ -58,6 +59,8 @@ class Buffered:
     link: Severed
     exchange: Exchange
     broker: MemoryBroker
+    control: Control
+    """The recorder's."""
     recorder: RequestsRecorder
     consumer: Consumer
     clock: VirtualClock
@@ -79,11 +82,9 @@ class Buffered:
         await self.apply()
 
 
-def new_recorder(
-    store: Any, broker: Broker, clock: Clock, metrics: Metrics, *, check: RequestCheck | None = None
-) -> RequestsRecorder:
-    """One with a control of its own, as wiring makes it."""
-    control = Control(
+def recording_control(store: Any, clock: Clock, metrics: Metrics) -> Control:
+    """A control that writes to the store, as wiring makes it for a recorder."""
+    return Control(
         store=store,
         keys=store,
         blobs=open_blobs("memory://"),
@@ -94,7 +95,20 @@ def new_recorder(
         counters=metrics,
         runs_kept_seconds=RUNS_KEPT_SECONDS,
     )
-    return RequestsRecorder(control=control, store=store, broker=broker, clock=clock, telemetry=metrics, check=check)
+
+
+def new_recorder(
+    store: Any,
+    broker: Broker,
+    clock: Clock,
+    metrics: Metrics,
+    *,
+    control: Control | None = None,
+    check: RequestCheck | None = None,
+) -> RequestsRecorder:
+    """One that applies requests by this control, or one of its own."""
+    applier = RequestApplier(jobs=control or recording_control(store, clock, metrics), store=store)
+    return RequestsRecorder(applier=applier, store=store, broker=broker, clock=clock, telemetry=metrics, check=check)
 
 
 @asynccontextmanager
@@ -127,8 +141,9 @@ async def buffered(
             unsigned=unsigned,
             kept_seconds=RUNS_KEPT_SECONDS,
         )
-        recorder = new_recorder(link, broker, clock, metrics, check=check)
-        yield Buffered(here, link, exchange, broker, recorder, consumer, clock, metrics)
+        control = recording_control(link, clock, metrics)
+        recorder = new_recorder(link, broker, clock, metrics, control=control, check=check)
+        yield Buffered(here, link, exchange, broker, control, recorder, consumer, clock, metrics)
         link.away = False
     await consumer.stop()
     await broker.close()

@@ -50,13 +50,13 @@ from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
+from tickwise.control.buffered.circuit_breaker import STALE_SECONDS
+from tickwise.control.control import Control
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import Limits
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.reach import STALE_SECONDS
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -24,11 +24,11 @@ from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
+from tickwise.control.control import Control
+from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Principal
 from tickwise.ports.store import Receipt, Replay
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.planning import instant
 
 T = TypeVar("T")
 

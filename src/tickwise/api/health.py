@@ -16,10 +16,10 @@ from typing import Final
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.wire import Health
+from tickwise.control.control import Control
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control.control import Control
 
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0

@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from tickwise.api.reading import JSON_TYPES, field_names, read
 from tickwise.api.repeats import refuse_repeated_in_job
+from tickwise.control.bodies import JobBody
+from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid, Refused, TooLarge
 from tickwise.ports.clock import Clock
-from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.turns import Turns
 
 JOBS_MAX: Final = 10_000
 LINES_TYPES: Final = frozenset({b"application/x-ndjson", b"application/ndjson", b"application/jsonl"})

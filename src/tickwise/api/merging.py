@@ -13,8 +13,8 @@ import msgspec
 from tickwise.api.reading import decode
 from tickwise.api.spelling import respelled
 from tickwise.api.wire import task_shown
+from tickwise.control.bodies import JobBody
 from tickwise.ports.store import JobRow
-from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.definition import decode_definition
 
 MERGE_PATCH: Final = b"application/merge-patch+json"

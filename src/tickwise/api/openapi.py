@@ -24,8 +24,8 @@ from tickwise.api.problems import MEDIA_TYPE, TITLES, Problem
 from tickwise.api.reading import SCRIPT_TYPES
 from tickwise.api.schemas import Schema, components, fields_of, ref, schema_of
 from tickwise.api.wire import encode
+from tickwise.control.bodies import JobBody
 from tickwise.ports.runner import TaskKind
-from tickwise.roles.control.bodies import JobBody
 
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _DESCRIPTION: Final = (

@@ -17,9 +17,9 @@ from msgspec import UNSET, UnsetType
 from tickwise.api.endpoint import Answer, Call, answer
 from tickwise.api.problems import Headers, JobPending, ResultView, problem_of
 from tickwise.api.wire import API
+from tickwise.control.buffered.ingest import Once
+from tickwise.control.buffered.pending import Pending
 from tickwise.domain.errors import NotFound, Refused, StoreUnavailable
-from tickwise.roles.control.ingest import Once
-from tickwise.roles.control.pending import Pending
 
 RETRY_AFTER: Final = (b"retry-after", b"1")
 _JOBS: Final = f"{API}/jobs/".encode()

@@ -19,8 +19,8 @@ import msgspec
 from tickwise.api.problems import BadParameter, MalformedAt, WrongMediaType
 from tickwise.api.repeats import refuse_repeated
 from tickwise.api.spelling import other_spellings, respelled
+from tickwise.control.bodies import NOT_BUILT
 from tickwise.domain.errors import Invalid, TooLarge
-from tickwise.roles.control.bodies import NOT_BUILT
 
 T = TypeVar("T")
 Message = MutableMapping[str, Any]

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from tickwise.control.bodies import JobBody
 from tickwise.domain.errors import Invalid
-from tickwise.roles.control.bodies import JobBody
 
 _MEMBER: Final = b'":'
 _BLANKS: Final = (0x20, 0x0A, 0x0D, 0x09)

@@ -23,6 +23,9 @@ from tickwise.api.wire_policies import (
     retry_view,
     whole,
 )
+from tickwise.control.jobs.service import Change
+from tickwise.control.runs.logs import LogChunk
+from tickwise.control.runs.service import RunDetails
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.masking import HTTP, masked
@@ -30,9 +33,6 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
-from tickwise.roles.control.jobs import Change
-from tickwise.roles.control.logs import LogChunk
-from tickwise.roles.control.runs import RunDetails
 from tickwise.roles.definition import Definition, decode_definition
 
 API: Final = "/api/v1"

@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 import structlog
 
 from tickwise.config import Settings
+from tickwise.control.keys.secrets import admin_key, admit_setting, check_strength, new_secret, secret_digest
 from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.signals import Topic
-from tickwise.roles.control.secrets import admin_key, admit_setting, check_strength, new_secret, secret_digest
 from tickwise.wiring.house import House
 
 LOCAL_KEY: Final = "local.key"

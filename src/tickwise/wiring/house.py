@@ -28,6 +28,9 @@ from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
+from tickwise.control.buffered.application import RequestApplier
+from tickwise.control.bulk.pages import page
+from tickwise.control.control import Control
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics
@@ -40,8 +43,6 @@ from tickwise.ports.runner import Runner, ScriptCheck, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.announcing import Announcer
-from tickwise.roles.control.bulk import page
-from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.roles.handovers import handover_bell
 from tickwise.roles.recorder import ResultsRecorder
@@ -371,7 +372,7 @@ def make_recorders(house: House) -> list[Service]:
     if "requests" in serve:
         recorders.append(
             RequestsRecorder(
-                control=_control(house, _kinds(house)),
+                applier=RequestApplier(jobs=_control(house, _kinds(house)), store=house.store),
                 store=house.store,
                 broker=broker,
                 clock=house.clock,

@@ -24,10 +24,10 @@ from tickwise.adapters.seclusion import seclude
 from tickwise.api.app import create_app
 from tickwise.api.endpoint import ApiService
 from tickwise.config import Settings
+from tickwise.control.control import Control
 from tickwise.observability import logs
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
-from tickwise.roles.control.control import Control
 from tickwise.roles.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from tickwise.config import SETTINGS, Settings
+from tickwise.control.keys.secrets import check_strength
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.signing import Signer
 from tickwise.ports.store import Records
-from tickwise.roles.control.secrets import check_strength
 from tickwise.roles.signatures import RequestCheck, ResultCheck, ResultsSigning, Unsigned
 
 if TYPE_CHECKING:

@@ -31,13 +31,13 @@ import structlog
 from tickwise.adapters.clock import MovedClock, SystemClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.control.bodies import JobBody
+from tickwise.control.jobs.planning import Timing, plan_fields, timing, zone_data
 from tickwise.domain.errors import Bug, Invalid, TickwiseError
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before, most_per_minute
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.store import NewJob, Retention, RuleKind, RuleRow, Store
-from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.planning import Timing, plan_fields, timing, zone_data
 from tickwise.roles.definition import Definition, encode_definition
 from tickwise.roles.scheduler import Scheduler, SchedulerSettings
 from tickwise.roles.simulator import (

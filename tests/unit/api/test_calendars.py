@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
+from tickwise.control.schedules import calendars
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.calendars import Resolved, Span
 from tickwise.ports.signals import Topic
-from tickwise.roles.control import calendars
 
 START = 1_800_000_000.0  # 2027-01-15T08:00:00Z, a Friday, where the virtual clock begins
 SHELL = {"kind": "shell", "command": "date"}

@@ -11,11 +11,11 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import DAY, Scene, scene
+from tickwise.control.context import DEAD_LETTER_SECONDS
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Began
-from tickwise.roles.control.core import DEAD_LETTER_SECONDS
 from tickwise.testing.factories import outcome
 
 AT_ONCE = {"schedule_type": "IMMEDIATE", "max_retries": 0}

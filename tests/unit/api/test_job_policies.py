@@ -19,9 +19,9 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.control.jobs.policies import OWN_KINDS, doubtful
 from tickwise.domain.retry import After
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.control.policies import OWN_KINDS, doubtful
 from tickwise.roles.definition import Definition, Retry, RetryOn, decode_definition, decode_work
 
 

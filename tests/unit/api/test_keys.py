@@ -12,12 +12,12 @@ import pytest_asyncio
 import structlog
 
 from tests.support.app import ADMIN_KEY, API, World, world
+from tickwise.control.keys.secrets import admit_setting, key_of, secret_digest
+from tickwise.control.keys.service import KeyUses
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.signals import Topic
-from tickwise.roles.control.keys import KeyUses
-from tickwise.roles.control.secrets import admit_setting, key_of, secret_digest
 from tickwise.testing.clock import VirtualClock
 
 LATER = "2999-01-01T00:00:00Z"

@@ -11,10 +11,10 @@ import pytest
 
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.auth import KNOWN_SECONDS, Authenticator
+from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.errors import StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import FoundKey
-from tickwise.roles.control.secrets import secret_digest
 
 SECRET = b"Bearer secret"
 KEY_ID = UUID("01a1fd81-8cdc-82e9-be4e-34f9a5bd159d")

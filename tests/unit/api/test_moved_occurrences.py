@@ -96,7 +96,7 @@ async def test_a_move_whose_answer_was_lost_concerns_no_other_occurrence(
             raise InDoubt("the link broke")
 
     monkeypatch.setattr(here.store, "occurrence_move", occurrence_move)
-    monkeypatch.setattr("tickwise.roles.control.core.surely", at_once)
+    monkeypatch.setattr("tickwise.control.context.surely", at_once)
     told = await post(here, f"/jobs/{job_id}/{action}", **body)
     assert "2027-01-15T08:00:01Z" == told["nominal_time"]
     assert {told["run_id"]} == {str(made.run_id) for move in moves for made in (move.skip, move.run) if made}

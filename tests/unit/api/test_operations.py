@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
+from tickwise.control.bulk.pages import PROBLEMS_MOST, Page, page
 from tickwise.domain.errors import Bug, Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import LetterStatus, OperationRow, OperationStep, Settlement
-from tickwise.roles.control.bulk import PROBLEMS_MOST, Page, page
 
 BULK = (
     "/runs:cancel", "/runs:retry", "/jobs:pause", "/jobs:resume", "/jobs:cancel", "/dead-letters:redrive",
@@ -445,7 +445,7 @@ async def test_operations_are_listed_newest_first_in_pages(here: Scene) -> None:
 
 async def test_more_than_are_counted_are_said_to_be_more(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a million it is enough to know that they are many; all of them are concerned."""
-    monkeypatch.setattr("tickwise.roles.control.operations.COUNTED_MOST", 12)
+    monkeypatch.setattr("tickwise.control.bulk.operations.COUNTED_MOST", 12)
     await waiting(here, 15)
     tried = await here.ask("POST", "/runs:cancel", 200, {**EVERYTHING, "dry_run": True})
     assert (12, True) == (tried["matches"], tried["more"])

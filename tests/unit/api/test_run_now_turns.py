@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
+from tickwise.control.bulk.pages import page
 from tickwise.domain.lifecycle import RunState
-from tickwise.roles.control.bulk import page
 
 HOURLY = {"schedule_type": "CRON", "cron_expression": "0 * * * *"}
 POLICIES = ["skip", "queue_one", "queue_all", "cancel_running"]

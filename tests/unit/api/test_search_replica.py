@@ -11,9 +11,9 @@ import pytest
 from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
+from tickwise.control.bulk.pages import page
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.ports.store import JobQuery, JobRow
-from tickwise.roles.control.bulk import page
 from tickwise.roles.searching import AWAY_SECONDS, SLOW_SECONDS, Replica, Searches
 
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")}

@@ -15,8 +15,8 @@ from tests.support.app import API, World, world
 from tests.unit.api.rig import create, get
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
+from tickwise.control.jobs.links import Steps, with_steps
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.control.links import Steps, with_steps
 
 ON_DEMAND = {"schedule_type": "ON_DEMAND"}
 REFUSED = (422, "sequence_cycle")

@@ -16,8 +16,8 @@ from tests.support.app import API, World, world
 from tests.unit.api.rig import SHELL, create, get, put
 from tickwise.api.repeats import refuse_repeated, refuse_repeated_in_job
 from tickwise.api.spelling import as_spelled, respelled, spellings
+from tickwise.control.bodies import JobBody
 from tickwise.domain.errors import Invalid
-from tickwise.roles.control.bodies import JobBody
 
 JSON = {"Content-Type": "application/json"}
 

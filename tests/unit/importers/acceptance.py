@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.control.bodies import JobBody
+from tickwise.control.jobs.composing import Composed, Scene, compose
+from tickwise.control.tasks import TaskCheck
 from tickwise.domain.model import Principal
 from tickwise.importers.report import Report
-from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.composing import Composed, Scene, compose
-from tickwise.roles.control.tasks import TaskCheck
 
 NOW: Final = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 
 from tickwise.adapters.runner.kinds import ShellKind, builtin_kinds
+from tickwise.control.bodies import JobBody
+from tickwise.control.jobs.composing import Scene, compose
+from tickwise.control.tasks import TaskCheck
 from tickwise.domain import cron
 from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab import read_crontab
 from tickwise.importers.crontab_export import write_crontab
 from tickwise.importers.report import Report
-from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.composing import Scene, compose
-from tickwise.roles.control.tasks import TaskCheck
 
 SAME, CHANGED, REFUSED = "same", "changed", "refused"
 

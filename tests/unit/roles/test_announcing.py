@@ -16,15 +16,15 @@ from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
+from tickwise.control.bodies import BackfillBody, JobBody, RedriveBody, RunNowBody, RunRetryBody
+from tickwise.control.control import Control
+from tickwise.control.jobs.submission import Submitted
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Principal
 from tickwise.ports.broker import Channel, Consumer, Kind, lane_of
 from tickwise.ports.store import ClaimRequest
 from tickwise.roles.announcing import Announcer
-from tickwise.roles.control.bodies import BackfillBody, JobBody, RedriveBody, RunNowBody, RunRetryBody
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.submits import Submitted
 from tickwise.roles.messages import Hints, decode
 from tickwise.roles.sequences import Sequences
 from tickwise.testing.factories import executor, outcome

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.buffered import Buffered, buffered
+from tickwise.control.bodies import JobBody
 from tickwise.domain.errors import Refused
 from tickwise.domain.model import Principal
 from tickwise.ports.broker import Delivery
 from tickwise.ports.store import JobQuery
-from tickwise.roles.control.bodies import JobBody
 
 WHO = Principal("someone", "default", frozenset({"*"}))
 JOBS = [UUID(int=(0x019B << 112) | (0x8 << 76) | (0b10 << 62) | number) for number in range(3)]
@@ -61,7 +61,7 @@ async def directly(here: Buffered, delivery: Delivery) -> None:
     from tickwise.roles.messages import Request, decode
 
     request = decode(Request, delivery.value)
-    control = here.recorder._control
+    control = here.control
     try:
         if request.kind == "create":
             await control.store_accepted([request.new_job()])

@@ -15,6 +15,7 @@ from tests.support.buffered import Buffered, buffered
 from tests.unit.roles.rig import Rig, Silent, drive
 from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.adapters.signing import Ed25519Key, Ed25519Keys, SharedSecrets
+from tickwise.control.bodies import JobBody
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome, Principal
 from tickwise.ports.broker import (
@@ -28,7 +29,6 @@ from tickwise.ports.broker import (
     Message,
 )
 from tickwise.ports.store import JobQuery, NewExecutor, NewJob
-from tickwise.roles.control.bodies import JobBody
 from tickwise.roles.messages import Request as ApiRequest
 from tickwise.roles.messages import Results, decode, encode
 from tickwise.roles.recorder import ResultsRecorder

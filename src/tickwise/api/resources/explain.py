@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given_instant
 from tickwise.api.wire import API, Instant, time_of
-from tickwise.roles.control.explanations import Because, Explanation
+from tickwise.control.explain.explanations import Because, Explanation
 
 
 class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

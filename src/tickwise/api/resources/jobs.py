@@ -45,14 +45,14 @@ from tickwise.api.wire import (
     job_view,
     run_view,
 )
+from tickwise.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
+from tickwise.control.jobs.service import Change, Found, check_version
+from tickwise.control.jobs.submission import Submitted, Verdict
 from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.masking import MASK
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import JobQuery, JobRow, Replay
-from tickwise.roles.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
-from tickwise.roles.control.jobs import Change, Found, check_version
-from tickwise.roles.control.submits import Submitted, Verdict
 
 Limit = Annotated[int, Meta(ge=1, le=500, description="How many.")]
 Cursor = Annotated[

@@ -12,8 +12,8 @@ from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, pag
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
+from tickwise.control.keys.service import KeyBody
 from tickwise.ports.identity import KeyOrigin, KeyRow
-from tickwise.roles.control.keys import KeyBody
 
 _key: Final = msgspec.json.Decoder(KeyBody)
 

@@ -23,9 +23,9 @@ from tickwise.api.wire import (
     time_of,
     time_or_none,
 )
+from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
+from tickwise.control.filters import LettersFilter, Text, Time
 from tickwise.ports.store import LetterRow, LetterStatus, Replay, Ruling
-from tickwise.roles.control.bodies import DecideBody, DiscardBody, RedriveBody
-from tickwise.roles.control.filters import LettersFilter, Text, Time
 
 Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times; all if not.")]
 

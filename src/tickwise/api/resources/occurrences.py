@@ -11,9 +11,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given_instant, page_links
 from tickwise.api.wire import API, Instant, time_of
+from tickwise.control.filters import TriggerName
+from tickwise.control.schedules.occurrences import Kind, Occurrence, Section
 from tickwise.domain.model import Trigger
-from tickwise.roles.control.filters import TriggerName
-from tickwise.roles.control.occurrences import Kind, Occurrence, Section
 
 
 class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

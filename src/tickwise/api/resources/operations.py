@@ -15,9 +15,10 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.letters import LetterView, letter_view
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, JobView, RunView, job_view, run_view, time_of, time_or_none
-from tickwise.ports.store import JobRow, LetterRow, OperationRow, OperationStatus, Replay, RunRow
-from tickwise.roles.control.bulk import BulkProblem
-from tickwise.roles.control.filters import (
+from tickwise.control.buffered.pending import Pending
+from tickwise.control.bulk.operations import Accepted, Done
+from tickwise.control.bulk.pages import BulkProblem
+from tickwise.control.filters import (
     JobsCancelBody,
     JobsPauseBody,
     JobsResumeBody,
@@ -26,8 +27,7 @@ from tickwise.roles.control.filters import (
     RunsCancelBody,
     RunsRetryBody,
 )
-from tickwise.roles.control.operations import Accepted, Done
-from tickwise.roles.control.pending import Pending
+from tickwise.ports.store import JobRow, LetterRow, OperationRow, OperationStatus, Replay, RunRow
 
 _runs_cancel: Final = msgspec.json.Decoder(RunsCancelBody)
 _runs_retry: Final = msgspec.json.Decoder(RunsRetryBody)

@@ -9,8 +9,8 @@ import msgspec
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, time_or_none
+from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
 from tickwise.ports.store import QueueHold, QueueRow
-from tickwise.roles.control.bodies import QueueDrainBody, QueueHoldBody
 
 _hold: Final = msgspec.json.Decoder(QueueHoldBody)
 _drain: Final = msgspec.json.Decoder(QueueDrainBody)

@@ -40,12 +40,12 @@ from tickwise.api.wire import (
     run_detail_view,
     run_view,
 )
+from tickwise.control.bodies import RunRetryBody
+from tickwise.control.filters import Text, TriggerName
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Replay, RunQuery
-from tickwise.roles.control.bodies import RunRetryBody
-from tickwise.roles.control.filters import Text, TriggerName
 
 LOG_BYTES_MAX: Final = 4 << 20
 LOG_BYTES_USUAL: Final = 1 << 20

@@ -12,12 +12,12 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given, replayed
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, time_of
+from tickwise.control.bodies import BackfillBody, PreviewBody, SkipNextBody, SnoozeBody
+from tickwise.control.schedules.backfills import Backfill
+from tickwise.control.schedules.fires import Moved
+from tickwise.control.schedules.previews import Fate, Look, Preview
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Replay
-from tickwise.roles.control.backfills import Backfill
-from tickwise.roles.control.bodies import BackfillBody, PreviewBody, SkipNextBody, SnoozeBody
-from tickwise.roles.control.fires import Moved
-from tickwise.roles.control.previews import Fate, Look, Preview
 
 _preview: Final = msgspec.json.Decoder(PreviewBody)
 _skip_next: Final = msgspec.json.Decoder(SkipNextBody)

@@ -13,10 +13,10 @@ from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_text, g
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import SCRIPT_TYPES, decode, field_names
 from tickwise.api.wire import API, TaskView, encode, task_view
+from tickwise.control.bodies import TaskBody
+from tickwise.control.tasks import FoundTask
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import StoredTask
-from tickwise.roles.control.bodies import TaskBody
-from tickwise.roles.control.tasks import FoundTask
 
 SCRIPT_ANSWER: Final = b"text/x-python; charset=utf-8"
 _VERSION = re.compile(r"[1-9]\d{0,8}")

@@ -15,11 +15,11 @@ from random import Random
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from tickwise.control.control import Control
 from tickwise.domain.errors import InDoubt, Refused, Unavailable
 from tickwise.domain.history import Answer, Operation
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.ports.store import Receipt
-from tickwise.roles.control.control import Control
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.nodes import Node
 from tickwise.testing.world.process import Process

@@ -15,13 +15,13 @@ from typing import Any
 
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.control.bulk.pages import page
+from tickwise.control.control import Control
 from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_QUEUE
 from tickwise.ports.blobs import BlobInfo
 from tickwise.ports.store import Retention
 from tickwise.roles.announcing import Announcer
-from tickwise.roles.control.bulk import page
-from tickwise.roles.control.control import Control
 from tickwise.roles.executor import Executor, ExecutorSettings, Seat
 from tickwise.roles.handovers import handover_bell
 from tickwise.roles.recorder import ResultsRecorder

@@ -10,12 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from tickwise.domain.calendar import Otherwise
-from tickwise.domain.history import Answer, Asked, Operation
-from tickwise.domain.lifecycle import RunState
-from tickwise.domain.retry import UNKNOWN_OUTCOME
-from tickwise.ports.store import Replay, RuleKind, Ruling, RunQuery
-from tickwise.roles.control.bodies import (
+from tickwise.control.bodies import (
     DecideBody,
     DiscardBody,
     JobBody,
@@ -26,9 +21,14 @@ from tickwise.roles.control.bodies import (
     RunNowBody,
     RunRetryBody,
 )
-from tickwise.roles.control.calendars import WindowBody
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
+from tickwise.control.control import Control
+from tickwise.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
+from tickwise.control.schedules.calendars import WindowBody
+from tickwise.domain.calendar import Otherwise
+from tickwise.domain.history import Answer, Asked, Operation
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.ports.store import Replay, RuleKind, Ruling, RunQuery
 from tickwise.testing.world.clients import REPEATS_MOST, WHO, Known, pause, receipt, written
 from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.submits import Submits

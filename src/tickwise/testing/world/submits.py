@@ -13,13 +13,13 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.control.bodies import JobBody
+from tickwise.control.control import Control
+from tickwise.control.jobs.submission import Submitted
 from tickwise.domain.errors import Refused
 from tickwise.domain.history import Answer, Asked, Operation
 from tickwise.domain.model import time_id
 from tickwise.ports.store import Replay
-from tickwise.roles.control.bodies import JobBody
-from tickwise.roles.control.control import Control
-from tickwise.roles.control.submits import Submitted
 from tickwise.testing.world.clients import REPEATS_MOST, WHO, Asking, Known, Request, pause, receipt, written
 from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.tasks import QUICK, SLOW

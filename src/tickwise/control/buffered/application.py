@@ -1,0 +1,227 @@
+"""Applies the requests that an API answered with 202, in the order of each job.
+
+    batch ──► creates ──────────gathered──► jobs_add            CREATED, REPEATED: the job says it
+          ├─► change, cancel ──one by one─► the jobs' service   as of when it was accepted
+          │      (creates before it that it could meet are stored first)
+          └─► what is refused ────────────► operations_record   FAILED, with its problem; never silence
+
+Invariants: a request that comes again changes nothing. A create is named by its job's id. A change and its operation
+are one transaction, and it is made of a version of the job that was read before that operation was looked for: so it is
+made once, and never over what came after it. A refusal is on record before anything that could make it another answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tickwise.control.bodies import JobBody
+from tickwise.control.bulk.pages import BulkProblem, Kind
+from tickwise.control.jobs.service import AcceptedChange, Jobs
+from tickwise.control.jobs.submission import refusal_of
+from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
+from tickwise.domain.model import Principal
+from tickwise.ports.store import EndedOperation, NewJob, OperationStatus, Store
+from tickwise.roles.messages import Request
+from tickwise.roles.requests import AppliedCount
+
+RACES_MOST: Final = 10
+LOGGED_MOST: Final = 20
+"""Refusals of one batch that are logged one by one."""
+_KINDS: Final = {"create": Kind.JOB_CREATE, "change": Kind.JOB_CHANGE, "cancel": Kind.JOB_CANCEL}
+_SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
+"""What the key was allowed was checked when the request was accepted; no request needs more than these."""
+
+logger = structlog.get_logger("tickwise.recorder")
+
+_body: Final = msgspec.json.Decoder(JobBody)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A batch in hand."""
+
+    creates: list[tuple[Request, NewJob]] = field(default_factory=list)
+    """Not stored yet."""
+    ids: set[UUID] = field(default_factory=set)
+    keyed: bool = False
+    """One of them has a key, which another request may take or free."""
+    ended: list[EndedOperation] = field(default_factory=list)
+    """Not on record yet."""
+    ended_jobs: set[UUID] = field(default_factory=set)
+    refused: bool = False
+    """One of them was refused."""
+    done: int = 0
+    failed: int = 0
+
+    def add(self, request: Request, job: NewJob) -> None:
+        """A create, and the job that it comes to."""
+        self.creates.append((request, job))
+        self.ids.add(job.job_id)
+        self.keyed = self.keyed or job.key is not None
+
+    def end(self, request: Request, refusal: TickwiseError | None) -> None:
+        """It is over."""
+        self.ended.append(_ended(request, refusal))
+        self.ended_jobs.add(request.job_id)
+        if refusal is None:
+            self.done += 1
+            return
+        self.failed += 1
+        self.refused = True
+        if self.failed <= LOGGED_MOST:
+            logger.warning(
+                "request_refused",
+                kind=request.kind,
+                job_id=str(request.job_id),
+                operation_id=str(request.operation_id),
+                code=refusal.code,
+                detail=refusal.detail,
+            )
+
+
+class RequestApplier:
+    """Brings accepted requests into the store. It carries them out on the store, whatever way requests take in."""
+
+    def __init__(self, *, jobs: Jobs, store: Store) -> None:
+        self._jobs = jobs
+        self._store = store
+
+    async def apply(self, requests: Sequence[Request]) -> AppliedCount:
+        """Apply these, in their order. Applying one again changes nothing.
+
+        Raises `Unavailable`: later. Any other error: one of them cannot be applied, and if it is alone, that is on
+        record."""
+        turn = _Turn()
+        try:
+            for request in requests:
+                await self._take(turn, request)
+            await self._store_creates(turn)
+        except Unavailable:
+            raise
+        except Exception as unforeseen:
+            if len(requests) > 1:
+                raise  # one by one
+            turn.end(requests[0], _unforeseen(unforeseen))
+            await self._record(turn)
+            raise
+        await self._record(turn)
+        return AppliedCount(turn.done, turn.failed)
+
+    async def _take(self, turn: _Turn, request: Request) -> None:
+        if request.kind == "create":
+            # A key may have become free since this create was refused for it.
+            if request.job is None or request.job.key is None or not await self._is_over(turn, request):
+                await self._take_create(turn, request)
+            return
+        if turn.keyed or request.job_id in turn.ids:
+            await self._store_creates(turn)
+        if turn.refused or request.job_id in turn.ended_jobs:
+            await self._record(turn)
+        try:
+            if request.kind == "change":
+                await self._change(turn, request)
+            else:
+                await self._cancel(turn, request)
+        except Refused as refusal:
+            turn.end(request, refusal)
+
+    async def _take_create(self, turn: _Turn, request: Request) -> None:
+        job = request.new_job()
+        try:
+            job = await self._jobs.recheck(job, request.accepted)
+        except Refused as refusal:
+            turn.end(request, refusal)
+        else:
+            turn.add(request, job)
+
+    async def _store_creates(self, turn: _Turn) -> None:
+        """Store the creates that were gathered; if one of them keeps all others from it, each by itself."""
+        creates, turn.creates, turn.ids, turn.keyed = turn.creates, [], set(), False
+        if not creates:
+            return
+        if turn.refused:
+            await self._record(turn)
+        try:
+            added = await self._jobs.store_accepted([job for _, job in creates])
+        except Refused as refusal:
+            if len(creates) == 1:
+                turn.end(creates[0][0], refusal)
+                return
+            for create in creates:
+                turn.creates = [create]
+                await self._store_creates(turn)
+            return
+        for (request, job), result in zip(creates, added, strict=True):
+            refused = refusal_of(result, job)
+            if refused is None:
+                turn.done += 1
+            else:
+                turn.end(request, refused)
+
+    async def _cancel(self, turn: _Turn, request: Request) -> None:
+        # One that was refused, since the job was not there, must not end the job that came after it.
+        if not await self._is_over(turn, request):
+            await self._jobs.cancel(_asker(request), request.job_id)
+            turn.end(request, None)
+
+    async def _change(self, turn: _Turn, request: Request) -> None:
+        try:
+            body = _body.decode(request.body)
+        except (msgspec.MsgspecError, ValueError) as wrong:
+            raise Invalid(f"the body cannot be read by this version: {wrong}", pointer="") from wrong
+        who, accepted = _asker(request), AcceptedChange(request.accepted, _ended(request, None))
+        for _ in range(RACES_MOST):
+            row = await self._jobs.job_get(who, request.job_id)
+            if await self._is_over(turn, request):
+                return
+            try:
+                await self._jobs.change(who, request.job_id, body, if_version=row.version, accepted=accepted)
+            except VersionConflict:
+                continue
+            turn.done += 1
+            return
+        raise Busy("others keep changing the job; it is tried again")
+
+    async def _is_over(self, turn: _Turn, request: Request) -> bool:
+        """Whether it was carried out, or refused, before."""
+        if any(ended.operation_id == request.operation_id for ended in turn.ended):
+            return True
+        return await self._store.operation_get(request.namespace, request.operation_id) is not None
+
+    async def _record(self, turn: _Turn) -> None:
+        ended, turn.ended, turn.ended_jobs, turn.refused = turn.ended, [], set(), False
+        if ended:
+            await self._store.operations_record(ended)
+
+
+def _asker(request: Request) -> Principal:
+    return Principal(request.principal, request.namespace, _SCOPES)
+
+
+def _unforeseen(failure: Exception) -> Bug:
+    return Bug(f"it could not be applied, and was put aside for a person: {type(failure).__name__}")
+
+
+def _ended(request: Request, refusal: TickwiseError | None) -> EndedOperation:
+    problems = []
+    if refusal is not None:
+        pointer = refusal.pointer if isinstance(refusal, Refused) else None
+        code = "internal" if isinstance(refusal, Bug) else refusal.code
+        problems = [BulkProblem(id=request.job_id, code=code, detail=refusal.detail, pointer=pointer)]
+    return EndedOperation(
+        operation_id=request.operation_id,
+        namespace=request.namespace,
+        kind=_KINDS[request.kind],
+        request=_encode({"job_id": request.job_id}).decode(),
+        created_by=request.principal,
+        created_at=request.accepted,
+        status=OperationStatus.DONE if refusal is None else OperationStatus.FAILED,
+        problems=_encode(problems).decode(),
+    )

@@ -1,0 +1,419 @@
+"""Requests that are answered before the store has them: checked here, sent through the broker, applied by recorders.
+
+    POST, PUT, DELETE ──► composed and checked, as if for the store ──► Request ──► broker ──► 202
+                              │ what must be looked up is asked of the store for a moment,
+                              └ else taken from what it said lately; unknown: 503
+
+Invariants: what is answered with 202 is with the broker, durably, under an id that the answer names. What can be
+refused at once is refused at once; what cannot be applied later ends as a failed operation (`application`). The same
+request again, under the same `job_id` or Idempotency-Key, has the same ids, whichever process takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from tickwise.control.bodies import SCHEDULE_NAMED, JobBody
+from tickwise.control.buffered.circuit_breaker import Reach, Remembered
+from tickwise.control.buffered.pending import Pending, Pendings, RequestKind
+from tickwise.control.context import Parts
+from tickwise.control.jobs.composing import (
+    Composed,
+    Scene,
+    check_calendars,
+    check_texts,
+    compose,
+    resolve_task,
+    successors,
+)
+from tickwise.control.jobs.planning import planned
+from tickwise.control.jobs.policies import check_kept, policies
+from tickwise.control.jobs.service import Jobs
+from tickwise.control.jobs.submission import id_taken, key_taken, size_of
+from tickwise.control.jobs.successors import NOTHING, Graph, listed
+from tickwise.control.tasks import TaskCheck
+from tickwise.control.texts import clean_text
+from tickwise.control.turns import Turns
+from tickwise.domain.errors import Bug, Invalid, KeyReused, NotFound, Refused, StoreUnavailable
+from tickwise.domain.model import Principal, id_instant, time_id
+from tickwise.ports.broker import REQUESTS, Message
+from tickwise.ports.store import OperationStatus, StoredTask
+from tickwise.roles.gather import Gatherer
+from tickwise.roles.messages import NewJobPart, Request, encode
+from tickwise.roles.sending import Sender, fits
+from tickwise.roles.signatures import signed
+
+CLOCKS_SECONDS: Final = 5.0
+"""So far the clocks of broker, store and API may lie apart when it is told whether a request was applied."""
+SENDING_SECONDS_MOST: Final = 60.0
+"""So long a request may be on its way to the broker after its id was made, as shipped: what waits in line, and a send
+that is confirmed late. An id is "pending" so much longer, though nobody ever sent it."""
+PENDING_SECONDS_MOST: Final = 7 * 86_400.0
+"""A broker keeps requests about so long; what is older by its id is not pending."""
+
+_pack: Final = msgspec.msgpack.Encoder().encode
+
+
+class Once(NamedTuple):
+    """An Idempotency-Key, with what was asked for under it."""
+
+    route: str
+    key: str
+    digest: bytes
+
+
+class Ingest(Jobs):
+    """What is taken in through the broker, and what is known of it until it is applied."""
+
+    def __init__(self, parts: Parts, gatherer: Gatherer) -> None:
+        super().__init__(parts, gatherer)
+        self._broker = parts.broker
+        self._sender = None if parts.broker is None else Sender(parts.broker, REQUESTS, parts.clock, room=gatherer.room)
+        self._reach = Reach(parts.clock)
+        self._cluster: str | None = None
+        self._signer = parts.signer
+        self._pendings = Pendings(parts.clock, parts.board)
+        self._tasks_seen = Remembered[tuple[str, str], StoredTask](parts.clock)
+        self._calendars_seen = Remembered[tuple[str, str], str](parts.clock)
+        self._graphs_seen = Remembered[tuple[str, frozenset[str]], Graph](parts.clock, most=1_000)
+
+    @property
+    def sender(self) -> Sender | None:
+        """Through which requests are taken in; None: each is answered when the store has it."""
+        return self._sender
+
+    async def ingest_start(self) -> None:
+        """Begin to take requests in, if they go through a broker."""
+        if self._sender is not None:
+            await self._sender.start()
+            await self._pendings.start()
+            with contextlib.suppress(StoreUnavailable):  # else with the first that needs it
+                await self._cluster_name()
+                await self._reach.ask(self._time.now)
+
+    async def ingest_stop(self) -> None:
+        """Send what waits, take nothing more."""
+        if self._sender is not None:
+            await self._sender.stop()
+            await self._pendings.stop()
+
+    # ------------------------------------------------------------------------------------------ creates
+
+    async def accept(self, who: Principal, body: JobBody, once: Once | None = None) -> Pending | None:
+        """Take one job in; None: it is larger than a message may be, so it goes to the store directly.
+
+        Raises `Refused` kinds, `Busy`, `BrokerUnavailable`, and `StoreUnavailable` if the store must be asked and is
+        away.
+        """
+        name = None
+        if once is not None:
+            name = await self._name_of(who, once)
+            if self._is_repeat(name, once):
+                known = self._pendings.own(who.namespace, body.job_id or _job_id_of(name, 0), "create")
+                if known is not None:
+                    return known
+        if name is not None:
+            body = _named(body, name, 0)
+        if body.key:
+            await self._check_key(who, body.key, body.job_id or None)
+        made = await self._created(who, body)
+        if not fits(made[1]):
+            return None
+        await self._send([made])
+        if name is not None and once is not None:
+            self._pendings.keep_key(name, once.digest)
+        return made[0]
+
+    async def accept_many(
+        self, who: Principal, bodies: Sequence[JobBody | Refused], once: Once | None = None
+    ) -> Sequence[Pending | Refused] | None:
+        """The same for each job of a batch. None: one of them is too large. Raises as `accept`, if nothing was taken in
+        or nobody knows."""
+        name = None if once is None else await self._name_of(who, once)
+        if name is not None and once is not None:
+            self._is_repeat(name, once)
+        scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
+        verdicts: list[Pending | Refused] = []
+        made: list[tuple[Pending, Message]] = []
+        turns = Turns(self._clock)
+        for place, body in enumerate(bodies):
+            if turns.is_over(size_of(body)):
+                await turns.give()
+            if isinstance(body, Refused):
+                verdicts.append(body)
+                continue
+            try:
+                job = await self._created(who, body if name is None else _named(body, name, place), scene)
+            except Refused as refusal:
+                verdicts.append(refusal)
+                continue
+            if not fits(job[1]):
+                return None
+            made.append(job)
+            verdicts.append(job[0])
+        await self._send(made)
+        if name is not None and once is not None:
+            self._pendings.keep_key(name, once.digest)
+        return verdicts
+
+    async def _created(self, who: Principal, body: JobBody, scene: Scene | None = None) -> tuple[Pending, Message]:
+        """A create, ready to be sent. Raises `Refused` kinds."""
+        scene = scene or await self._scene_at_hand(who, (body,))
+        try:
+            composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
+        except Invalid as refusal:
+            composed = await self._repeated_at_best(who, body, scene, refusal)
+        job = composed.job
+        operation = job.job_id
+        if job.digest is not None:
+            # The same id may come again with another body: that is another operation, with an end of its own.
+            operation = _id_of(hashlib.sha256(_pack((job.namespace, job.job_id, job.digest))).digest())
+            known = self._pendings.own(who.namespace, job.job_id, "create")
+            if known is not None and known.digest != job.digest and not await self._is_refused(known):
+                raise id_taken(job.job_id)
+        request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
+        pending = Pending(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
+        return pending, self._message(request) if self._cluster is not None else await self._first_message(request)
+
+    async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
+        """A create that is repeated after its time has passed (`_repeated`). Raises the refusal, and `StoreUnavailable`
+        if it may be one and nobody can tell."""
+        if not body.job_id or refusal.pointer not in ("/schedule_time", "/at"):
+            raise refusal
+        return await self._reach.ask(lambda: self._repeated(who, body, scene, refusal))
+
+    async def _check_key(self, who: Principal, key: str, job_id: UUID | None) -> None:
+        """Refuse a key that another job has, if the store can be asked; else whoever applies it does. The very job has
+        it if this is a repeat."""
+        try:
+            row = await self._reach.ask(lambda: self._store.job_by_key(who.namespace, key))
+        except StoreUnavailable:
+            return
+        if row is not None and row.job_id != job_id:
+            raise key_taken(key)
+
+    async def _is_refused(self, request: Pending) -> bool:
+        """Whether it could not be applied, as far as that can be asked."""
+        try:
+            row = await self._reach.ask(lambda: self._store.operation_get(request.namespace, request.operation_id))
+        except StoreUnavailable:
+            return False
+        return row is not None and row.status is OperationStatus.FAILED
+
+    async def _name_of(self, who: Principal, once: Once) -> bytes:
+        """Of what is asked for under an Idempotency-Key: the same wherever and whenever it is asked for again. Nobody
+        who does not know the name of the store can guess it, and take its ids first."""
+        return hashlib.sha256(
+            _pack((await self._cluster_name(), who.namespace, who.name, once.route, once.key))
+        ).digest()
+
+    def _is_repeat(self, name: bytes, once: Once) -> bool:
+        """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
+        digest = self._pendings.digest_of_key(name)
+        if digest is not None and digest != once.digest:
+            raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
+        return digest is not None
+
+    # ------------------------------------------------------------------------------------------ changes and cancels
+
+    async def accept_change(self, who: Principal, job_id: UUID, body: JobBody, text: bytes) -> Pending | None:
+        """Take a change in; `text` is the body as it was sent. Judged by the job as it is, if that can be seen and no
+        other request for it is on its way; else by itself. Raises and answers as `accept`."""
+        scene = await self._scene_at_hand(who, (body,))
+        if self._is_foreseen(who.namespace, job_id) or not await self._is_judged(who, job_id, body):
+            _judge_alone(job_id, body, scene, self._check_task)
+        return await self._asked_for(who, job_id, "change", text)
+
+    async def accept_cancel(self, who: Principal, job_id: UUID) -> Pending | None:
+        """Take a cancel in. Raises and answers as `accept`."""
+        if not self._is_foreseen(who.namespace, job_id):
+            try:
+                row = await self._reach.ask(lambda: self._store.job_get(who.namespace, job_id))
+            except StoreUnavailable:
+                pass
+            else:
+                if row is None:
+                    await self._must_be_awaited(who, job_id)
+        return await self._asked_for(who, job_id, "cancel", b"")
+
+    async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> Pending | None:
+        now = self._time.at_best()
+        operation = time_id(int(now * 1000), self._clock.noise(10))
+        request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
+        message = self._message(request) if self._cluster is not None else await self._first_message(request)
+        if not fits(message):
+            return None
+        pending = Pending(operation, job_id, kind, who.namespace)
+        await self._send([(pending, message)])
+        return pending
+
+    async def _is_judged(self, who: Principal, job_id: UUID, body: JobBody) -> bool:
+        """Whether the change was tried on the job as it is. Raises what that came to."""
+        try:
+            await self._reach.ask(lambda: self.change(who, job_id, body, dry_run=True), probes=False)
+        except StoreUnavailable:
+            return False
+        except NotFound:
+            await self._must_be_awaited(who, job_id)
+            return False
+        return True
+
+    def _is_foreseen(self, namespace: str, job_id: UUID) -> bool:
+        """Whether this process took in what will make the job another one."""
+        return any(self._pendings.own(namespace, job_id, kind) is not None for kind in ("create", "change"))
+
+    async def _must_be_awaited(self, who: Principal, job_id: UUID) -> None:
+        """Raises `NotFound` for a job of an id of ours that would be there by now. Of another id nobody can tell."""
+        told = await self._pendings.of_job(who.namespace, job_id, "create")
+        if told is None and await self.is_past(job_id):
+            raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
+
+    async def is_past(self, identifier: UUID) -> bool:
+        """Whether all that was accepted when this id was made, if it is one of ours, is applied. Raises
+        `StoreUnavailable`."""
+        broker, made = self._broker, id_instant(identifier)
+        now = self._time.at_best()
+        if broker is None or made < now - PENDING_SECONDS_MOST:
+            return True
+        if made > now + CLOCKS_SECONDS:
+            return False
+        marked = await self._reach.ask(lambda: self._store.requests_marked(broker.partitions(REQUESTS)))
+        return marked is not None and made < marked - CLOCKS_SECONDS - SENDING_SECONDS_MOST
+
+    # ------------------------------------------------------------------------------------------ what is known
+
+    async def _scene_at_hand(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
+        """`_scene`, if the store can be asked; else what it said lately. With what was found in scripts. Raises
+        `StoreUnavailable` if it said nothing of what is named."""
+        scripts = await self._scripts_of(bodies)
+        scene = await self._scene_or_seen(who, bodies)
+        return scene._replace(scripts=scripts) if scripts else scene
+
+    async def _scene_or_seen(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
+        named = any(body.task_id or body.calendars or body.then or body.on_failure for body in bodies)
+        if not named:
+            now, offered = self._time.fresh(), self._living.fresh_functions()
+            if now is not None and offered is not None:
+                return Scene(now, {}, offered, serving=self._living.serving())
+        try:
+            scene = await self._reach.ask(lambda: self._scene(who, bodies), probes=not named)
+        except StoreUnavailable:
+            return self._scene_seen(who.namespace, bodies)
+        if named:
+            self._keep_seen(who.namespace, bodies, scene)
+        return scene
+
+    def _keep_seen(self, namespace: str, bodies: Sequence[JobBody], scene: Scene) -> None:
+        for task in scene.tasks.values():
+            self._tasks_seen.keep((namespace, task.task_id), task, len(task.task))
+        for name in scene.calendars:
+            self._calendars_seen.keep((namespace, name), name)
+        names = _successors_named(bodies)
+        if names:
+            self._graphs_seen.keep((namespace, names), scene.successors)
+
+    def _scene_seen(self, namespace: str, bodies: Sequence[JobBody]) -> Scene:
+        tasks: dict[str, StoredTask] = {}
+        for task_id in {body.task_id for body in bodies if body.task_id}:
+            task = self._tasks_seen.find((namespace, task_id))
+            if task is None:
+                raise _cannot_tell("task")
+            tasks[task_id] = task
+        calendars = frozenset(use.name for body in bodies if body.calendars for use in body.calendars)
+        if any(self._calendars_seen.find((namespace, name)) is None for name in calendars):
+            raise _cannot_tell("calendar")
+        names = _successors_named(bodies)
+        graph = self._graphs_seen.find((namespace, names)) if names else NOTHING
+        if graph is None:
+            raise _cannot_tell("successor")
+        return Scene(
+            self._time.at_best(),
+            tasks,
+            self._living.known_functions(),
+            calendars,
+            graph,
+            serving=self._living.serving(),
+        )
+
+    async def _cluster_name(self) -> str:
+        """The name of the store. Raises `StoreUnavailable` if it was never heard."""
+        if self._cluster is None:
+            self._cluster = await self._reach.ask(self._store.cluster_id)
+        return self._cluster
+
+    async def _first_message(self, request: Request) -> Message:
+        """`_message`, before the name of the store was heard. Raises `StoreUnavailable`."""
+        if self._signer is not None:
+            await self._cluster_name()
+        return self._message(request)
+
+    def _message(self, request: Request) -> Message:
+        """As it is sent: signed, where there is a secret."""
+        message = Message(encode(request), request.job_id.bytes)
+        if self._signer is None or self._broker is None or self._cluster is None:
+            return message
+        return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=self._cluster)
+
+    async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:
+        """Returns when the broker has all of them. Raises `Busy`, `BrokerUnavailable`."""
+        if self._sender is None:
+            raise Bug("a request was taken in by a control that has no broker")
+        futures = self._sender.put([message for _, message in made])
+        if len(futures) == 1:
+            await futures[0]
+        else:
+            for answer in await asyncio.gather(*futures, return_exceptions=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+        self._pendings.accepted([pending for pending, _ in made])
+
+
+def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) -> None:
+    """What can be said of a change without the job. Raises `Invalid`."""
+    if body.job_id and body.job_id != job_id:
+        raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
+    check_texts(body)
+    name = clean_text(body.name or "the job", "/name")
+    resolved = resolve_task(body, scene, check)
+    if any(getattr(body, field) is not UNSET for field in SCHEDULE_NAMED):
+        planned(body, job_id, scene.now)
+    if body.calendars:
+        check_calendars(body.calendars, scene.calendars)
+    found = policies(body)
+    successors(body, job_id, name, scene)
+    if body.limits and resolved is not None:
+        check_kept(found["limits"], resolved.task.kind, check.limits(resolved.task.kind), sent=True)
+
+
+def _successors_named(bodies: Sequence[JobBody]) -> frozenset[str]:
+    return frozenset(name for body in bodies for name in (*listed(body.then), *listed(body.on_failure)))
+
+
+def _cannot_tell(what: str) -> StoreUnavailable:
+    return StoreUnavailable(f"the store is away, and did not speak of this {what} lately")
+
+
+# ------------------------------------------------------------------------------------------ names
+
+
+def _job_id_of(name: bytes, place: int) -> UUID:
+    """The id of a job that is created under this name, at this place of a batch."""
+    return _id_of(hashlib.sha256(name + place.to_bytes(4, "big")).digest())
+
+
+def _id_of(digest: bytes) -> UUID:
+    """A UUIDv8 of nothing but a hash. The time that it seems to hold says nothing."""
+    return time_id(int.from_bytes(digest[:6], "big"), digest[6:16])
+
+
+def _named(body: JobBody, name: bytes, place: int) -> JobBody:
+    """With the id that follows from the name, unless the client chose one."""
+    return body if body.job_id else msgspec.structs.replace(body, job_id=_job_id_of(name, place))

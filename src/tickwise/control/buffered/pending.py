@@ -1,0 +1,187 @@
+"""Requests that were accepted and are perhaps not applied yet: what this process remembers, and what others told.
+
+    accepted ──► memory (`STALE_SECONDS`, the newest `REMEMBERED_MOST`) ──► the shared board, if there is one
+                                          read of something absent ──► memory, board, else the time inside its id
+
+Invariant: nothing is decided by it but words: whether a reader is told "pending" or "not there". What is forgotten here
+is applied all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from tickwise.control.buffered.circuit_breaker import STALE_SECONDS, Recent
+from tickwise.observability.tasks import end_tasks
+from tickwise.ports.board import Board, Note
+from tickwise.ports.clock import Clock
+
+REMEMBERED_MOST: Final = 20_000
+TELL_MOST: Final = 500
+"""Notes that go to the board in one call."""
+UNTOLD_MOST: Final = 10_000
+"""So many wait for a board that is slow; more are not told there."""
+BOARD_KIND: Final = "request"
+LOOK_SECONDS_MOST: Final = 0.25
+"""A read waits no longer for a board: what it would say is a courtesy."""
+
+logger = structlog.get_logger("tickwise.pending")
+
+RequestKind = Literal["create", "change", "cancel"]
+
+Place = tuple[str, UUID]
+"""Namespace and id."""
+
+
+class Pending(NamedTuple):
+    """A request that was accepted."""
+
+    operation_id: UUID
+    """Under which its end will be on record; of a create whose id is ours, the job's."""
+    job_id: UUID | None = None
+    """None: that it may be a request follows from the time inside its id alone."""
+    kind: RequestKind = "create"
+    namespace: str = ""
+    digest: bytes | None = None
+    """Of what was asked for, if the client named the job or the request."""
+    warnings: tuple[str, ...] = ()
+
+
+class Pendings:
+    """What was accepted lately."""
+
+    def __init__(self, clock: Clock, board: Board | None) -> None:
+        self._board = board
+        # Of each namespace for itself: a client chooses ids, and may choose those of others.
+        self._by_job = {kind: Recent[Place, Pending](clock, most=REMEMBERED_MOST) for kind in ("create", "change")}
+        self._by_operation = Recent[Place, Pending](clock, most=REMEMBERED_MOST)
+        """Those whose name is not the job's id."""
+        self._by_key = Recent[bytes, bytes](clock, most=REMEMBERED_MOST)
+        self._untold: list[Pending] = []
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to tell others, where there is a board."""
+        if self._board is not None:
+            self._task = asyncio.create_task(self._tell_all())
+
+    async def stop(self) -> None:
+        """Tell no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            await end_tasks([task])
+
+    # ------------------------------------------------------------------------------------------ taken in
+
+    def accepted(self, requests: Sequence[Pending]) -> None:
+        """The broker has these."""
+        for request in requests:
+            if request.job_id is not None:
+                self._by_job[_slot(request.kind)].keep((request.namespace, request.job_id), request)
+            if request.operation_id is not request.job_id:
+                self._by_operation.keep((request.namespace, request.operation_id), request)
+        if self._task is not None:
+            self._untold += requests[: max(0, UNTOLD_MOST - len(self._untold))]
+            self._wake.set()
+
+    def keep_key(self, key: bytes, digest: bytes) -> None:
+        """Under this Idempotency-Key that was asked for."""
+        self._by_key.keep(key, digest)
+
+    def digest_of_key(self, key: bytes) -> bytes | None:
+        """What was asked for under it, if that is remembered."""
+        return self._by_key.find(key)
+
+    def applied(self, request: Pending) -> None:
+        """It is in the store."""
+        if request.job_id is not None:
+            known, place = self._by_job[_slot(request.kind)], (request.namespace, request.job_id)
+            if known.find(place) == request:
+                known.drop(place)
+
+    # ------------------------------------------------------------------------------------------ looked up
+
+    def own(self, namespace: str, job_id: UUID, kind: RequestKind) -> Pending | None:
+        """The last one of this kind (a change or a cancel: of either) that this process accepted for the job."""
+        return self._by_job[_slot(kind)].find((namespace, job_id))
+
+    async def of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> Pending | None:
+        """The same of any process that told of it."""
+        return self.own(namespace, job_id, kind) or await self._told(namespace, _slot(kind), job_id)
+
+    async def of_operation(self, namespace: str, operation: UUID) -> Pending | None:
+        """The request under this name."""
+        place = (namespace, operation)
+        found = self._by_operation.find(place) or self._by_job["create"].find(place)
+        if found is not None and found.operation_id == operation:
+            return found
+        return await self._told(namespace, "operation", operation)
+
+    # ------------------------------------------------------------------------------------------ the board
+
+    async def _tell_all(self) -> None:
+        board = self._board
+        while board is not None:
+            if not self._untold:
+                self._wake.clear()
+                await self._wake.wait()
+            requests = self._untold[:TELL_MOST]
+            del self._untold[:TELL_MOST]
+            try:
+                await board.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
+            except Exception:
+                logger.exception("requests_untold", count=len(requests))
+
+    async def _told(self, namespace: str, what: str, identifier: UUID) -> Pending | None:
+        if self._board is None:
+            return None
+        name, found = _name(what, namespace, identifier), None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS_MOST):
+                found = await self._board.look(BOARD_KIND, [name])
+        if not found:
+            return None
+        facts = found[name]
+        kind, job = facts.get("kind"), facts.get("job")
+        try:
+            request = Pending(
+                UUID(str(facts.get("operation"))),
+                UUID(str(job)),
+                kind if kind in ("change", "cancel") else "create",
+                str(facts.get("namespace")),
+            )
+        except ValueError:
+            return None
+        return _within(namespace, request)
+
+
+def _slot(kind: RequestKind) -> Literal["create", "change"]:
+    return "create" if kind == "create" else "change"
+
+
+def _name(what: str, namespace: str, identifier: UUID) -> str:
+    return f"{what}:{identifier}:{namespace}"
+
+
+def _notes(request: Pending) -> Iterator[Note]:
+    facts = {
+        "operation": str(request.operation_id),
+        "job": str(request.job_id),
+        "kind": request.kind,
+        "namespace": request.namespace,
+    }
+    yield Note(BOARD_KIND, _name("operation", request.namespace, request.operation_id), facts)
+    if request.job_id is not None:
+        yield Note(BOARD_KIND, _name(_slot(request.kind), request.namespace, request.job_id), facts)
+
+
+def _within(namespace: str, request: Pending | None) -> Pending | None:
+    """Of another namespace nothing is said."""
+    return request if request is not None and request.namespace == namespace else None

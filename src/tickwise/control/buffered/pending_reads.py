@@ -1,0 +1,120 @@
+"""Reads of what was accepted and is not applied yet: told apart from what is not there, and from what was refused.
+
+    absent from the store ──┬─ its operation is on record as failed ──────────────► NotFound, and why
+                            ├─ this process took it in, or another one said so ───► pending
+                            ├─ its id was made after what recorders have applied ─► pending
+                            └─ else ──────────────────────────────────────────────► NotFound
+
+The last way needs no memory, so that a server which only searches can tell as well. It tells nothing of an id that a
+client chose, or that follows from an Idempotency-Key: no time is in it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from tickwise.control.buffered.ingest import CLOCKS_SECONDS, Ingest
+from tickwise.control.buffered.pending import Pending
+from tickwise.control.bulk.operations import Operations, check_scope
+from tickwise.control.bulk.pages import BulkProblem, Kind
+from tickwise.domain.errors import NotFound, StoreUnavailable
+from tickwise.domain.model import Principal, id_instant
+from tickwise.ports.store import JobRow, OperationRow, OperationStatus
+
+_problems: Final = msgspec.json.Decoder(list[BulkProblem])
+
+
+class Awaited(Ingest, Operations):
+    """Jobs and operations that may still be on their way."""
+
+    async def job_awaited(self, who: Principal, job_id: UUID) -> Pending | None:
+        """The request that will make this job, which the store does not have or cannot be asked for; None: there is
+        none, as far as can be told. Raises `NotFound` if it was refused."""
+        if self.sender is None:
+            return None
+        told = await self._pendings.of_job(who.namespace, job_id, "create")
+        operation = job_id if told is None else told.operation_id
+        try:
+            row = await self._reach.ask(lambda: self._store.operation_get(who.namespace, operation))
+            if row is not None and row.status is OperationStatus.FAILED:
+                raise NotFound(_why(row, job_id))
+            if told is None and await self._may_come(job_id):
+                return Pending(job_id, job_id)
+        except StoreUnavailable:
+            pass
+        return told
+
+    async def is_change_awaited(self, row: JobRow) -> bool:
+        """Whether a change or a cancel of this job was accepted and is not applied, as far as that is known."""
+        if self.sender is None:
+            return False
+        told = await self._pendings.of_job(row.namespace, row.job_id, "change")
+        if told is None:
+            return False
+        if await self._store.operation_get(row.namespace, told.operation_id) is None:
+            return True
+        self._pendings.applied(told)
+        return False
+
+    async def operation_look(self, who: Principal, operation: UUID) -> OperationRow | Pending:
+        """One operation, or the request that will be on record as one. Raises `NotFound`, `Forbidden`."""
+        try:
+            return await self.operation_get(who, operation)
+        except (NotFound, StoreUnavailable):
+            if self.sender is None:
+                raise
+            told = await self._pendings.of_operation(who.namespace, operation)
+            found = await self._request_of(who, operation, told)
+            if found is None:
+                raise
+        check_scope(who, Kind.JOB_CREATE, "read", "write")
+        return found
+
+    async def _request_of(self, who: Principal, operation: UUID, told: Pending | None) -> OperationRow | Pending | None:
+        """What became of a request under this name that did not fail; None: nobody knows of one."""
+        try:
+            if told is None or told.kind == "create":
+                job_id = operation if told is None or told.job_id is None else told.job_id
+                row = await self._reach.ask(lambda: self._store.job_get(who.namespace, job_id))
+                if row is not None:
+                    return _created(row, operation)
+            if told is None and await self._may_come(operation):
+                return Pending(operation)
+        except StoreUnavailable:
+            pass
+        return told
+
+    async def _may_come(self, identifier: UUID) -> bool:
+        """Whether an id that holds the time of its making was made after what is applied."""
+        made, now = id_instant(identifier), self._time.at_best()
+        return made <= now + CLOCKS_SECONDS and not await self.is_past(identifier)
+
+
+def _created(row: JobRow, operation: UUID) -> OperationRow:
+    """A create that was applied: what is on record of it is the job."""
+    return OperationRow(
+        operation_id=operation,
+        namespace=row.namespace,
+        kind=Kind.JOB_CREATE,
+        request=msgspec.json.encode({"job_id": row.job_id}).decode(),
+        created_by=row.created_by,
+        created_at=row.created_at,
+        updated_at=row.created_at,
+        ended_at=row.created_at,
+        status=OperationStatus.DONE,
+        matched=1,
+        cursor=None,
+        step=0,
+        done=1,
+        refused=0,
+        problems="[]",
+    )
+
+
+def _why(row: OperationRow, job_id: UUID) -> str:
+    problems = _problems.decode(row.problems)
+    detail = problems[0].detail if problems else "its operation says no more"
+    return f"the job {job_id} was accepted, and could not be stored: {detail} (operation {row.operation_id})"

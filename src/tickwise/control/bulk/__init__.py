@@ -1,0 +1,6 @@
+"""Operations over many things: asked for once, carried out page by page.
+
+    filter ──► operations: counted, stored ──► a scheduler ──► pages: one page, repeatable ──► progress on record
+
+Invariant: a page that is carried out twice is carried out once.
+"""

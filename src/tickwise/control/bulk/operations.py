@@ -1,0 +1,240 @@
+"""Operations over many things at once: asked for here, carried out page by page by schedulers (`bulk`).
+
+Invariant: what is accepted is stored, so it goes on after a restart; and what would be refused of every single subject
+is refused here, before anything is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from tickwise.control.bulk.pages import KINDS, RETRIED, STATES, STATUSES, Kind, Request
+from tickwise.control.context import ReceiptFor
+from tickwise.control.filters import (
+    UNFINISHED,
+    Filter,
+    JobsCancelBody,
+    JobsFilter,
+    JobsPauseBody,
+    JobsResumeBody,
+    LettersDiscardBody,
+    LettersFilter,
+    LettersRedriveBody,
+    RunsCancelBody,
+    RunsFilter,
+    RunsRetryBody,
+    check,
+    check_states,
+    check_unsettled,
+    jobs_queries,
+    letters_query,
+    runs_query,
+)
+from tickwise.control.jobs.policies import payload_of
+from tickwise.control.runs.service import Runs
+from tickwise.control.texts import clean_text
+from tickwise.control.times import instant_within
+from tickwise.domain.errors import Forbidden, Invalid, NotFound
+from tickwise.domain.model import Principal, time_id
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import (
+    JobRow,
+    LetterRow,
+    LetterStatus,
+    NewOperation,
+    OperationRow,
+    Receipt,
+    Replay,
+    RunRow,
+)
+
+COUNTED_MOST: Final = 100_000
+"""So many subjects are counted before an operation begins: a figure to compare its progress with, not to wait for."""
+SAMPLE: Final = 10
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Matches(NamedTuple):
+    """What a filter finds."""
+
+    number: int
+    more: bool
+    """There are more than were counted."""
+    sample: Sequence[RunRow] | Sequence[JobRow] | Sequence[LetterRow]
+
+
+class Accepted(NamedTuple):
+    """An operation that is stored."""
+
+    operation_id: UUID
+    matched: int | None
+    """How many there are; None: more than were counted."""
+
+
+class Asked(NamedTuple):
+    """A request that is to become an operation."""
+
+    matches: Matches
+    request: Request
+    receipt_for: ReceiptFor[Accepted] | None
+
+
+Done = Matches | Accepted | Replay
+"""What a bulk request comes to: on trial, in earnest, or as it did before."""
+
+
+class Operations(Runs):
+    """Bulk requests, and what becomes of them."""
+
+    async def runs_bulk(
+        self, who: Principal, body: RunsCancelBody | RunsRetryBody, receipt_for: ReceiptFor[Accepted] | None = None
+    ) -> Done:
+        """Cancel or retry runs. Raises `Invalid`."""
+        said = body.filter
+        check(said)
+        kind = Kind.RUNS_CANCEL if isinstance(body, RunsCancelBody) else Kind.RUNS_RETRY
+        cancels = kind == Kind.RUNS_CANCEL
+        check_states(said.status, UNFINISHED if cancels else RETRIED, "cancelled" if cancels else "retried")
+        payload = payload_of(body.payload, body.params) if isinstance(body, RunsRetryBody) else None
+        matches = await self._runs_matched(who, said, kind)
+        if body.dry_run:
+            return matches
+        request = Request(filter=_raw(said), payload=UNSET if payload is None else payload)
+        return await self._asked(who, kind, Asked(matches, request, receipt_for))
+
+    async def jobs_bulk(
+        self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None
+    ) -> Done:
+        """Pause, resume or cancel jobs. Raises `Invalid`."""
+        said, kind = body.filter, Kind.JOBS_CANCEL
+        check(said)
+        request = Request(filter=_raw(said))
+        if isinstance(body, JobsPauseBody):
+            kind = Kind.JOBS_PAUSE
+            reason = None if body.reason is None else clean_text(body.reason, "/reason")
+            if body.until is not None and instant_within(body.until, "/until") <= await self._time.now():
+                raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
+            request = Request(filter=_raw(said), reason=reason, until=body.until)
+        elif isinstance(body, JobsResumeBody):
+            kind = Kind.JOBS_RESUME
+            request = Request(filter=_raw(said), missed=body.missed)
+        matches = await self._jobs_matched(who, said, kind)
+        return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
+
+    async def letters_bulk(
+        self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
+    ) -> Done:
+        """Redrive or discard dead letters. Raises `Invalid`."""
+        said, kind = body.filter, Kind.LETTERS_DISCARD
+        check(said)
+        check_unsettled(said.status)
+        note = None if body.note is None else clean_text(body.note, "/note")
+        payload = None
+        if isinstance(body, LettersRedriveBody):
+            kind, payload = Kind.LETTERS_REDRIVE, payload_of(body.payload, body.params)
+        request = Request(filter=_raw(said), reason=note, payload=UNSET if payload is None else payload)
+        matches = await self._letters_matched(who, said)
+        return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
+
+    async def operation_get(self, who: Principal, operation: UUID) -> OperationRow:
+        """One operation. Raises `NotFound`, `Forbidden`."""
+        found = await self._operation(who, operation)
+        check_scope(who, found.kind, "read", "write")
+        return found
+
+    async def operations_list(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
+        """Newest first, of those that this key may look at."""
+        kinds = [kind for kind in KINDS if _may(who, kind, "read", "write")]
+        return await self._searches.operations_list(who.namespace, before, limit, kinds=kinds)
+
+    async def operation_cancel(self, who: Principal, operation: UUID) -> OperationRow:
+        """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
+        check_scope(who, (await self._operation(who, operation)).kind, "write")
+        return await self._surely(lambda: self._store.operation_cancel(who.namespace, operation))
+
+    async def _operation(self, who: Principal, operation: UUID) -> OperationRow:
+        found = await self._store.operation_get(who.namespace, operation)
+        if found is None:
+            raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
+        return found
+
+    # ------------------------------------------------------------------------------------------ what it is about
+
+    async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
+        query = runs_query(who.namespace, said, states=STATES[kind], limit=COUNTED_MOST + 1)
+        sample = await self._store.runs_list(replace(query, limit=SAMPLE))
+        return _matches(await self._store.runs_count(query) if len(sample) == SAMPLE else len(sample), sample)
+
+    async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
+        query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=COUNTED_MOST + 1)
+        count, sample = 0, list[JobRow]()
+        for status in statuses:
+            each = replace(query, status=status)
+            sample += await self._store.jobs_list(replace(each, limit=SAMPLE))
+            count += await self._store.jobs_count(each) if count <= COUNTED_MOST else 0
+        sample.sort(key=lambda row: row.job_id, reverse=True)
+        return _matches(count, sample[:SAMPLE])
+
+    async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
+        query = letters_query(
+            who.namespace,
+            said,
+            expire_seconds=self._dead_letter_seconds,
+            statuses=(LetterStatus.OPEN,),
+            limit=COUNTED_MOST + 1,
+        )
+        sample = await self._store.letters_list(replace(query, limit=SAMPLE))
+        return _matches(await self._store.letters_count(query) if len(sample) == SAMPLE else len(sample), sample)
+
+    async def _asked(self, who: Principal, kind: str, asked: Asked) -> Accepted | Replay:
+        """A stored operation."""
+        now = await self._time.now()
+        accepted = Accepted(
+            time_id(int(now * 1000), self._clock.noise(10)), None if asked.matches.more else asked.matches.number
+        )
+        operation = NewOperation(
+            operation_id=accepted.operation_id,
+            namespace=who.namespace,
+            kind=kind,
+            request=_encode(asked.request).decode(),
+            created_by=who.name,
+            matched=accepted.matched,
+        )
+        receipt: Receipt | None = None if asked.receipt_for is None else asked.receipt_for(accepted)
+        stored = await self._surely(lambda: self._store.operation_add(operation, receipt=receipt))
+        if isinstance(stored, Replay):
+            return stored
+        self._signals.send(Topic.OPERATIONS)
+        return accepted
+
+
+def _scopes(kind: str, *actions: str) -> list[str]:
+    """The scopes that let do one of these with operations of a kind. Those of dead letters go by runs, as they do."""
+    subject = "jobs" if kind.startswith(("jobs:", "job:")) else "runs"
+    return [f"{subject}:{action}" for action in actions]
+
+
+def _may(who: Principal, kind: str, *actions: str) -> bool:
+    return any(who.may(scope) for scope in _scopes(kind, *actions))
+
+
+def check_scope(who: Principal, kind: str, *actions: str) -> None:
+    """Who may ask for an operation may look at it and end it. Raises `Forbidden`."""
+    if not _may(who, kind, *actions):
+        needed = " or ".join(_scopes(kind, *actions))
+        raise Forbidden(f"the operation is one of {kind}, and this key lacks the scope {needed}")
+
+
+def _raw(said: Filter) -> msgspec.Raw:
+    return msgspec.Raw(_encode(said))
+
+
+def _matches(count: int, sample: Any) -> Matches:
+    return Matches(min(count, COUNTED_MOST), count > COUNTED_MOST, sample)

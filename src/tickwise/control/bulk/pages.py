@@ -1,0 +1,381 @@
+"""One page of an operation over many things: what is found is carried out, what cannot be is told.
+
+    OperationRow(kind, request, cursor) ──page──► Page(cursor, done, refused, problems)
+                                                    └─► whoever asked puts it on record (`operation_step`), or does not
+
+Invariants. A page that is carried out twice is carried out once: ids of new runs follow from the operation's and the
+subject's, all else is idempotent by itself. The filter is a snapshot: what came to match after the operation was asked
+for is left alone, so no operation meets what it made itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.control.bodies import MissedMode, PauseBody, ResumeBody
+from tickwise.control.filters import (
+    UNFINISHED,
+    JobsFilter,
+    LettersFilter,
+    RunsFilter,
+    jobs_queries,
+    letters_query,
+    runs_query,
+)
+from tickwise.control.runs.letters import new_run, new_run_id, refusal
+from tickwise.control.runs.service import Runs
+from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
+from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
+from tickwise.domain.model import Principal, time_id
+from tickwise.ports.store import (
+    JobRow,
+    LetterRow,
+    LetterStatus,
+    NewRun,
+    OperationRow,
+    RunRow,
+    Settled,
+    Settlement,
+)
+from tickwise.roles.definition import decode_plan, with_payload
+
+REPEATED_PAGES: Final = 4
+"""What so many pages did that were not put on record is found again, and counted as done."""
+PROBLEMS_MOST: Final = 20
+"""So many refusals of an operation are told of; the others are only counted."""
+
+
+AT_ONCE: Final = 16
+"""So many effects of a page are under way at the same time."""
+CHANGED_SINCE: Final = (
+    "the job was changed after the operation was asked for, so it is left alone; ask again to have it done"
+)
+
+
+class Kind:
+    """What an operation does. Stored: never renamed. Those of one job were accepted to be done later, and are on record
+    when they are over."""
+
+    RUNS_CANCEL: Final = "runs:cancel"
+    RUNS_RETRY: Final = "runs:retry"
+    JOBS_PAUSE: Final = "jobs:pause"
+    JOBS_RESUME: Final = "jobs:resume"
+    JOBS_CANCEL: Final = "jobs:cancel"
+    LETTERS_REDRIVE: Final = "dead-letters:redrive"
+    LETTERS_DISCARD: Final = "dead-letters:discard"
+    JOB_CREATE: Final = "job:create"
+    JOB_CHANGE: Final = "job:change"
+    JOB_CANCEL: Final = "job:cancel"
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What an operation stores of what was asked for."""
+
+    filter: msgspec.Raw
+    payload: msgspec.Raw | UnsetType = UNSET
+    reason: str | None = None
+    """Of a pause; of dead letters their note."""
+    until: datetime | None = None
+    missed: MissedMode = MissedMode.SKIP
+
+
+class BulkProblem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Something that an operation could not be carried out on; the operation itself, if it could not go on."""
+
+    id: UUID
+    code: str
+    detail: str
+    pointer: str | None = None
+    """Into the body of a request that could not be applied."""
+
+
+class Page(NamedTuple):
+    """What one page came to."""
+
+    cursor: str | None
+    """Where the next one begins; None: this was the last."""
+    done: int
+    refused: int
+    problems: str
+    """JSON text, in place of those that the operation had."""
+
+
+STATUSES: Final[dict[str, Sequence[JobStatus]]] = {
+    Kind.JOBS_PAUSE: (JobStatus.SCHEDULED,),
+    Kind.JOBS_RESUME: (JobStatus.PAUSED,),
+    Kind.JOBS_CANCEL: (JobStatus.SCHEDULED, JobStatus.PAUSED, JobStatus.COMPLETED, JobStatus.FAILED),
+}
+"""Which jobs are meant if the filter does not say."""
+STATES: Final[dict[str, Sequence[RunState]]] = {Kind.RUNS_CANCEL: UNFINISHED, Kind.RUNS_RETRY: (RunState.FAILED,)}
+RETRIED: Final = tuple(state for state in RunState if state in FINAL)
+
+_runs: Final = msgspec.json.Decoder(RunsFilter)
+_jobs: Final = msgspec.json.Decoder(JobsFilter)
+_letters: Final = msgspec.json.Decoder(LettersFilter)
+_requests: Final = msgspec.json.Decoder(Request)
+_problems: Final = msgspec.json.Decoder(list[BulkProblem])
+_encode: Final = msgspec.json.Encoder().encode
+
+
+async def page(core: Runs, operation: OperationRow, size: int) -> Page:
+    """Carry out the next page of up to `size` subjects. Raises `Unavailable`: carry it out again later.
+
+    `core` may be a control that was never started: it only writes to the store.
+    """
+    work = _WORKS.get(operation.kind)
+    if work is None:
+        raise Bug(f"there is no operation of the kind {operation.kind!r}")
+    tally = Tally(operation, size)
+    try:
+        await work(core, tally)
+    except Invalid as failure:
+        # Its search takes too long, and would again: that is told in place of what was not found.
+        tally.cursor = None
+        tally.refuse(operation.operation_id, failure)
+    kept = [*_problems.decode(operation.problems), *tally.problems][:PROBLEMS_MOST]
+    return Page(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
+
+
+class Tally:
+    """A page in hand."""
+
+    def __init__(self, operation: OperationRow, size: int) -> None:
+        self.operation = operation
+        self.size = size
+        self.recalled = size * REPEATED_PAGES
+        self.request = _requests.decode(operation.request)
+        self.who = Principal(operation.created_by, operation.namespace, frozenset())
+        self.before = None if operation.cursor is None else UUID(operation.cursor)
+        self.cursor: str | None = None
+        self.done = 0
+        self.problems: list[BulkProblem] = []
+
+    @property
+    def was_there(self) -> UUID:
+        """Runs with a smaller id were named by times before the operation was asked for; what it makes itself is named
+        by that very time."""
+        bound = time_id(int(self.operation.created_at * 1000), bytes(10))
+        return bound if self.before is None else min(bound, self.before)
+
+    def turn(self, ids: Sequence[UUID]) -> UUID | None:
+        """What was found: the next page begins after its last. Answers the smallest id that this page is about, None if
+        it goes to the end."""
+        if len(ids) < self.size:
+            return None
+        self.cursor = str(ids[-1])
+        return ids[-1]
+
+    def refuse(self, subject: UUID, failure: Refused) -> None:
+        """It could not be carried out on this one."""
+        self.problems.append(BulkProblem(id=subject, code=failure.code, detail=failure.detail))
+
+
+# ------------------------------------------------------------------------------------------ runs
+
+
+async def _runs_cancel(core: Runs, tally: Tally) -> None:
+    said = _runs.decode(tally.request.filter)
+    query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_CANCEL], limit=tally.size)
+    rows = await core.runs_find(replace(query, before=tally.before))
+    last = tally.turn([row.run_id for row in rows])
+    # What this very page ended before it was cut off is not found again, and was done all the same.
+    ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
+    since = tally.operation.created_at
+    tally.done += sum((row.ended_at or 0.0) >= since for row in await core.runs_find(ended))
+    meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
+    await _each(tally, meant, lambda run: core.run_cancel(tally.who, run))
+
+
+def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:
+    """Whether a run that has not ended was there when the operation was asked for, and in its state if the filter names
+    states. Of a run that retries, only the former is on record."""
+    if row.queued_at > asked_at:
+        return False
+    since = {RunState.DISPATCHED: row.dispatched_at, RunState.RUNNING: row.started_at}.get(row.state)
+    return not states or since is None or since <= asked_at
+
+
+async def _runs_retry(core: Runs, tally: Tally) -> None:
+    said = _runs.decode(tally.request.filter)
+    query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_RETRY], limit=tally.size)
+    rows = await core.runs_find(replace(query, before=tally.was_there))
+    tally.turn([row.run_id for row in rows])
+    # What goes on, or failed only after the operation was asked for, is not what was meant.
+    meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
+    await _redrive(core, tally, [row for row in meant if row.state is RunState.FAILED])
+    by_job: dict[UUID, list[RunRow]] = {}
+    for row in meant:
+        if row.state is not RunState.FAILED:
+            by_job.setdefault(row.job_id, []).append(row)
+    for job_id, some in by_job.items():
+        try:
+            await core.runs_make(tally.who, job_id, await _anew(core, tally, some, {}))
+        except Refused as failure:  # its job is cancelled, or gone
+            for row in some:
+                tally.refuse(row.run_id, failure)
+        else:
+            tally.done += len(some)
+
+
+async def _anew(core: Runs, tally: Tally, rows: Sequence[RunRow], jobs: dict[UUID, str]) -> list[NewRun]:
+    """A new run for each, named by the operation. They all bear the time at which it was asked for. `jobs`: the
+    definitions that were read so far."""
+    operation, payload = tally.operation, tally.request.payload
+    found: list[NewRun] = []
+    for row in rows:
+        if row.job_id not in jobs:
+            jobs[row.job_id] = (await core.job_get(tally.who, row.job_id)).definition
+        definition = row.definition
+        if payload is not UNSET:
+            definition = with_payload(definition or jobs[row.job_id], payload)
+        overlap = decode_plan(jobs[row.job_id]).overlap_of_asked()
+        request = operation.operation_id.bytes
+        found.append(new_run(row, operation.created_at, definition=definition, overlap=overlap, request=request))
+    return found
+
+
+# ------------------------------------------------------------------------------------------ dead letters
+
+
+async def _letters_redrive(core: Runs, tally: Tally) -> None:
+    rows = await _letters_meant(core, tally, LetterStatus.REDRIVEN)
+    await _redrive(core, tally, [row.run for row in rows])
+
+
+async def _redrive(core: Runs, tally: Tally, rows: Sequence[RunRow]) -> None:
+    """Each becomes a new run, all of them in one transaction."""
+    kept: list[RunRow] = []
+    runs: list[NewRun] = []
+    jobs: dict[UUID, str] = {}
+    for row in rows:
+        try:
+            runs += await _anew(core, tally, (row,), jobs)
+        except NotFound as failure:  # its job is gone
+            tally.refuse(row.run_id, failure)
+        else:
+            kept.append(row)
+    note = tally.request.reason
+    found = [Settlement(row.run_id, LetterStatus.REDRIVEN, note, run) for row, run in zip(kept, runs, strict=True)]
+    await _settle(core, tally, found)
+
+
+async def _letters_discard(core: Runs, tally: Tally) -> None:
+    rows = await _letters_meant(core, tally, LetterStatus.DISCARDED)
+    note = tally.request.reason
+    await _settle(core, tally, [Settlement(row.run.run_id, LetterStatus.DISCARDED, note) for row in rows])
+
+
+async def _letters_meant(core: Runs, tally: Tally, settled: LetterStatus) -> Sequence[LetterRow]:
+    """The letters of this page; those that it settled before it was cut off count as done."""
+    operation = tally.operation
+    said = _letters.decode(tally.request.filter)
+    query = letters_query(
+        tally.who.namespace,
+        said,
+        expire_seconds=core.dead_letter_seconds,
+        statuses=(LetterStatus.OPEN,),
+        limit=tally.size,
+    )
+    rows = await core.letters_find(replace(query, before=tally.was_there))
+    last = tally.turn([row.run.run_id for row in rows])
+    for row in await core.letters_find(
+        replace(query, statuses=(settled,), before=tally.was_there, limit=tally.recalled)
+    ):
+        own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
+        if settled is LetterStatus.REDRIVEN:
+            own = row.redriven_as == new_run_id(row.run, operation.created_at, operation.operation_id.bytes)
+        tally.done += own and (last is None or row.run.run_id > last)
+    return [row for row in rows if (row.run.ended_at or 0.0) <= operation.created_at]
+
+
+async def _settle(core: Runs, tally: Tally, settlements: Sequence[Settlement]) -> None:
+    if not settlements:
+        return
+    for settlement, settled in zip(settlements, await core.letters_settled(tally.who, settlements), strict=True):
+        if settled in (Settled.SETTLED, Settled.REPEATED):
+            tally.done += 1
+        else:
+            letter = await core.letter_find(tally.who, settlement.run_id) if settled is Settled.TAKEN else None
+            tally.refuse(settlement.run_id, refusal(settled, settlement.run_id, letter))
+
+
+# ------------------------------------------------------------------------------------------ jobs
+
+
+async def _jobs_pause(core: Runs, tally: Tally) -> None:
+    body = PauseBody(reason=tally.request.reason, until=tally.request.until)
+    meant = await _jobs_meant(core, tally, JobStatus.PAUSED, lambda row: row.paused_at)
+    await _each(tally, meant, lambda job: core.pause(tally.who, job, body))
+
+
+async def _jobs_resume(core: Runs, tally: Tally) -> None:
+    body = ResumeBody(missed=tally.request.missed)
+    await _each(tally, await _jobs_meant(core, tally), lambda job: core.resume(tally.who, job, body))
+
+
+async def _jobs_cancel(core: Runs, tally: Tally) -> None:
+    meant = await _jobs_meant(core, tally, JobStatus.CANCELLED, lambda row: row.updated_at)
+    await _each(tally, meant, lambda job: core.cancel(tally.who, job))
+
+
+async def _jobs_meant(
+    core: Runs,
+    tally: Tally,
+    moved: JobStatus | None = None,
+    since: Callable[[JobRow], float | None] = lambda _row: None,
+) -> Sequence[UUID]:
+    """The jobs of this page; those that it moved before it was cut off count as done. One that was changed since the
+    operation was asked for may have come to match by that, and is refused."""
+    said = _jobs.decode(tally.request.filter)
+    created = tally.operation.created_at
+    usual = STATUSES[tally.operation.kind]
+    query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
+    rows = await core.jobs_find(replace(query, before=tally.before))
+    last = tally.turn([row.listed for row in rows])
+    if moved is not None and moved not in statuses:
+        before = rows
+        if query.status is not None:
+            before = await core.jobs_find(replace(query, status=moved, before=tally.before, limit=tally.recalled))
+            before = [row for row in before if last is None or row.listed > last]
+        own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
+        tally.done += sum(row.created_at <= created for row in own)
+    found = [row for row in rows if row.status in statuses and row.created_at <= created]
+    for row in found:
+        if row.updated_at > created:
+            tally.refuse(row.job_id, Conflict(CHANGED_SINCE, code="changed_since"))
+    return [row.job_id for row in found if row.updated_at <= created]
+
+
+async def _each(tally: Tally, subjects: Sequence[UUID], effect: Callable[[UUID], Awaitable[Any]]) -> None:
+    """Carry it out on each, some at a time: most of an effect is waiting for a commit. Raises `Unavailable` when all
+    that had begun have ended."""
+    for first in range(0, len(subjects), AT_ONCE):
+        some = subjects[first : first + AT_ONCE]
+        ends = await asyncio.gather(*(effect(subject) for subject in some), return_exceptions=True)
+        for subject, end in zip(some, ends, strict=True):
+            if isinstance(end, Refused):
+                tally.refuse(subject, end)
+            elif isinstance(end, BaseException):
+                raise end
+            else:
+                tally.done += 1
+
+
+_WORKS: Final[dict[str, Callable[[Runs, Tally], Awaitable[None]]]] = {
+    Kind.RUNS_CANCEL: _runs_cancel,
+    Kind.RUNS_RETRY: _runs_retry,
+    Kind.JOBS_PAUSE: _jobs_pause,
+    Kind.JOBS_RESUME: _jobs_resume,
+    Kind.JOBS_CANCEL: _jobs_cancel,
+    Kind.LETTERS_REDRIVE: _letters_redrive,
+    Kind.LETTERS_DISCARD: _letters_discard,
+}
+KINDS: Final = (*_WORKS, Kind.JOB_CREATE, Kind.JOB_CHANGE, Kind.JOB_CANCEL)

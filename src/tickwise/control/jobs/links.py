@@ -1,0 +1,103 @@
+"""Changes of a job: stored so that no two of them at once close a circle of sequences.
+
+    the steps (`then`, `on_failure`) ──► stored ──► walked once more ──┬── open ────► the rest of the change
+                                                                       └── closed ──► taken back, refused
+
+Invariant: of all the changes that close a circle together, the last one to be stored walks it afterwards and sees all
+of it, so at least that one is taken back. (All may be; the circle never stays.) Those of one process are made one after
+the other, so that only what came second is refused there. A job that is created needs no second walk: until
+it is stored nobody can name it, and whoever names it afterwards walks on from it.
+
+A circle that could not be walked, because the store went away in between, ends as every chain at `CHAIN_MOST` runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwise.control.jobs.planning import plan_of
+from tickwise.control.jobs.submission import Submits
+from tickwise.control.jobs.successors import check_sequence, look
+from tickwise.domain.errors import Refused, VersionConflict
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.ports.store import JobChange, JobRow
+from tickwise.roles.definition import decode_definition, encode_definition
+
+RACES_MAX: Final = 5
+
+
+class Steps(NamedTuple):
+    """What a job goes on to."""
+
+    then: Sequence[UUID]
+    on_failure: Sequence[UUID]
+
+
+class Links(Submits):
+    """Everything about changes of sequences."""
+
+    async def _change_stored(self, row: JobRow, change: JobChange) -> JobRow:
+        """Store a change of the job as it is in `row`. Raises `Invalid` if its steps close a circle by now, and what
+        the store refuses; then nothing of it stays."""
+        old, new = _steps(row.definition), _steps(change.definition)
+        if new == old or not any(new):
+            return await self._surely(lambda: self._store.job_change(change))
+        linked = await self._surely(lambda: self._store.job_change(with_steps(row, new)))
+        try:
+            await self._check_no_circle(linked, new)
+            rest = replace(change, expected_version=linked.version)
+            if rest == with_steps(linked, new):
+                return linked
+            return await self._surely(lambda: self._store.job_change(rest))
+        except Refused:
+            await self._take_back(linked, old, new)
+            raise
+
+    async def _check_no_circle(self, row: JobRow, steps: Steps) -> None:
+        """Walk what follows the job, as it is stored by now. Raises `Invalid` if that leads back, or on and on."""
+        graph = await look(self._store, row.namespace, [str(job_id) for ids in steps for job_id in ids])
+        check_sequence(row.job_id, row.name, fields=steps._asdict(), graph=graph)
+
+    async def _take_back(self, row: JobRow, old: Steps, new: Steps) -> None:
+        """Make the steps again what they were, unless somebody made other ones of them meanwhile."""
+        for _ in range(RACES_MAX):
+            change = with_steps(row, old)
+            try:
+                await self._surely(lambda: self._store.job_change(change))  # noqa: B023 - awaited within the turn
+            except VersionConflict:
+                found = await self._store.job_get(row.namespace, row.job_id)
+                if found is None or found.status is JobStatus.CANCELLED or _steps(found.definition) != new:
+                    return
+                row = found
+            else:
+                return
+
+
+def _steps(definition: str) -> Steps:
+    found = decode_definition(definition)
+    return Steps(found.then, found.on_failure)
+
+
+def with_steps(row: JobRow, steps: Steps) -> JobChange:
+    """The change that leaves all else as it is."""
+    definition = msgspec.structs.replace(decode_definition(row.definition), **steps._asdict())
+    return JobChange(
+        namespace=row.namespace,
+        job_id=row.job_id,
+        expected_version=row.version,
+        name=row.name,
+        key=row.key,
+        schedule_type=row.schedule_type,
+        task_kind=row.task_kind,
+        definition=encode_definition(definition),
+        lane=row.lane,
+        labels=row.labels,
+        owner=row.owner,
+        replan=None,
+        calendars=tuple(use.name for use in plan_of(definition).calendars),
+    )

@@ -1,0 +1,387 @@
+"""From what was said to when it fires: short forms, inference, contradictions, and the plan of a job.
+
+    Said ──┬─ words ──► long form, one type ──┐
+           └─ policies ───────────────────────┴──► Plan ── check ──► Timing (the plan, its first due time, warnings)
+
+Pure functions. Every refusal points at the field as the caller wrote it: who sent `cron` reads of `/cron`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from tickwise.control.bodies import SCHEDULE_DETAILS, SCHEDULE_NAMED, SCHEDULE_POLICIES, TEXT_MAX
+from tickwise.control.times import EPOCH, instant
+from tickwise.domain import cron
+from tickwise.domain import schedule as schedules
+from tickwise.domain.decision import Overlap
+from tickwise.domain.errors import Invalid
+from tickwise.domain.schedule import ASKED_FOR, FUSE_PER_MINUTE, UNTIMED, MisfireMode, Schedule, ScheduleType
+from tickwise.domain.zones import LAST_INSTANT, data_version
+from tickwise.roles.definition import CalendarUse, ClockChanges, MisfirePolicy, Plan
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
+_UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+WILL_NEVER_FIRE: Final = "it will never fire: its schedule names no time from now on"
+
+
+class Said(Protocol):
+    """The words about time that a job body and a preview share."""
+
+    schedule_type: ScheduleType | UnsetType | None
+    schedule_time: datetime | UnsetType | None
+    at: datetime | UnsetType | None
+    cron_expression: str | UnsetType | None
+    cron: str | UnsetType | None
+    interval_seconds: float | UnsetType | None
+    every: str | UnsetType | None
+    anchor: datetime | UnsetType | None
+    timezone: str | UnsetType | None
+    start_at: datetime | UnsetType | None
+    end_at: datetime | UnsetType | None
+    max_runs: int | UnsetType | None
+    dst: ClockChanges | UnsetType | None
+    jitter_seconds: float | UnsetType | None
+    window_seconds: float | UnsetType | None
+    misfire: MisfirePolicy | UnsetType | None
+    overlap: Overlap | UnsetType | None
+    calendars: list[CalendarUse] | UnsetType | None
+    fuse_per_minute: int | UnsetType | None
+
+
+class Words(NamedTuple):
+    """What names a schedule, in the long form, with the names that were used."""
+
+    kind: ScheduleType | None
+    at: float | None
+    cron: str | None
+    interval_seconds: float | None
+    used: dict[str, str]
+    """From the long name to the short one, for pointers."""
+    warnings: tuple[str, ...]
+
+
+class Timing(NamedTuple):
+    """A plan that was checked, and what follows from it at the moment."""
+
+    plan: Plan
+    due: float | None
+    """When it fires first; None for an IMMEDIATE one (at once) and for one that never will."""
+    recurs: bool = False
+    """There may be further runs of it: ON_DEMAND too."""
+    never: bool = False
+    warnings: tuple[str, ...] = ()
+    usual: bool = False
+    """Nothing but type and time is other than the default."""
+
+
+UTC_NAME: Final = "UTC"
+RECURRING: Final = (ScheduleType.CRON, ScheduleType.INTERVAL)
+LASTING: Final = (*RECURRING, ScheduleType.ON_DEMAND)
+"""Jobs of which there may be another run at any time: stores keep them, and they can be paused."""
+ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", "fuse_per_minute")
+AT_ONCE: Final = Timing(Plan(schedule_type=ScheduleType.IMMEDIATE), None, usual=True)
+_UTC_SAID: Final = (UNSET, None, UTC_NAME)
+_FUTURE_SAID: Final = (ScheduleType.FUTURE, None)
+
+
+def duration_seconds(text: str, pointer: str = "/every") -> float:
+    """Seconds of `90s`, `5m`, `1h30m`."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise Invalid("write a duration such as 30s, 5m, 1h30m, 1d or 1w", pointer=pointer)
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+
+
+# ------------------------------------------------------------------------------------------ a schedule of its own
+
+
+def timing(said: Said, job_id: UUID, now: float) -> Timing:
+    """`planned`, without the detour for what almost every job of a busy day says: one time to come, or at once.
+    Whatever else is said, and whatever is refused, takes the long way."""
+    if (
+        said.at or said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
+        or said.timezone not in _UTC_SAID or said.start_at or said.end_at or said.max_runs or said.dst
+        or said.jitter_seconds or said.window_seconds or said.misfire or said.overlap or said.calendars
+        or said.fuse_per_minute
+    ):  # fmt: skip
+        return planned(said, job_id, now)
+    kind, time = said.schedule_type or None, said.schedule_time
+    if time and kind in _FUTURE_SAID:
+        at = (time - EPOCH).total_seconds()
+        if now <= at <= LAST_INSTANT:
+            return Timing(Plan(schedule_type=ScheduleType.FUTURE, schedule_time=at), at, usual=True)
+    elif not time and kind is ScheduleType.IMMEDIATE:
+        return AT_ONCE
+    return planned(said, job_id, now)
+
+
+def planned(said: Said, job_id: UUID, now: float, before: Plan | None = None) -> Timing:
+    """The plan that was meant, checked; policies that were not said are those of `before`. Raises `Invalid`."""
+    found = words(said)
+    kind = found.kind or _inferred(found)
+    policies = _policies(said, before)
+    warnings = _unspread(kind, policies, said) if kind in UNTIMED else ()
+    warnings += _idle(said) if kind is ScheduleType.ON_DEMAND else ()
+    plan = Plan(
+        schedule_type=kind,
+        schedule_time=found.at,
+        cron_expression=found.cron,
+        interval_seconds=found.interval_seconds,
+        anchor=instant(said.anchor) if said.anchor else None,
+        timezone=said.timezone or UTC_NAME,
+        start_at=instant(said.start_at) if said.start_at else None,
+        end_at=instant(said.end_at) if said.end_at else None,
+        max_runs=said.max_runs or None,
+        dst=said.dst or ClockChanges(),
+        # To the microsecond, as every store keeps it.
+        planned_at=round(now, 6) if kind in RECURRING else None,
+        **policies,
+    )
+    return _timed(_anchored(plan), job_id, now, found.used, (*found.warnings, *warnings))
+
+
+def _anchored(plan: Plan) -> Plan:
+    """An interval counts from somewhere: if nothing was said, from its start, or from now."""
+    if plan.schedule_type is not ScheduleType.INTERVAL or plan.anchor is not None:
+        return plan
+    return msgspec.structs.replace(plan, anchor=plan.planned_at if plan.start_at is None else plan.start_at)
+
+
+def _timed(plan: Plan, job_id: UUID, now: float, used: dict[str, str], warnings: tuple[str, ...]) -> Timing:
+    """A plan after its check, with what follows from it."""
+    schedule = plan.schedule(job_id)
+    try:
+        schedules.check(schedule, now=now)
+    except Invalid as refusal:
+        name = (refusal.pointer or "").removeprefix("/")
+        if name in used:
+            refusal.pointer = f"/{used[name]}"
+        raise
+    if plan.schedule_type is ScheduleType.ON_DEMAND:
+        return Timing(plan, None, True, True, warnings)
+    if not schedule.recurs:
+        return Timing(plan, schedule.at, warnings=warnings)
+    due = schedules.next_fire(schedule, now)
+    never = (WILL_NEVER_FIRE,) if due is None else ()
+    return Timing(plan, due, True, due is None, (*schedules.warnings(schedule), *warnings, *never))
+
+
+def retimed(plan: Plan, job_id: UUID, now: float) -> Timing:
+    """A plan that was made elsewhere at `now`: checked, and what follows from it. Raises `Invalid`."""
+    if plan.schedule_type is ScheduleType.INTERVAL and plan.anchor is None:
+        raise Invalid("an interval counts from an anchor", pointer="/anchor")
+    _calendars(plan.calendars)
+    return _timed(plan, job_id, now, {}, ())
+
+
+def words(said: Said) -> Words:
+    """What names a schedule, without short forms. Raises `Invalid` where one thing was said twice."""
+    used: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+    kind = said.schedule_type or None
+    at, line, interval = said.schedule_time or None, said.cron_expression or None, said.interval_seconds or None
+    if said.at:
+        _said_once(at, "schedule_time", "at")
+        at, used["schedule_time"] = said.at, "at"
+    if said.cron:
+        _said_once(line, "cron_expression", "cron")
+        line, used["cron_expression"] = said.cron, "cron"
+    if said.every:
+        _said_once(interval, "interval_seconds", "every")
+        interval, used["interval_seconds"] = duration_seconds(said.every), "every"
+    seconds = None if line is None else _every(line, used.get("cron_expression", "cron_expression"))
+    if seconds is not None:
+        name = used.pop("cron_expression", "cron_expression")
+        if interval is not None:
+            other = used.get("interval_seconds", "interval_seconds")
+            raise Invalid(f"{name} and {other} contradict each other; send one of them", pointer=f"/{other}")
+        kind = ScheduleType.INTERVAL if kind is ScheduleType.CRON else kind
+        warnings = (
+            f"{line!r} is kept as an INTERVAL with interval_seconds {seconds:g}: it counts from its anchor, start_at "
+            "or the moment at which it is stored, not by the wall clock",
+        )
+        line, interval, used["interval_seconds"] = None, seconds, name
+    return Words(kind, None if at is None else instant(at), line, interval, used, warnings)
+
+
+def _every(line: str, name: str) -> float | None:
+    """The seconds of `@every 90s`; None for every other line."""
+    if "@" not in line:
+        return None
+    try:
+        return cron.every_seconds(line)
+    except Invalid as refusal:
+        refusal.pointer = f"/{name}"
+        raise
+
+
+def _said_once(long_form: object, name: str, alias: str) -> None:
+    if long_form is not None:
+        raise Invalid(f"{alias} is short for {name}; send one of them", pointer=f"/{alias}")
+
+
+def _inferred(said: Words) -> ScheduleType:
+    """The type that the fields speak of."""
+    given = [
+        (kind, name)
+        for kind, name, value in (
+            (ScheduleType.FUTURE, "schedule_time", said.at),
+            (ScheduleType.CRON, "cron_expression", said.cron),
+            (ScheduleType.INTERVAL, "interval_seconds", said.interval_seconds),
+        )
+        if value is not None
+    ]
+    if not given:
+        raise Invalid(
+            "say when it shall run: schedule_type IMMEDIATE for at once, ON_DEMAND for only when it is asked for, or "
+            "schedule_time, cron_expression or interval_seconds",
+            pointer="/schedule_type",
+        )
+    if len(given) > 1:
+        first, second = (said.used.get(name, name) for _, name in given[:2])
+        raise Invalid(f"{first} and {second} contradict each other; send one of them", pointer=f"/{second}")
+    return given[0][0]
+
+
+# ------------------------------------------------------------------------------------------ policies
+
+
+def _policies(said: Said, before: Plan | None) -> dict[str, Any]:
+    """The fields of a plan that say what is done with its times; what was not said is as `before`, or the default."""
+    found: dict[str, Any] = {} if before is None else {name: getattr(before, name) for name in SCHEDULE_POLICIES}
+    if said.jitter_seconds is not UNSET:
+        found["jitter_seconds"] = float(said.jitter_seconds or 0.0)
+        if said.jitter_seconds and said.window_seconds is UNSET:
+            found["window_seconds"] = 0.0
+    if said.window_seconds is not UNSET:
+        found["window_seconds"] = float(said.window_seconds or 0.0)
+        if said.window_seconds and said.jitter_seconds is UNSET:
+            found["jitter_seconds"] = 0.0
+    if said.misfire is not UNSET:
+        found["misfire"] = said.misfire or MisfirePolicy()
+    if said.overlap is not UNSET:
+        found["overlap"] = said.overlap or Overlap.SKIP
+    if said.calendars is not UNSET:
+        found["calendars"] = _calendars(said.calendars or [])
+    if said.fuse_per_minute is not UNSET:
+        found["fuse_per_minute"] = said.fuse_per_minute or FUSE_PER_MINUTE
+    return found
+
+
+def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:
+    names: set[str] = set()
+    for place, use in enumerate(uses):
+        pointer = f"/calendars/{place}/name"
+        if not 1 <= len(use.name) <= TEXT_MAX or "\0" in use.name:
+            raise Invalid(f"the name of a calendar has 1 to {TEXT_MAX} characters, and no U+0000", pointer=pointer)
+        if use.name in names:
+            raise Invalid(f"the calendar {use.name!r} is named twice; name it once", pointer=pointer)
+        names.add(use.name)
+    return tuple(uses)
+
+
+def _idle(said: Said) -> tuple[str, ...]:
+    """What is said of times by schedule, of which there are none."""
+    names = [name for name in ABOUT_TIMES if getattr(said, name)]
+    return (f"{' and '.join(names)} say what becomes of runs by schedule, and this job has none",) if names else ()
+
+
+def _unspread(kind: ScheduleType, policies: dict[str, Any], said: Said) -> tuple[str, ...]:
+    """A spread that the job had before means nothing to what has no time now."""
+    runs = ASKED_FOR if kind is ScheduleType.ON_DEMAND else "at once"
+    warnings: tuple[str, ...] = ()
+    for name, value in (("jitter_seconds", said.jitter_seconds), ("window_seconds", said.window_seconds)):
+        if policies.get(name) and not value:
+            policies[name] = 0.0
+            warnings += (f"{name} has no meaning for what runs {runs}, so it was taken away",)
+    return warnings
+
+
+# ------------------------------------------------------------------------------------------ a change
+
+
+class Replanned(NamedTuple):
+    """What a change makes of a plan."""
+
+    timing: Timing
+    anew: bool
+    """A new schedule was named; else the one that was there goes on with other details or policies."""
+    times_changed: bool
+    """Its occurrences may be others than before."""
+
+
+def replanned(said: Said, before: Plan, job_id: UUID, now: float) -> Replanned | None:
+    """The plan after a change; None if nothing was said of it. Raises `Invalid`."""
+    if any(getattr(said, name) is not UNSET for name in SCHEDULE_NAMED):
+        return Replanned(planned(said, job_id, now, before), anew=True, times_changed=True)
+    details = any(getattr(said, name) is not UNSET for name in SCHEDULE_DETAILS)
+    if not details and all(getattr(said, name) is UNSET for name in SCHEDULE_POLICIES):
+        return None
+    policies = _policies(said, before)
+    plan = msgspec.structs.replace(before, **_details(said), **policies)
+    others = details and plan != msgspec.structs.replace(before, **policies)
+    if others and plan.schedule_type in RECURRING:
+        plan = _anchored(msgspec.structs.replace(plan, planned_at=round(now, 6)))
+        return Replanned(_timed(plan, job_id, now, {}, ()), anew=False, times_changed=True)
+    # A time that has passed is no fault of what is said here: it is not checked against now.
+    schedule = plan.schedule(job_id)
+    schedules.check(schedule)
+    lasts = plan.schedule_type in LASTING
+    timing = Timing(plan, None, lasts, warnings=schedules.warnings(schedule))
+    return Replanned(timing, anew=False, times_changed=False)
+
+
+def _details(said: Said) -> dict[str, Any]:
+    """The details of a schedule that were said; `null` is the default."""
+    found: dict[str, Any] = {}
+    for name in ("anchor", "start_at", "end_at"):
+        value = getattr(said, name)
+        if value is not UNSET:
+            found[name] = None if value is None else instant(value)
+    if said.timezone is not UNSET:
+        found["timezone"] = said.timezone or UTC_NAME
+    if said.max_runs is not UNSET:
+        found["max_runs"] = said.max_runs
+    if said.dst is not UNSET:
+        found["dst"] = said.dst or ClockChanges()
+    return found
+
+
+# ------------------------------------------------------------------------------------------ what follows from a plan
+
+
+def plan_of(definition: Plan) -> Plan:
+    """The plan alone, of a whole definition."""
+    return Plan(**{name: getattr(definition, name) for name in Plan.__struct_fields__})
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """The fields of the definition that say when, and what then."""
+    return {name: getattr(plan, name) for name in Plan.__struct_fields__}
+
+
+def is_decided(plan: Plan) -> bool:
+    """Whether a scheduler must decide what the only occurrence of a one-time job comes to."""
+    return bool(plan.calendars or plan.jitter_seconds or plan.window_seconds or plan.misfire.mode is MisfireMode.SKIP)
+
+
+def zone_data(plan: Plan) -> str | None:
+    """The version of the zone data that its times are computed with; None if no zone's rules are needed."""
+    if plan.schedule_type is ScheduleType.CRON and plan.timezone != UTC_NAME:
+        return data_version()
+    return None
+
+
+def upcoming(schedule: Schedule, after: float, count: int) -> list[float]:
+    """The next fires, an IMMEDIATE job's own first one included."""
+    if schedule.type is ScheduleType.IMMEDIATE:
+        return [after]
+    return schedules.preview(schedule, after, count)

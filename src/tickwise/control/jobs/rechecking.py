@@ -1,0 +1,174 @@
+"""A job that an API composed is checked by the recorder as if it had been composed here.
+
+    NewJob ──► its definition is read ──► each field by the check that the API has for it ── Invalid: a failed operation
+                                    └──► what follows from the definition is computed anew: due, run, lane, keys
+
+Invariant: no message becomes a row that this program would have refused as a body. Derived values are never taken from
+the message, so a difference between two programs (another zone data base) refuses no job.
+
+Not asked again is whether the function of a task is on offer, and whether a script compiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tickwise.control.bodies import TEXT_MAX, JobBody
+from tickwise.control.jobs.composing import Scene, check_calendars, check_texts, labels_of, successors, usual_lane
+from tickwise.control.jobs.planning import RECURRING, is_decided, retimed, zone_data
+from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
+from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
+from tickwise.control.texts import clean_text
+from tickwise.domain.errors import Invalid
+from tickwise.domain.model import Lane, run_id
+from tickwise.domain.schedule import ScheduleType
+from tickwise.domain.zones import LAST_INSTANT
+from tickwise.ports.store import NewJob
+from tickwise.roles.definition import Definition, decode_definition, encode_definition
+
+WARNINGS_MOST: Final = 50
+WARNING_CHARACTERS_MOST: Final = 2_000
+DIGEST_BYTES: Final = 32
+_BOUNDED: Final = ("description", "timeout_seconds", "max_retries", "isolation")
+_BOUNDED_PLAN: Final = (
+    "cron_expression", "interval_seconds", "timezone", "max_runs", "jitter_seconds", "window_seconds",
+    "fuse_per_minute",
+)  # fmt: skip
+_DEFAULTS_FROM: Final = NewJob._fields.index("never")
+_DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:])
+_USUAL: Final = Definition(schedule_type=ScheduleType.FUTURE, task=msgspec.Raw(b"{}"))
+
+
+class Named(NamedTuple):
+    """What the store must be asked for, to check a job."""
+
+    task: tuple[str, int | None] | None
+    calendars: tuple[str, ...]
+    successors: tuple[str, ...]
+
+
+def read(job: NewJob) -> Definition:
+    """Its definition. Raises `Invalid`."""
+    try:
+        return decode_definition(job.definition)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
+        raise Invalid(f"the definition cannot be read by this version: {wrong}", pointer="") from None
+
+
+def named(definition: Definition) -> Named | None:
+    """What it names that is stored; None: nothing."""
+    task = (definition.task_id, definition.task_version) if definition.task_id else None
+    if task is None and not (definition.calendars or definition.then or definition.on_failure):
+        return None
+    following = tuple(str(each) for each in (*definition.then, *definition.on_failure))
+    return Named(task, tuple(use.name for use in definition.calendars), following)
+
+
+def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCheck) -> bool:
+    """Whether it is what almost every job of a busy day is, and as it must be: one time to come, or at once, a task,
+    and nothing else that is not at its default. All others, and whatever is refused, take the long way."""
+    at, kind = definition.schedule_time, definition.schedule_type
+    if at is None:
+        in_time = kind is ScheduleType.IMMEDIATE
+    else:
+        in_time = kind is ScheduleType.FUTURE and accepted <= at <= LAST_INSTANT
+    if not in_time or job[_DEFAULTS_FROM:] != _DEFAULTS or not 0 < len(job.name) <= TEXT_MAX or "\0" in job.name:
+        return False
+    task = check.inline(bytes(definition.task))
+    offered = job.lane.requires[:1] != ("function:*",)
+    return (
+        definition == Definition(schedule_type=kind, schedule_time=at, task=task.text)
+        and (job.schedule_type, job.task_kind, job.due) == (kind.value, task.kind, at)
+        and job.lane == usual_lane(task.kind, task.function, offered=offered)
+        and not job.recurring
+        and job.run_id == run_id(job.job_id, accepted if at is None else at)
+    )
+
+
+def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskCheck) -> NewJob:
+    """The job that this program makes of that definition. Raises `Invalid`. `scene` is as of when the job was accepted,
+    with what the definition names, as far as it is there."""
+    body = _bounded(job, definition)
+    check_texts(body)
+    clean_text(job.name, "/name")
+    task = _task(definition, scene, check)
+    lane = _lane(job, task)
+    check_policies(definition, task.kind, task.text, known=check.limits(task.kind))
+    _check_rest(job, definition, scene)
+    timing = retimed(definition, job.job_id, scene.now)
+    due = timing.due
+    made = with_keys(definition, Keyed(job.job_id, lane.queue, job.labels or {}), ())
+    if task.text != definition.task:
+        made = msgspec.structs.replace(made, task=task.text)
+    own_run = None if timing.recurs or is_decided(definition) else run_id(job.job_id, scene.now if due is None else due)
+    return job._replace(
+        schedule_type=definition.schedule_type.value,
+        task_kind=task.kind,
+        definition=job.definition if made == definition else encode_definition(made),
+        lane=lane,
+        recurring=timing.recurs,
+        run_id=own_run,
+        due=due,
+        never=timing.never,
+        named=job.digest is not None,
+        owner=None if job.owner == job.created_by else job.owner,
+        calendars=tuple(use.name for use in definition.calendars),
+        zone_data=zone_data(definition) if timing.recurs else None,
+    )
+
+
+def _bounded(job: NewJob, definition: Definition) -> JobBody:
+    """The fields that a body bounds by itself, read as of a body. Raises `Invalid`."""
+    lane = job.lane
+    said: dict[str, Any] = {"name": job.name, "queue": lane.queue, "priority": lane.priority}
+    own = [label for label in lane.requires if ":" not in label]
+    given = {"key": job.key, "owner": job.owner, "labels": job.labels, "requires": own or None}
+    said |= {name: value for name, value in given.items() if value is not None}
+    for name in (*_BOUNDED, *_BOUNDED_PLAN):
+        value = getattr(definition, name)
+        if value != getattr(_USUAL, name):
+            said[name] = value
+    if definition.calendars:
+        said["calendars"] = msgspec.to_builtins(definition.calendars)
+    try:
+        return msgspec.convert(said, JobBody)
+    except msgspec.ValidationError as wrong:
+        text, _, place = str(wrong).partition(" - at `$")
+        raise Invalid(text, pointer=place.rstrip("`").replace(".", "/")) from None
+
+
+def _task(definition: Definition, scene: Scene, check: TaskCheck) -> CheckedTask:
+    """The task, found good, in its long form. Raises `Invalid`."""
+    if definition.task_id:
+        stored = scene.tasks.get(definition.task_id)
+        if stored is None or stored.version != definition.task_version:
+            raise Invalid(f"no task {definition.task_id!r} is stored in this version", pointer="/taskId")
+        return stored_as_checked(stored)
+    return check.inline(bytes(definition.task))
+
+
+def _lane(job: NewJob, task: CheckedTask) -> Lane:
+    """Where its runs wait: the labels that are ours follow from the task. Raises `Invalid`."""
+    requires = job.lane.requires
+    if all(requires != labels_of(requires, task.kind, task.function, offered) for offered in (True, False)):
+        raise Invalid("a label with a colon is not one that its task needs", pointer="/requires")
+    return job.lane
+
+
+def _check_rest(job: NewJob, definition: Definition, scene: Scene) -> None:
+    """What is written by us in a definition, and what it names. Raises `Invalid`."""
+    if definition.calendars:
+        check_calendars(definition.calendars, scene.calendars)
+    if definition.then or definition.on_failure:
+        said = JobBody(then=[*map(str, definition.then)], on_failure=[*map(str, definition.on_failure)])
+        successors(said, job.job_id, job.name, scene)
+    if job.digest is not None and len(job.digest) != DIGEST_BYTES:
+        raise Invalid("the digest of a body has 32 bytes", pointer="")
+    warnings = definition.warnings
+    if len(warnings) > WARNINGS_MOST or any(len(text) > WARNING_CHARACTERS_MOST for text in warnings):
+        raise Invalid("these are no warnings of ours", pointer="/warnings")
+    planned_at = round(scene.now, 6) if definition.schedule_type in RECURRING else None
+    if definition.planned_at != planned_at:
+        raise Invalid("a schedule counts from when it was accepted", pointer="/planned_at")

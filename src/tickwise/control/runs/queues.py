@@ -1,0 +1,80 @@
+"""Queues: what waits and runs in each, and holding them still for a while.
+
+Invariant: a hold stops nothing that has begun; what waits keeps its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
+from tickwise.control.context import Core
+from tickwise.control.texts import clean_text
+from tickwise.control.times import instant_within
+from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.model import Principal
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import QueueHold, QueueRow
+
+PAST_SECONDS: Final = 60.0
+"""A hold from up to so long ago is one from now on: clocks differ, and people take their time."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+
+class Queues(Core):
+    """Everything about queues."""
+
+    async def queues_list(self, who: Principal) -> Sequence[QueueRow]:
+        """By name."""
+        return await self._store.queues_list(who.namespace)
+
+    async def queue_get(self, who: Principal, queue: str) -> QueueRow:
+        """One queue. Raises `NotFound` for one that no job has used and nobody holds."""
+        for row in await self._store.queues_list(who.namespace):
+            if row.queue == queue:
+                return row
+        raise NotFound(f"no job of the namespace {who.namespace} has used a queue {queue[:100]!r}, and nobody holds it")
+
+    async def queue_hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
+        """Let it stand still, in place of a hold that there is. One that no job has used yet can be held too.
+
+        Raises `NotFound` for a name that no queue can have; `Invalid`."""
+        if _NAME.fullmatch(queue) is None:
+            raise NotFound(
+                f"{queue[:100]!r} is no name of a queue; they have letters, digits and _ . -, at most 100 of them"
+            )
+        reason = None if body.reason is None else clean_text(body.reason, "/reason")
+        begin = None if body.begin is None else instant_within(body.begin, "/from")
+        until = None if body.until is None else instant_within(body.until, "/until")
+        now = await self._time.now()
+        if begin is not None and begin < now - PAST_SECONDS:
+            raise Invalid("from is in the past; leave it out to hold the queue from now on", pointer="/from")
+        if until is not None and until <= (now if begin is None else max(now, begin)):
+            what = "in the past" if until <= now else "not after from"
+            raise Invalid(f"until is {what}; give a later time, or leave it out", pointer="/until")
+        hold = QueueHold(
+            namespace=who.namespace, queue=queue, begin=begin, until=until, reason=reason, by=who.name
+        )  # fmt: skip
+        row = await self._surely(lambda: self._store.queue_hold(hold))
+        # What executors hold of it and have not begun is asked back.
+        self._signals.send(Topic.CANCELS)
+        return row
+
+    async def queue_drain(self, who: Principal, queue: str, body: QueueDrainBody) -> QueueRow:
+        """Hold it from now on; the answer tells what still goes on. Raises as `queue_hold`."""
+        return await self.queue_hold(who, queue, QueueHoldBody(reason=body.reason, until=body.until))
+
+    async def queue_resume(self, who: Principal, queue: str) -> QueueRow:
+        """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
+        row = await self.queue_get(who, queue)
+        if await self._surely(lambda: self._store.queue_resume(who.namespace, queue)):
+            self._signals.send(Topic.QUEUES)
+            found = [each for each in await self._store.queues_list(who.namespace) if each.queue == queue]
+            # One that nothing but its hold was known of is gone with it.
+            return (
+                found[0] if found else QueueRow(queue=queue, hold=None, held=False, queued=0, dispatched=0, running=0)
+            )
+        return row

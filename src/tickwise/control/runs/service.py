@@ -1,0 +1,143 @@
+"""Runs: look up, search, cancel, retry, and read what they wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tickwise.control.bodies import RunRetryBody
+from tickwise.control.context import ReceiptFor
+from tickwise.control.runs.letters import Letters
+from tickwise.control.runs.logs import LogChunk, read_log
+from tickwise.domain.errors import Conflict, Invalid, NotFound
+from tickwise.domain.lifecycle import FINAL, RunState
+from tickwise.domain.model import Principal
+from tickwise.ports.signals import Topic
+from tickwise.ports.store import (
+    AttemptRow,
+    ExecutorRow,
+    JobRow,
+    LetterStatus,
+    NewRun,
+    Replay,
+    RunQuery,
+    RunRow,
+    Settlement,
+    StoreStats,
+    Tally,
+)
+
+DAY_SECONDS: Final = 86_400.0
+TALLIED_SECONDS_MOST: Final = 92 * DAY_SECONDS
+"""What fits into one answer of the store, `TALLIES_MOST`."""
+
+
+class RunDetails(NamedTuple):
+    """A run, its attempts, and why it may be waiting."""
+
+    row: RunRow
+    attempts: Sequence[AttemptRow]
+    warnings: Sequence[str]
+    redriven_as: UUID | None = None
+    """Of a FAILED one: the run that was made in its place."""
+    job: JobRow | None = None
+    """The job whose payload it has; None: it has its own, or the job is gone."""
+
+
+class Runs(Letters):
+    """Everything about runs."""
+
+    async def run_get(self, who: Principal, run: UUID) -> RunDetails:
+        """One run with its attempts. Raises `NotFound`."""
+        row = await self._run(who, run)
+        attempts = await self._store.run_attempts(run)
+        warnings: Sequence[str] = ()
+        if row.state in (RunState.QUEUED, RunState.RETRYING):
+            warnings = await self._waiting_for(row)
+        letter = await self.letter_find(who, run) if row.state is RunState.FAILED else None
+        job = None if row.definition is not None else await self._store.job_get(who.namespace, row.job_id)
+        return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
+
+    async def runs_find(self, query: RunQuery) -> Sequence[RunRow]:
+        """Newest first, for what something is decided by: the store is asked."""
+        return await self._store.runs_list(query)
+
+    async def runs_search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
+        """The same for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job that is asked
+        for is not there. An occurrence to come that is on record as skipped is no run that there was: it is found only
+        if the search names states."""
+        if must_exist and query.job_id is not None:
+            await self._job(who, query.job_id)
+        rows = await self._searches.runs_list(query)
+        if query.states or not rows or rows[0].state is not RunState.SKIPPED:
+            return rows
+        now = await self._time.now()
+        found: list[RunRow] = []
+        while True:
+            # Those to come bear the greatest ids, so this is about the first page alone.
+            found += [row for row in rows if row.state is not RunState.SKIPPED or row.nominal_at <= now]
+            if len(rows) < query.limit or len(found) >= query.limit:
+                return found[: query.limit]
+            query = replace(query, before=rows[-1].run_id)
+            rows = await self._searches.runs_list(query)
+
+    async def runs_tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
+        """How many runs of the namespace came on record in each hour that begins in this time; of the last day if no
+        time is named. Raises `Invalid`."""
+        end = await self._time.now() if until is None else until
+        start = end - DAY_SECONDS if since is None else since
+        if not 0 <= end - start <= TALLIED_SECONDS_MOST:
+            raise Invalid(f"ask for {TALLIED_SECONDS_MOST / DAY_SECONDS:.0f} days at most, that begin before they end")
+        return await self._searches.runs_tally(who.namespace, start, end)
+
+    async def run_cancel(self, who: Principal, run: UUID) -> RunState:
+        """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
+        in another way before."""
+        state = await self._surely(lambda: self._store.runs_cancel(who.namespace, run, who.name))
+        if state in FINAL and state is not RunState.CANCELLED:
+            raise Conflict(f"the run has ended already: {state}", code="run_ended")
+        self._signals.send(Topic.CANCELS, (run,))
+        return state
+
+    async def run_retry(
+        self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
+    ) -> UUID | Replay:
+        """A new run like one that has ended, linked to it; its id. The dead letter of a failed one is settled by it.
+
+        Raises `Conflict` while that one is going on, and if its letter was settled before: what follows the run
+        would follow it twice."""
+        row = await self._run(who, run)
+        if row.state not in FINAL:
+            raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
+        new = await self._again(who, row, body)
+        receipt = receipt_for(new.run_id) if receipt_for is not None else None
+        if row.state is RunState.FAILED:
+            settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
+            self._signals.send(Topic.RUNS)
+            await self._announce(row.namespace, row.job_id, (new,))
+            return settled if isinstance(settled, Replay) else new.run_id
+        replay = await self._demand(row.namespace, row.job_id, (new,), receipt)
+        return new.run_id if replay is None else replay
+
+    async def runs_make(self, who: Principal, job_id: UUID, runs: Sequence[NewRun]) -> None:
+        """Make runs of one job that an operation asks for. Raises `NotFound`; `Conflict` if the job is cancelled."""
+        await self._demand(who.namespace, job_id, runs, None)
+
+    async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
+        """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
+        row = await self._run(who, run)
+        number = row.attempt if attempt is None else attempt
+        if attempt is not None and not 1 <= attempt <= row.attempt:
+            raise NotFound(f"the run has had {row.attempt} attempts so far, there is no attempt {attempt}")
+        ended = row.state in FINAL or number < row.attempt
+        return await read_log(self._blobs, run, number, offset=offset, limit=limit, ended=ended)
+
+    async def executors(self) -> Sequence[ExecutorRow]:
+        """Living executors, and those gone lately."""
+        return await self._store.executors_list()
+
+    async def stats(self) -> StoreStats:
+        """Counts for metrics and readiness. Raises `StoreUnavailable`."""
+        return await self._store.stats()

@@ -1,0 +1,8 @@
+"""Schedules: what they will do, what became of their occurrences, and what closes their times.
+
+- `previews` shows the next fires of a saved or unsaved schedule; `occurrences` is the time line of a job.
+- `fires` skips or moves the next occurrence alone; `backfills` runs occurrences of the past.
+- `calendars` keeps calendars and maintenance windows.
+
+Invariant: a preview goes by the rules of the scheduler's own decision.
+"""

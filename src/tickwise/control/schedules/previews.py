@@ -1,0 +1,270 @@
+"""What a schedule will do: its next fires on three clocks, what happens to each of them, and what it says in English.
+
+The same rules as a scheduler's decision: calendars skip or defer, jitter moves the start, the clock's changes are told.
+Of a saved job, an occurrence that is on record shows its record: it was skipped, or snoozed, by a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from tickwise.control.bodies import PreviewBody
+from tickwise.control.jobs.composing import check_calendars
+from tickwise.control.jobs.planning import planned, upcoming
+from tickwise.control.jobs.replans import paused_note
+from tickwise.control.jobs.service import Jobs
+from tickwise.control.times import instant_within, written
+from tickwise.domain import cron
+from tickwise.domain import schedule as schedules
+from tickwise.domain.calendar import Closed, Otherwise, Rules
+from tickwise.domain.decision import NEVER, spread
+from tickwise.domain.errors import Invalid
+from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Principal, Trigger, name_before, name_from
+from tickwise.domain.schedule import Schedule, ScheduleType
+from tickwise.domain.zones import zone_named
+from tickwise.ports.store import JobRow, RunQuery, RunRow
+from tickwise.roles.definition import decode_definition
+
+GAPS_MAX: Final = 10
+"""So many clock changes are told of at which occurrences are left out, …"""
+GAPS_SECONDS: Final = 5 * 366 * 86_400.0
+"""… and so far ahead."""
+SLICE: Final = 5
+"""After so many fires others get a turn: asking calendars for one takes up to some 10 ms."""
+SHUT_MAX: Final = 20
+"""After so many fires in a row that nothing opens for, for years, the list ends."""
+CLOSED_FOR_GOOD: Final = "calendars and windows open for no time in years, so the list ends here"
+RECORDS_MOST: Final = 1_000
+"""So many records of one preview are looked at; it shows no more fires than that."""
+NO_JOB: Final = UUID(int=0)
+"""Stands for the job that an unsaved schedule has not got."""
+
+
+class Fate(StrEnum):
+    """What becomes of an occurrence, as far as it is known."""
+
+    FIRE = "fire"
+    SKIP = "skip"
+    DEFER = "defer"
+
+
+class Fire(NamedTuple):
+    """One occurrence to come."""
+
+    instant: float
+    local: datetime
+    """On the job's clock."""
+    viewer: datetime
+    """On the viewer's."""
+    clock_change: bool
+    """The job's clock is changed on this day."""
+    fate: Fate
+    due: float | None
+    """When its run is due; None if it is skipped."""
+    note: str | None
+    """What is special about it: a change of the clock, a calendar, a window."""
+
+
+class Preview(NamedTuple):
+    """What a schedule says."""
+
+    schedule: Schedule
+    explanation: str
+    viewer_timezone: str
+    warnings: tuple[str, ...]
+    fires: tuple[Fire, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """From when on, how far, and for whom."""
+
+    start: datetime | None = None
+    """Fires strictly after this; None: now."""
+    count: int = 20
+    viewer_timezone: str | None = None
+
+
+class Previews(Jobs):
+    """`preview` of saved and unsaved schedules."""
+
+    async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
+        """What a job's schedule says. While the job is paused or cancelled, each occurrence is skipped, and says why.
+        Raises `NotFound`, `Invalid`."""
+        row = await self._job(who, job_id)
+        now = await self._time.now()
+        plan = decode_definition(row.definition)
+        rules = await self._rules(row.namespace, plan.calendars, row.labels)
+        fired = 0 if row.timer is None else row.timer.fired
+        schedule = plan.schedule(job_id)
+        recorded = await self._previewed_records(row, schedule, look, now)
+        shown = _Shown(schedule, rules, fired, recorded, *_stopped(row))
+        return await self._preview(shown, look, now)
+
+    async def _previewed_records(self, row: JobRow, schedule: Schedule, look: Look, now: float) -> list[RunRow]:
+        """What is on record of the occurrences that the preview shows, and of those before that have yet to run."""
+        after = now if look.start is None else instant_within(look.start, "/from")
+        last = max(upcoming(schedule, after, look.count), default=after)
+        mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=RECORDS_MOST)
+        ahead = await self._store.runs_list(
+            replace(mine, after=name_before(schedules.just_after(after)), before=name_from(last + 0.001))
+        )
+        moved = await self._store.runs_list(
+            replace(mine, states=(RunState.QUEUED, RunState.DISPATCHED), due_after=schedules.just_after(after))
+        )
+        found = {run.run_id: run for run in (*ahead, *moved) if run.nominal_at > after or look.start is None}
+        return sorted(found.values(), key=lambda run: run.nominal_at)
+
+    async def preview(self, who: Principal, body: PreviewBody) -> Preview:
+        """What a schedule would say if it were saved now. Raises `Invalid`."""
+        now = await self._time.now()
+        timing = planned(body, NO_JOB, now)
+        uses = timing.plan.calendars
+        if uses:
+            check_calendars(uses, await self._calendars_known(who.namespace, {use.name for use in uses}))
+        rules = await self._rules(who.namespace, uses, body.labels or {})
+        look = Look(
+            start=body.start,
+            count=body.count,
+            viewer_timezone=body.viewer_timezone,
+        )
+        found = await self._preview(_Shown(timing.plan.schedule(NO_JOB), rules, 0), look, now)
+        seedless = () if timing.plan.cron_expression is None else cron.parse(timing.plan.cron_expression).warnings()
+        return found._replace(warnings=tuple(dict.fromkeys((*timing.warnings, *seedless, *found.warnings))))
+
+    async def _preview(self, shown: _Shown, look: Look, now: float) -> Preview:
+        schedule = shown.schedule
+        try:
+            viewer = zone_named(look.viewer_timezone or schedule.timezone)
+        except Invalid as refusal:
+            refusal.pointer = "/viewer_timezone"
+            raise
+        after = now if look.start is None else instant_within(look.start, "/from")
+        # What a person moved beyond its own time comes first.
+        fires = [
+            _fire(schedule, run.nominal_at, viewer, None, run) for run in shown.recorded if run.nominal_at <= after
+        ]
+        fires = fires[: look.count]
+        running = shut = 0
+        left = None if schedule.max_runs is None else max(0, schedule.max_runs - shown.fired)
+        for due in upcoming(schedule, after, look.count - len(fires)):
+            record = shown.record_of(due)
+            if record is not None:
+                fires.append(_fire(schedule, due, viewer, None, record))
+                continue
+            if left is not None and running >= left:
+                break
+            if due < shown.stopped_until:
+                stopped = _fire(schedule, due, viewer, None, None)
+                notes = "; ".join(note for note in (stopped.note, shown.stopped_by) if note)
+                fires.append(stopped._replace(fate=Fate.SKIP, due=None, note=notes))
+                continue
+            verdict = None if shown.rules is None else shown.rules.verdict(due)
+            closed = verdict if isinstance(verdict, Closed) else None
+            fires.append(_fire(schedule, due, viewer, closed, None))
+            running += fires[-1].fate is not Fate.SKIP
+            shut = shut + 1 if closed is not None and closed.opens is None else 0
+            if shut == SHUT_MAX:
+                break
+            if len(fires) % SLICE == 0:
+                await self._clock.sleep(0)
+        return Preview(
+            schedule,
+            schedules.explain(schedule),
+            look.viewer_timezone or schedule.timezone,
+            (
+                *schedules.warnings(schedule),
+                *_left_out(schedule, after, fires),
+                *((CLOSED_FOR_GOOD,) if shut == SHUT_MAX else ()),
+            ),
+            tuple(fires),
+        )
+
+
+class _Shown(NamedTuple):
+    """A schedule with all that it goes by."""
+
+    schedule: Schedule
+    rules: Rules | None
+    fired: int
+    recorded: Sequence[RunRow] = ()
+    """The earliest nominal time first."""
+    stopped_until: float = 0.0
+    stopped_by: str | None = None
+    """Why nothing runs before that."""
+
+    def record_of(self, nominal: float) -> RunRow | None:
+        """The run, or the record, of an occurrence."""
+        for run in self.recorded:
+            last = run.nominal_at if run.until is None else run.until
+            if round(run.nominal_at, 6) <= round(nominal, 6) <= round(last, 6):
+                return run
+        return None
+
+
+def _stopped(row: JobRow) -> tuple[float, str | None]:
+    """Until when no occurrence of the job runs, and why."""
+    if row.status is JobStatus.CANCELLED:
+        return NEVER, "the job is cancelled, for good"
+    if row.status is JobStatus.PAUSED:
+        return NEVER if row.pause_until is None else row.pause_until, paused_note(row)
+    return 0.0, None
+
+
+def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str, ...]:
+    """What the clock skips meanwhile, and the job wants skipped: no occurrence stands for it above."""
+    if not fires or schedule.type is not ScheduleType.CRON:
+        return ()
+    gaps = schedules.gap_skips(schedule, after, min(fires[-1].instant, after + GAPS_SECONDS))
+    return tuple(f"{written(gap.instant)}: {gap.sentence()}" for gap in gaps[:GAPS_MAX])
+
+
+def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed | None, record: RunRow | None) -> Fire:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(nominal * 1_000_000))
+    zone = zone_named(schedule.timezone)
+    local = moment.astimezone(zone)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    # Wall-clock arithmetic: the next midnight on that clock, however long the day is.
+    following = midnight + timedelta(days=1)
+    notes = []
+    if schedule.type is ScheduleType.CRON:
+        line = cron.parse(schedule.cron_expression or "", schedule.seed)
+        notes.append(line.note_at(int(nominal), zone, schedule.dst))
+    fate, opens = Fate.FIRE, nominal
+    if closed is not None:
+        notes.append(closed.sentence)
+        fate = Fate.SKIP
+        if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
+            fate, opens = Fate.DEFER, closed.opens
+            notes.append(f"deferred to {written(opens)}; what is deferred to one time becomes one run")
+    due = opens + spread(schedule, nominal)
+    if record is not None:
+        fate, due, note = _on_record(record, due)
+        notes.append(note)
+    return Fire(
+        instant=nominal,
+        local=local,
+        viewer=moment.astimezone(viewer),
+        clock_change=midnight.utcoffset() != following.utcoffset(),
+        fate=fate,
+        due=None if fate is Fate.SKIP else due,
+        note="; ".join(note for note in notes if note) or None,
+    )
+
+
+def _on_record(record: RunRow, due: float) -> tuple[Fate, float, str | None]:
+    """What becomes of an occurrence that is a run, or a record, already; it would be due at `due`."""
+    if record.state is RunState.SKIPPED:
+        return Fate.SKIP, due, record.error
+    if record.state is RunState.CANCELLED:
+        return Fate.SKIP, due, record.error or "its run was cancelled"
+    if record.due_at > due + 0.001:
+        return Fate.DEFER, record.due_at, f"snoozed to {written(record.due_at)}"
+    return Fate.FIRE, record.due_at, None

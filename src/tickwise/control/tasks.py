@@ -1,0 +1,324 @@
+"""Tasks: checking what is said of one, and keeping those that many jobs share.
+
+A stored script goes into the blobs under its SHA-256, so the same text is kept once whoever stores it; the task
+then names it. A job that says `taskId` gets the task's newest version, for good: later versions do not change it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from tickwise.control.bodies import TaskBody, decode_object
+from tickwise.control.context import Core
+from tickwise.control.texts import clean_id, clean_text
+from tickwise.control.turns import Turns
+from tickwise.domain.errors import Invalid, Malformed, NotFound
+from tickwise.domain.masking import MASK, restored
+from tickwise.domain.model import Principal
+from tickwise.ports.blobs import read_script, script_key
+from tickwise.ports.runner import ScriptCheck, ScriptFinding, TaskKind, TaskLimits
+from tickwise.ports.store import StoredTask
+
+REMEMBERED_TASKS: Final = 1_024
+REMEMBERED_BYTES: Final = 4_096
+"""Checked tasks up to this size are remembered: the same few come again and again."""
+SOURCE_BYTES_MOST: Final = 128 << 10
+"""Of a script that stands in a job itself, if nobody says otherwise."""
+
+SOURCE_FIELD: Final = b'"source"'
+"""How a task says that it holds a script."""
+
+Findings = Mapping[bytes, ScriptFinding]
+"""What is known of the scripts of tasks, by the task's text."""
+NO_FINDINGS: Final[Findings] = MappingProxyType({})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class CheckedTask(NamedTuple):
+    """A task that was found good, in its long form."""
+
+    kind: str
+    text: msgspec.Raw
+    function: str | None
+    """The function's name, for the kind `function`."""
+    source: str | None = None
+    """The text of a script that the task holds itself."""
+    unchecked: str | None = None
+    """Why nobody knows whether that script compiles."""
+
+
+class TaskCheck:
+    """Asks the kinds, and remembers what they said.
+
+    Scripts are looked at beforehand (`scripts_looked_at`), because that waits for another process; the call itself asks
+    nobody, and takes what was found then.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, TaskKind],
+        *,
+        scripts: ScriptCheck | None = None,
+        source_bytes_most: int = SOURCE_BYTES_MOST,
+    ) -> None:
+        self._kinds = kinds
+        self._scripts = scripts
+        self._source_bytes_most = source_bytes_most
+        self._remembered: dict[bytes, CheckedTask] = {}
+
+    def needs_look(self, task: bytes) -> bool:
+        """Whether the task may hold a script that nobody has looked at. (One whose field is written with escapes passes
+        for none: its syntax is found wrong when it runs.)"""
+        return SOURCE_FIELD in task and self._scripts is not None and task not in self._remembered
+
+    async def scripts_looked_at(self, tasks: Iterable[bytes], turns: Turns) -> Findings:
+        """What a look at their scripts came to, by task. Tasks that cannot be read have none."""
+        wanted: dict[bytes, str] = {}
+        for task in tasks:
+            if self.needs_look(task):
+                with contextlib.suppress(Invalid):  # said again, with its place, when the job is composed
+                    checked = self._ask(task)
+                    if checked.source is not None:
+                        wanted[task] = checked.source
+                if turns.is_over(len(task)):
+                    await turns.give()
+        if not wanted or self._scripts is None:
+            return NO_FINDINGS
+        return dict(zip(wanted, await self._scripts.look(list(wanted.values())), strict=True))
+
+    def __call__(self, task: bytes, findings: Findings = NO_FINDINGS) -> CheckedTask:
+        """The task in its long form. Raises `Invalid` with a pointer below `/task`, also for a script that was found
+        not to compile."""
+        known = self._remembered.get(task)
+        if known is not None:
+            return known
+        checked = self._ask(task)
+        finding = findings.get(task)
+        if finding is not None and finding.error is not None:
+            raise Invalid(
+                f"the script does not compile: {finding.error}", pointer="/task/source", code="script_invalid"
+            )
+        if finding is not None and finding.unchecked is not None:
+            return checked._replace(unchecked=finding.unchecked)
+        if len(task) <= REMEMBERED_BYTES and (finding is not None or not self.needs_look(task)):
+            if len(self._remembered) >= REMEMBERED_TASKS:
+                self._remembered.clear()
+            self._remembered[task] = checked
+        return checked
+
+    def inline(self, task: bytes, findings: Findings = NO_FINDINGS) -> CheckedTask:
+        """The same for a task that stands in a job itself, where a long script has no place. Raises `Invalid`."""
+        checked = self(task, findings)
+        if checked.source is not None and len(checked.source) * 4 > self._source_bytes_most:
+            size = len(checked.source.encode())
+            if size > self._source_bytes_most:
+                raise Invalid(
+                    f"the script has {size} bytes, and a job holds up to {self._source_bytes_most}; upload it as a "
+                    "stored task (POST /api/v1/tasks) and name that by taskId",
+                    pointer="/task/source",
+                    code="script_too_large",
+                )
+        return checked
+
+    def function(self, name: str) -> CheckedTask:
+        """The task that runs the registered function of this name."""
+        return self(_encode({"kind": "function", "name": name}))
+
+    def limits(self, kind: str) -> Collection[str]:
+        """What tasks of this kind can be held to; of one that is not known here, everything."""
+        strategy = self._kinds.get(kind)
+        return TaskLimits._fields if strategy is None else strategy.limits
+
+    def _ask(self, task: bytes) -> CheckedTask:
+        said = _decoded(task)
+        kind = said.get("kind")
+        if not isinstance(kind, str):
+            known = ", ".join(sorted(self._kinds))
+            raise Invalid(f"a task says its kind, one of {known}", pointer="/task/kind")
+        strategy = self._kinds.get(kind)
+        if strategy is None:
+            raise Invalid(f"there is no task kind {kind[:50]!r}; {self._nearest(kind)}", pointer="/task/kind")
+        try:
+            # A masked secret that nobody put back is refused: a job would send the mask.
+            normal = restored(strategy.check(said), None)
+        except Invalid as refusal:
+            refusal.pointer = "/task" + (refusal.pointer or "")
+            raise
+        source = normal.get("source") if kind == "python" else None
+        return CheckedTask(kind, msgspec.Raw(_encode(normal)), normal["name"] if kind == "function" else None, source)
+
+    def _nearest(self, kind: str) -> str:
+        near = difflib.get_close_matches(kind[:50], self._kinds, n=1)
+        return f"did you mean {near[0]}?" if near else f"write one of {', '.join(sorted(self._kinds))}"
+
+
+def with_secrets(task: msgspec.Raw, before: bytes | str) -> msgspec.Raw:
+    """A task that was sent, with the secrets that are masked in it as they are in the one that it replaces. Raises
+    `Invalid` with a pointer below `/task`."""
+    if MASK.encode() not in bytes(task):
+        return task
+    said = _decoded(bytes(task))
+    try:
+        found = restored(said, msgspec.json.decode(before))
+        return task if found is said else msgspec.Raw(_encode(found))
+    except Invalid as refusal:
+        if refusal.code == "secret_masked":
+            refusal.pointer = "/task" + (refusal.pointer or "")
+        raise
+
+
+def _decoded(task: bytes) -> dict[str, Any]:
+    try:
+        said = decode_object(task)
+    except (ValueError, RecursionError) as failure:
+        raise Invalid(f"the task cannot be read: {failure}", pointer="/task") from None
+    if said is None:
+        raise Invalid('a task is an object such as {"kind": "shell", "command": "date"}', pointer="/task")
+    return said
+
+
+def stored_as_checked(stored: StoredTask) -> CheckedTask:
+    """A stored task was checked when it came in."""
+    said = msgspec.json.decode(stored.task)
+    return CheckedTask(
+        said["kind"], msgspec.Raw(stored.task.encode()), said.get("name") if said["kind"] == "function" else None
+    )
+
+
+class FoundTask(NamedTuple):
+    """What was looked at under an id, for a write that must not meet anything else."""
+
+    task: StoredTask | None
+    """The newest version; None: there was none."""
+
+
+class StoredScript(NamedTuple):
+    """A script that was handed in."""
+
+    task: StoredTask
+    created: bool
+    """There was no task under this id before."""
+
+
+class Tasks(Core):
+    """Stored tasks."""
+
+    _check_task: TaskCheck
+
+    async def task_put(self, who: Principal, body: TaskBody, found: FoundTask | None = None) -> StoredTask:
+        """Keep a task as a new version; the content of the newest version again is that version. With `found`, raises
+        `VersionConflict` if the newest version is another one."""
+        if (body.task is UNSET) == (body.script is UNSET):
+            raise Invalid("send either task or script", pointer="/task")
+        if body.name is UNSET and body.task_id is UNSET:
+            raise Invalid("a stored task needs a name, or a taskId that serves as one", pointer="/name")
+        name = clean_text(body.name if body.name is not UNSET else str(body.task_id), "/name")
+        task_id = clean_id(body.task_id if body.task_id is not UNSET else name, "/taskId")
+        text = _encode(await self._kept(who, task_id, _script_task(body)))
+        task = StoredTask(
+            namespace=who.namespace,
+            task_id=task_id,
+            version=0,
+            name=name,
+            task=text.decode(),
+            digest=hashlib.sha256(name.encode() + b"\0" + text).hexdigest(),
+            created_by=who.name,
+            created_at=await self._time.now(),
+        )
+        expected = None if found is None else 0 if found.task is None else found.task.version
+        tries = itertools.count()
+        return await self._surely(lambda: self._store.task_put(task, expected, again=next(tries) > 0))
+
+    async def _kept(self, who: Principal, task_id: str, said: bytes) -> dict[str, Any]:
+        """A task as it is stored: with its secrets, and its script in the blobs."""
+        before = await self._store.task_get(who.namespace, task_id) if MASK.encode() in said else None
+        if before is not None:
+            said = bytes(with_secrets(msgspec.Raw(said), before.task))
+        checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._clock)))
+        normal: dict[str, Any] = msgspec.json.decode(checked.text)
+        if checked.source is not None:
+            content = checked.source.encode()
+            digest = hashlib.sha256(content).hexdigest()
+            await self._blobs.put(script_key(who.namespace, digest), content)
+            normal = {
+                **{field: value for field, value in normal.items() if field != "source"},
+                "file": f"sha256:{digest}",
+            }
+        elif checked.kind == "python":
+            await self._check_file(who, normal["file"].removeprefix("sha256:"))
+        return normal
+
+    async def script_put(
+        self, who: Principal, task_id: str, script: bytes, *, name: str | None = None, found: FoundTask | None = None
+    ) -> StoredScript:
+        """The same of the text of a Python script, under this id; it keeps its name if none is given. Raises
+        `Malformed` for a file that is no text."""
+        before = await self.task_find(who, task_id) if found is None else found.task
+        try:
+            text = script.decode("utf-8-sig")
+        except UnicodeDecodeError as failure:
+            raise Malformed(f"the script is not UTF-8 text: {failure.reason} at byte {failure.start}") from None
+        if not text:
+            raise Malformed("the script is empty")
+        named = name if name is not None else UNSET if before is None else before.name
+        body = TaskBody(task_id=task_id, name=named, script=text)
+        stored = await self.task_put(who, body, found)
+        return StoredScript(stored, created=before is None)
+
+    async def script_get(self, who: Principal, task_id: str, version: int) -> bytes:
+        """The text of the script that a version of a task runs. Raises `NotFound`, also for a task of another kind."""
+        stored = await self.task_get(who, task_id, version)
+        said = msgspec.json.decode(stored.task)
+        file = said.get("file")
+        if said.get("kind") != "python" or not isinstance(file, str):
+            raise NotFound(
+                f"the task {task_id} is of the kind {said.get('kind')}, and has no script; read the task itself"
+            )
+        return await read_script(self._blobs, who.namespace, file.removeprefix("sha256:"))
+
+    async def _check_file(self, who: Principal, digest: str) -> None:
+        """Check that the caller's own namespace has stored the script. Raises `Invalid`."""
+        try:
+            await self._blobs.get_range(script_key(who.namespace, digest), 0, 1)
+        except NotFound:
+            raise Invalid(
+                f"the namespace {who.namespace} has stored no script sha256:{digest}; send the script itself",
+                pointer="/task/file",
+            ) from None
+
+    async def task_find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
+        """One version, or the newest; None: there is none."""
+        return None if "\0" in task_id else await self._store.task_get(who.namespace, task_id, version)
+
+    async def task_get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
+        """One version, or the newest. Raises `NotFound`."""
+        found = await self.task_find(who, task_id, version)
+        if found is None:
+            which = "" if version is None else f" in version {version}"
+            raise NotFound(f"no task {task_id[:200]!r} is stored{which}")
+        return found
+
+    async def task_versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
+        """The versions of one task, newest first, those below `before`. Raises `NotFound`."""
+        await self.task_get(who, task_id)
+        return await self._store.task_versions(who.namespace, task_id, before=before, limit=limit)
+
+    async def tasks_list(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
+        """The newest version of each, by id."""
+        return await self._store.tasks_list(who.namespace, after, limit)
+
+
+def _script_task(body: TaskBody) -> bytes:
+    if body.script is not UNSET:
+        return _encode({"kind": "python", "source": body.script})
+    return bytes(body.task)  # type: ignore[arg-type]  # UNSET was refused before

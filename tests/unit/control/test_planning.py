@@ -1,0 +1,53 @@
+"""From what was said to a schedule: the short way for the usual bodies is the long way, only shorter."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from tickwise.control.bodies import JobBody
+from tickwise.control.jobs.planning import Timing, planned, timing
+from tickwise.domain.errors import Invalid
+from tickwise.domain.schedule import MisfireMode, ScheduleType
+from tickwise.roles.definition import CalendarUse, MisfirePolicy
+
+JOB = UUID(int=7)
+NOW = 1_800_000_000.25
+SECONDS = st.sampled_from([-1e9, -61.0, -60.0, -59.9, -1e-6, 0.0, 1e-6, 1.0, 3e9, 2.5e11])
+
+
+def times() -> st.SearchStrategy[Any]:
+    begin = datetime.fromtimestamp(NOW, UTC)
+    moments = SECONDS.filter(lambda seconds: seconds < 2e11).map(lambda seconds: begin + timedelta(seconds=seconds))
+    return st.one_of(st.just(UNSET), st.none(), moments, st.just(datetime(9999, 12, 31, tzinfo=UTC)))
+
+
+def outcome(make: Any) -> Timing | tuple[str, str | None]:
+    try:
+        found: Timing = make()
+    except Invalid as refusal:
+        return refusal.detail, refusal.pointer
+    return found._replace(usual=False)
+
+
+@given(
+    kind=st.sampled_from([UNSET, None, *ScheduleType]),
+    schedule_time=times(),
+    at=st.one_of(st.just(UNSET), times()),
+    cron=st.sampled_from([UNSET, UNSET, None, "0 3 * * *", "nonsense"]),
+    every=st.sampled_from([UNSET, UNSET, None, "1h"]),
+    timezone=st.sampled_from([UNSET, None, "UTC", "Europe/Berlin", "Mars"]),
+    max_runs=st.sampled_from([UNSET, UNSET, None, 3]),
+    jitter_seconds=st.sampled_from([UNSET, UNSET, None, 0.0, 5.0]),
+    misfire=st.sampled_from([UNSET, UNSET, None, MisfirePolicy(mode=MisfireMode.SKIP)]),
+    calendars=st.sampled_from([UNSET, UNSET, None, [], [CalendarUse("a")]]),
+)
+def test_the_short_way_comes_to_the_same(kind: Any, **said: Any) -> None:
+    """The same plan, or the same refusal at the same field, whatever is said of time."""
+    body = JobBody(name="a", schedule_type=kind, **said)
+    assert outcome(lambda: planned(body, JOB, NOW)) == outcome(lambda: timing(body, JOB, NOW))
