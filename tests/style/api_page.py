@@ -30,9 +30,10 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
   `If-None-Match` (304), and a write of jobs, calendars, windows and tasks `If-Match` and `If-None-Match`
   (412), as RFC 9110 has them; `*` and lists of tags are understood. `PUT /jobs/{job_id}?if_version=…` minds what people
   changed, and not what runs did. Each GET has its HEAD.
-- Secrets of http tasks (headers such as Authorization, Cookie and X-Api-Key, user and password of the address,
-  parameters such as token and api_key) are answered as `***`. Sent back, that means "as it is": what was read can be
-  written. It is put back towards the same scheme, host and port alone; else `secret_masked`.
+- Secrets of http tasks (all headers but a few that carry none, such as Accept; user, password and fragment of the
+  address, and parameters such as token and api_key) are answered as `***`. Sent back, that means
+  "as it is": what was read can be written. It is put back towards the same scheme,
+  host and port alone; else `secret_masked`.
 - `part` is what a server must have been started for (`tickwise api --serve`); others answer with 421, and with the part
   in `service`. As shipped every server serves both.
 - Lists come in pages, newest first; the `Link` header with `rel="next"` leads to the next one.

@@ -2,32 +2,50 @@
 
     stored task ──masked──► GET …  "Authorization": "***"        PUT …  "Authorization": "***" ──restored──► stored task
 
-A value that is masked is `***`, whole. Sent back, it means "as it is": so who reads a job, changes a field and writes
-it back loses nothing, and never needs the secret. It is put back only where it was: under the same name, towards the
-same scheme, host and port. Invariant: who may change a job, and does not know its secret, can send it nowhere else.
+Headers are masked unless they are known to carry no secret; of an address the user and password, the fragment, and
+the parameters of its path and query that are named like secrets. A masked value is `***`, whole. Sent back, it means
+"as it is": a caller that reads a job, changes a field and writes it back loses nothing, and never needs the secret. It
+is put back only where it was: under the same name, towards the same scheme, host and port. Invariant: a caller that may
+change a job, and does not know its secret, can send it nowhere else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-from urllib.parse import unquote_plus, urlsplit, urlunsplit
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote_plus, urlsplit
 
 from tickwise.domain.errors import Invalid
 
 MASK: Final = "***"
 HTTP: Final = "http"
 
-_HEADER: Final = re.compile(
-    r"auth(?!or(?!i[sz])|enticate)|cookie|token|secret|passw|passphrase|credential|signature|session"
-    r"|(?:api|access|account|subscription|functions|private|signing|master|service)[-_]?key",
+SHOWN_HEADERS: Final = frozenset({
+    "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-encoding",
+    "content-language", "content-type", "if-match", "if-modified-since", "if-none-match", "if-unmodified-since",
+    "prefer", "range", "user-agent",
+})  # fmt: skip
+"""Headers whose values are answered. All others are masked, because anybody may name a secret as they like: `Key`,
+`X-Pin`, `X-JWT`. An `Idempotency-Key` and a `Referer` are not here: services take the first for a capability, and the
+second is an address with all that addresses hold."""
+
+_PARAMETER: Final = re.compile(
+    r"auth(?!or(?!i[sz])|enticate)|cookie|token|secret|passw|passphrase|credential|signature|session|bearer|jwt"
+    r"|(?:api|access|account|subscription|functions|private|signing|master|service)[-_]?key"
+    r"|(?:^|[^a-z0-9])(?:key|sig|sign|sid|pwd|pw|pass|pin|otp|totp|sas|hmac|assertion|ticket)$|^code$"
+    r"|(?-i:[a-z0-9](?:Key|Sig|Sid|Pwd|Pass|Pin|Otp|Sas|Hmac))$",
     re.IGNORECASE,
 )
-"""Names of headers that carry secrets: Authorization, Proxy-Authorization, Cookie, X-Api-Key, Private-Token,
-X-Amz-Security-Token, Ocp-Apim-Subscription-Key, X-Hub-Signature, …"""
-_PARAMETER: Final = re.compile(rf"{_HEADER.pattern}|^(?:key|sig|code|pwd|pass|apikey|jwt|sas|hmac)$", re.IGNORECASE)
-"""And of parameters of addresses: access_token, api_key, sig, code, …"""
+"""Parameters of addresses that are named like secrets: access_token, api_key, sig, code, userPin, …"""
+_ADDRESS: Final = re.compile(r"([^:/?#]+:)?(//[^/?#]*)?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
+"""RFC 3986, appendix B: it fits every text, and its parts joined are that text."""
+_INNER_USER: Final = re.compile(r"//[^/?#@]*@")
+"""User and password of an address inside of another one: `?next=https://ada:pw@example.com/`."""
+
+_INNER_NAME: Final = re.compile(r"[?&;#]([^?&;#=]*)=")
+"""And the names of its parameters."""
 
 
 def masked(task: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,13 +53,13 @@ def masked(task: Mapping[str, Any]) -> Mapping[str, Any]:
     if task.get("kind") != HTTP:
         return task
     headers = task.get("headers", {})
-    shown = {name: MASK if _HEADER.search(name) else value for name, value in headers.items()}
+    shown = {name: MASK if _is_hidden(name) else value for name, value in headers.items()}
     return {**task, "url": masked_url(task["url"]), **({"headers": shown} if headers else {})}
 
 
 def masked_url(url: str) -> str:
-    """An address without user, password and the parameters that are named like secrets."""
-    return _rewritten(url, lambda _name, _place: MASK, lambda: MASK)
+    """An address without user, password, fragment and the parameters that are named like secrets."""
+    return "".join(piece.text if piece.place is None else MASK for piece in _pieces(url))
 
 
 def restored(task: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -63,20 +81,23 @@ def restored(task: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mappi
             stored.get(name, in_any_case.get(name.lower())), "/headers/" + name.replace("~", "~0").replace("/", "~1")
         )
 
-    parameters = _parameters(known["url"]) if known else {}
     found = dict(task)
-    found["url"] = _rewritten(
-        url,
-        lambda name, place: _found(dict(enumerate(parameters.get(name, []))).get(place), "/url"),
-        lambda: _found(_userinfo(known["url"]) if known else None, "/url"),
-        only_masked=True,
-    )
+    if MASK in url:
+        secrets = {piece.place: piece.text for piece in _pieces(known["url"]) if piece.place} if known else {}
+        found["url"] = "".join(
+            _found(secrets.get(piece.place), "/url") if piece.place is not None and piece.text == MASK else piece.text
+            for piece in _pieces(url)
+        )
     if headers:
         found["headers"] = {
-            name: known_header(name) if value == MASK and isinstance(name, str) and _HEADER.search(name) else value
+            name: known_header(name) if value == MASK and isinstance(name, str) and _is_hidden(name) else value
             for name, value in headers.items()
         }
     return found
+
+
+def _is_hidden(header: str) -> bool:
+    return header.lower() not in SHOWN_HEADERS
 
 
 def _found(value: str | None, pointer: str) -> str:
@@ -90,44 +111,65 @@ def _found(value: str | None, pointer: str) -> str:
     return value
 
 
-def _rewritten(
-    url: str, parameter: Callable[[str, int], str], userinfo: Callable[[], str], *, only_masked: bool = False
-) -> str:
-    """The address with its secrets replaced: of each parameter by name and place among those of its name."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url
-    said, sign, host = parts.netloc.rpartition("@")
-    netloc = f"{userinfo()}@{host}" if sign and (not only_masked or said == MASK) else parts.netloc
-    seen: dict[str, int] = {}
-    pairs = []
-    for pair in parts.query.split("&"):
-        raw, equals, value = pair.partition("=")
+class _Piece(NamedTuple):
+    """A part of an address as it is written. All of them joined are the address."""
+
+    text: str
+    place: tuple[str, str, int] | None = None
+    """Of a secret: in which part of the address it is, its name there, and how many of that name are before it."""
+
+
+def _pieces(url: str) -> Iterator[_Piece]:
+    found = _ADDRESS.fullmatch(url)
+    assert found is not None
+    scheme, authority, path, query, fragment = (part or "" for part in found.groups())
+    seen: Counter[tuple[str, str]] = Counter()
+    user, sign, host = authority[2:].rpartition("@")
+    yield from (_Piece(scheme), _Piece(authority[:2]))
+    if sign:
+        yield _Piece(user, ("user", "", 0))
+    yield _Piece(sign + host)
+    before = None
+    for segment in re.split("(/)", path):
+        inner, sign, rest = segment.rpartition("@")
+        if sign and before == "":  # behind `//`: the user of an address inside of this one
+            yield _secret("path", "@", inner, seen)
+            segment = sign + rest
+        yield from _parameters("path", segment, seen)
+        before = segment if segment != "/" else before
+    yield _Piece(query[:1])
+    for pair in re.split("(&)", query[1:]):
+        yield from _parameters("query", pair, seen)
+    yield _Piece(fragment[:1])
+    if fragment[1:]:
+        yield _Piece(fragment[1:], ("fragment", "", 0))
+
+
+def _parameters(part: str, text: str, seen: Counter[tuple[str, str]]) -> Iterator[_Piece]:
+    """A segment of a path, or what stands between two `&`: all behind the first secret's name is that secret, because a
+    `;` may divide parameters and may belong to a value."""
+    start = 0
+    for parameter in text.split(";"):
+        raw, equals, value = parameter.partition("=")
         name = unquote_plus(raw)
-        place = seen.get(name, 0)
-        seen[name] = place + 1
-        if equals and _PARAMETER.search(name) and (not only_masked or value == MASK):
-            pair = f"{raw}={parameter(name, place)}"
-        pairs.append(pair)
-    query = "&".join(pairs)
-    if (netloc, query) == (parts.netloc, parts.query):
-        return url  # as it is written, to the last sign
-    return urlunsplit(parts._replace(netloc=netloc, query=query))
+        begin = start + len(raw) + 1
+        is_mask = value == MASK and begin + len(MASK) == len(text)
+        if equals and (is_mask or _PARAMETER.search(name) or _holds_secret(unquote_plus(value))):
+            yield _Piece(text[:begin])
+            yield _secret(part, name, text[begin:], seen)
+            return
+        start += len(parameter) + 1
+    yield _Piece(text)
 
 
-def _parameters(url: str) -> dict[str, list[str]]:
-    """The values of the parameters of an address as they are written, by name."""
-    found: dict[str, list[str]] = {}
-    for pair in urlsplit(url).query.split("&"):
-        raw, _, value = pair.partition("=")
-        found.setdefault(unquote_plus(raw), []).append(value)
-    return found
+def _holds_secret(value: str) -> bool:
+    """Whether the value of a parameter is an address with secrets of its own."""
+    return _INNER_USER.search(value) is not None or any(map(_PARAMETER.search, _INNER_NAME.findall(value)))
 
 
-def _userinfo(url: str) -> str | None:
-    said, sign, _ = urlsplit(url).netloc.rpartition("@")
-    return said if sign else None
+def _secret(part: str, name: str, value: str, seen: Counter[tuple[str, str]]) -> _Piece:
+    seen[part, name] += 1
+    return _Piece(value, (part, name, seen[part, name]))
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None] | None:

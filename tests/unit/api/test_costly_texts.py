@@ -74,6 +74,7 @@ COSTLY = {
     "many labels": job(requires=["a=" + "b" * 99] * 9_000),
     "many own labels": job(labels={f"k{number}": "v" for number in range(60_000)}),
     "an address of a megabyte": job(task={"kind": "http", "url": "http://" + "a." * (LONG // 2)}),
+    "an address of masks": job(task={"kind": "http", "url": "http://a/?" + ";a=***" * (LONG // 6)}),
     "headers": job(task={"kind": "http", "url": "http://a/", "headers": {"A": "\u00e9" * (LONG // 6)}}),
     "statuses": job(task={"kind": "http", "url": "http://a/", "expect": ["2xx"] * 140_000}),
     "arguments": job(task={"kind": "shell", "argv": ["a"] * 200_000}),

@@ -16,8 +16,9 @@ from tickwise.domain.masking import MASK
 from tickwise.roles.definition import decode_definition
 
 SECRET = "s3cr3t-value"
-URL = f"https://ada:{SECRET}@example.com/hook?token={SECRET}&page=2"
-HTTP = {"kind": "http", "url": URL, "headers": {"Authorization": f"Bearer {SECRET}", "Accept": "text/plain"}}
+URL = f"https://ada:{SECRET}@example.com/hook;sid={SECRET}?token={SECRET}&page=2#{SECRET}"
+HEADERS = {"Authorization": f"Bearer {SECRET}", "X-Pin": SECRET, "Accept": "text/plain"}
+HTTP = {"kind": "http", "url": URL, "headers": HEADERS}
 
 
 @pytest_asyncio.fixture
@@ -52,8 +53,8 @@ async def test_no_answer_shows_a_secret_of_a_task(here: World) -> None:
         assert answer.is_success, answer.text
         assert SECRET not in answer.text, answer.request.url
     shown = answers[0].json()["task"]
-    assert f"https://{MASK}@example.com/hook?token={MASK}&page=2" == shown["url"]
-    assert {"Authorization": MASK, "Accept": "text/plain"} == shown["headers"]
+    assert f"https://{MASK}@example.com/hook;sid={MASK}?token={MASK}&page=2#{MASK}" == shown["url"]
+    assert {"Authorization": MASK, "X-Pin": MASK, "Accept": "text/plain"} == shown["headers"]
 
 
 async def test_what_was_read_can_be_written_back(here: World) -> None:
@@ -88,9 +89,9 @@ async def test_a_secret_cannot_be_sent_elsewhere_by_who_does_not_know_it(here: W
     """A change of the host with the mask is refused, and changes nothing."""
     job_id = await create(here, task=HTTP, every="1h")
     before = await task_of(here, job_id)
-    task = {**HTTP, "url": url, "headers": {"Authorization": MASK}}
+    task = {**HTTP, "url": url, "headers": {"X-Pin": MASK}}
     answer = await here.client.put(f"{API}/jobs/{job_id}", json={"task": task})
-    assert (422, "secret_masked", "/task/headers/Authorization") == (
+    assert (422, "secret_masked", "/task/headers/X-Pin") == (
         answer.status_code, answer.json()["code"], answer.json()["pointer"],
     )  # fmt: skip
     assert before == await task_of(here, job_id)
@@ -106,10 +107,11 @@ async def test_a_merge_patch_keeps_secrets_and_sends_them_nowhere_else(here: Wor
         body = json.dumps({"task": task}).encode()
         return await here.client.patch(f"{API}/jobs/{job_id}", content=body, headers=headers)
 
-    kept = await patch({"headers": {"X-Note": "a"}})
+    kept = await patch({"headers": {"X-Note": "a", "X-Pin": None}})
     assert (200, False) == (kept.status_code, SECRET in kept.text)
     after = await task_of(here, job_id)
-    assert {**before, "headers": {**before["headers"], "X-Note": "a"}} == after
+    headers = {"Authorization": before["headers"]["Authorization"], "Accept": "text/plain", "X-Note": "a"}
+    assert {**before, "headers": headers} == after
     elsewhere = await patch({"url": "https://evil.example/"})
     assert (422, "secret_masked") == (elsewhere.status_code, elsewhere.json()["code"])
     assert after == await task_of(here, job_id)
@@ -130,10 +132,42 @@ async def test_a_new_job_cannot_be_made_with_a_mask(here: World) -> None:
 
 
 async def test_asterisks_elsewhere_are_asterisks(here: World) -> None:
-    """In texts of other tasks, in plain headers, in payloads."""
+    """In texts of other tasks, in headers that are shown, in payloads."""
     shell = {"kind": "shell", "command": "echo ***"}
     job_id = await create(here, task=shell, every="1h", payload={"a": MASK})
     await put(here, job_id, task={"kind": "shell", "command": "echo *** again"})
     assert "echo *** again" == (await get(here, f"/jobs/{job_id}"))["task"]["command"]
-    plain = await create(here, task={**HTTP, "headers": {"X-Note": MASK}}, every="1h")
-    assert {"X-Note": MASK} == (await task_of(here, plain))["headers"]
+    plain = await create(here, task={**HTTP, "headers": {"Accept": MASK}}, every="1h")
+    assert {"Accept": MASK} == (await task_of(here, plain))["headers"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"headers": {"X-Pin": f"{SECRET}\n"}},
+        {"headers": {"X-Pin": [SECRET]}},
+        {"headers": {f"Authorization: Bearer {SECRET}": ""}},
+        {"headers": {f"Bearer {SECRET}": "Authorization"}},
+        {"headers": f"X-Pin: {SECRET}"},
+        {"headers": {"Content-Length": SECRET}},
+        {"url": f"https://ada:{SECRET}/a@example.com/"},
+        {"url": f"https://ada:{SECRET}\u2100@example.com/"},
+        {"url": f"https://[ada:{SECRET}@example.com/"},
+        {"url": f"https://ada:{SECRET}@exam ple.com/"},
+        {"url": f"ftp://ada:{SECRET}@example.com/"},
+        {"method": "TRACE"},
+        {"expect": [SECRET]},
+    ],
+    ids=str,
+)
+async def test_a_problem_never_quotes_a_secret_of_a_task(here: World, fault: dict[str, Any]) -> None:
+    """A refusal is logged and forwarded by many a client, so it names the field and not its value."""
+    body = {"name": "a", "task": {**HTTP, **fault}, "every": "1h"}
+    job_id = await create(here, task=HTTP, every="1h")
+    alone = await here.client.post(f"{API}/jobs", json=body)
+    change = await here.client.put(f"{API}/jobs/{job_id}", json={"task": body["task"]})
+    kept = await here.client.post(f"{API}/tasks", json={"taskId": "t", "task": body["task"]})
+    batch = await here.client.post(f"{API}/jobs:batch", json=[body])
+    assert [422, 422, 422] == [answer.status_code for answer in (alone, change, kept)]
+    for answer in (alone, change, kept, batch):
+        assert SECRET not in answer.text

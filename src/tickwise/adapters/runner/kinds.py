@@ -200,8 +200,12 @@ def check_url(url: str, *, pointer: str | None = None) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise Invalid(f"the address cannot be read: {error}", pointer=pointer) from None
+    except ValueError:  # its text may quote a password
+        raise Invalid(
+            "the address cannot be read: its host or port is none; write signs such as / and # in a password as %2F "
+            "and %23",
+            pointer=pointer,
+        ) from None
     if parts.scheme not in ("http", "https"):
         raise Invalid("the address must begin with `http://` or `https://`", pointer=pointer)
     if not parts.hostname or port == 0:
@@ -219,7 +223,10 @@ def _headers(headers: Any) -> Mapping[str, str]:
     for name, value in headers.items():
         pointer = "/headers/" + str(name).replace("~", "~0").replace("/", "~1")
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise Invalid(f"{name!r} is no name of a header", pointer=pointer)
+            raise Invalid(
+                "a name of a header has letters, digits and - _ . alone, 200 at most; one of these has not",
+                pointer="/headers",  # where a name and its value were run together, the name holds the secret
+            )
         if name.lower().startswith("tickwise-") or name.lower() in _OWN_HEADERS:
             raise Invalid(f"`{name}` is set by Tickwise, a task cannot", pointer=pointer)
         if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
