@@ -69,12 +69,14 @@ class Queues(Core):
 
     async def queue_resume(self, who: Principal, queue: str) -> QueueRow:
         """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
-        row = await self.queue_get(who, queue)
-        if await self._surely(lambda: self._store.queue_resume(who.namespace, queue)):
+        resumed = await self._surely(lambda: self._store.queue_resume(who.namespace, queue))
+        if resumed:
+            # Before anything else is looked at: executors may claim from it now.
             self._signals.send(Topic.QUEUES)
-            found = [each for each in await self._store.queues_list(who.namespace) if each.queue == queue]
+        try:
+            return await self.queue_get(who, queue)
+        except NotFound:
+            if not resumed:
+                raise
             # One that nothing but its hold was known of is gone with it.
-            return (
-                found[0] if found else QueueRow(queue=queue, hold=None, held=False, queued=0, dispatched=0, running=0)
-            )
-        return row
+            return QueueRow(queue=queue, hold=None, held=False, queued=0, dispatched=0, running=0)
