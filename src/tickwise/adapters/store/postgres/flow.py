@@ -76,9 +76,8 @@ class Flow(Part):
 
     async def queue_resume(self, namespace: str, queue: str) -> bool:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection, connection.transaction():
+        async with self._links.pooled(writes=True) as connection:
             stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
-            await connection.execute(statement("queue_unask"), namespace, queue)
         await self._wake(namespace, queue)
         return bool(stood)
 
