@@ -210,8 +210,9 @@ class Reconciliation:
         lost, stray = await self._look(number, upto)
         if lost or stray:
             again_lost, again_stray = await self._look(number, upto)
-            lost = [pair for pair in lost if pair in set(again_lost)]
-            stray = [held for held in stray if held in again_stray]
+            still_lost, still_stray = set(again_lost), {id(held) for held in again_stray}
+            lost = [pair for pair in lost if pair in still_lost]
+            stray = [held for held in stray if id(held) in still_stray]
         if number != self._lease.number:
             return
         if not lost and not stray:

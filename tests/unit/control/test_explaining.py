@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from tests.support.scene import HOUR, START, scene
@@ -13,7 +15,9 @@ from tickwise.control.explain.explanations import Because, Facts, lasting, sente
 from tickwise.control.explain.reasons import judged
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
+from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, RunRow
+from tickwise.roles.definition import Definition
 from tickwise.testing.factories import Factory
 
 ADA = Principal("ada", "default", frozenset({"*"}))
@@ -82,6 +86,22 @@ def test_a_late_start_that_nothing_explains_claims_nothing() -> None:
     found = judged(facts(row, executors=(alive,)))
     assert Because.LATE is found.code
     assert "nothing on record says why" in found.sentence
+
+
+def test_a_run_that_nobody_could_take_is_not_late_because_of_an_earlier_run() -> None:
+    """After an outage of all executors, the runs of a job begin one after the other: what kept them is the outage."""
+    alive = ExecutorRow(
+        executor=1, name="one", queues=("default",), labels=(), functions=(), slots=4,
+        born_at=START + 600, lease_until=START + 2 * HOUR, gone_at=None, held=0,
+    )  # fmt: skip
+    before = run(run_id=run_id(JOB, START - 60), due_at=START - 60, nominal_at=START - 60, ended_at=START + 605)
+    row = run(trigger=Trigger.RUN_NOW, dispatched_at=START + 605, started_at=START + 605, ended_at=START + 610)
+    task = msgspec.Raw(b'{"kind":"shell","command":"true"}')
+    plan = Definition(schedule_type=ScheduleType.ON_DEMAND, planned_at=START, task=task)
+    found = judged(facts(row, plan=plan, earlier=[before], executors=(alive,)))
+    assert Because.LATE_NO_EXECUTOR is found.code, found
+    there = replace(alive, born_at=START - HOUR)
+    assert Because.LATE_OVERLAP is judged(facts(row, plan=plan, earlier=[before], executors=(there,))).code
 
 
 def test_of_two_absences_the_longer_one_counts() -> None:

@@ -134,6 +134,10 @@ def _late(facts: Facts, began: float) -> Cause:
         return _away(facts, away, Because.LATE_STORE_AWAY)
     if facts.circuits:
         return _left_alone(facts)
+    absent = _without_executor(facts, began)
+    if absent is not None:
+        # Also of a run that then waited for an earlier one: that waited for an executor, too.
+        return absent
     earlier = _waited_for(facts, due, began)
     if earlier is not None:
         return Cause(
@@ -147,7 +151,7 @@ def _late(facts: Facts, began: float) -> Cause:
             "the executor that held it first was lost before it began",
             {"first_attempt": facts.attempts[0].attempt},
         )
-    return _nobody_took_it(facts, began)
+    return _nobody_took_it(facts)
 
 
 def _made_late(facts: Facts) -> Cause:
@@ -214,8 +218,8 @@ def _waited_for(facts: Facts, due: float, began: float) -> RunRow | None:
     return max(ended, key=lambda each: each.ended_at or 0.0, default=None)
 
 
-def _nobody_took_it(facts: Facts, began: float) -> Cause:
-    """Executors: none alive, none that could, none free, or one that was slow."""
+def _without_executor(facts: Facts, began: float) -> Cause | None:
+    """When it was due, no executor was alive, or none that could take it."""
     due = facts.run.due_at
     anybody = _alive_from(facts.executors, due)
     if anybody is None or anybody - due > ON_TIME_SECONDS:
@@ -234,6 +238,13 @@ def _nobody_took_it(facts: Facts, began: float) -> Cause:
             f"no executor with {_needs(facts)} was alive until {facts.said(until)}",
             {"executors_from": written(until), **_wanted(facts)},
         )
+    return None
+
+
+def _nobody_took_it(facts: Facts) -> Cause:
+    """Executors: none free, or one that was slow."""
+    due = facts.run.due_at
+    able = [each for each in facts.executors if _can_take(facts, each)]
     if facts.favoured:
         return Cause(Because.LATE_PRIORITY, *_priority(facts))
     if facts.plan is not None and (facts.plan.concurrency or facts.plan.rate):
