@@ -149,8 +149,10 @@ def test_jobs_are_paused_resumed_and_cancelled_by_their_label(local: Local) -> N
     assert (4, "Done: 2 jobs.\n", True) == (paused.code, paused.out, once in paused.err)
     jobs = local.tickwise("jobs", "list", "--label", "team=data", "--status", "paused", "--json").json
     assert ["moving"] * 2 == [job["pause_reason"] for job in jobs]
+    both = ("--status", "paused", "--status", "scheduled")
+    assert 3 == len(local.tickwise("jobs", "list", "--label", "team=data", *both, "--json").json)
     assert "Done: 2 jobs.\n" == local.tickwise("jobs", "resume", "--label", "team=data", "--yes").out
-    assert "Done: 3 jobs.\n" == local.tickwise("jobs", "cancel", "--label", "team=data", "--yes").out
+    assert "Done: 3 jobs.\n" == local.tickwise("jobs", "cancel", "--label", "team=data", *both, "--yes").out
 
 
 def test_an_operation_is_listed_shown_and_stopped(local: Local) -> None:

@@ -56,7 +56,7 @@ async def lived_in(url: str) -> UUID:
 QUESTIONS: dict[str, Question] = {
     "jobs, newest first": lambda store: store.jobs_list(JobQuery(namespace="default", limit=10)),
     "jobs by status": lambda store: store.jobs_list(
-        JobQuery(namespace="default", status=JobStatus.SCHEDULED, limit=10)
+        JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,), limit=10)
     ),
     "jobs by label": lambda store: store.jobs_list(JobQuery(namespace="default", labels={"team": "a"}, limit=10)),
     "how many jobs": lambda store: store.jobs_count(JobQuery(namespace="default", limit=1_000)),

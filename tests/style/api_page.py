@@ -42,7 +42,7 @@ The same for machines, with every schema: `GET /openapi.json` (OpenAPI 3.1, scop
   `end_time`); ids are `…_id`. Bodies and queries are read in both spellings (`job_id` and `jobId`, `taskId` and
   `task_id`), also inside a body's objects; what is a payload is left as it is. The same field in both spellings is
   refused if the values differ. Problems point at the spelling that was sent; answers have the one that is described.
-- A filter by `status` takes one state of jobs, and several of runs and dead letters; in a body one state and
+- A filter by `status` takes several states: in a query it is given several times, in a body one state and
   a list of one are alike.
 - A member that is written twice in one object is refused (`field_repeated`).
 - `PATCH` of a job changes it as `PUT` does. As `application/merge-patch+json` (RFC 7396) it also changes single members

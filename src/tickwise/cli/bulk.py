@@ -114,7 +114,12 @@ def job_filters(command: Decorated) -> Decorated:
         [
             click.option("--name", help="Jobs with this in their name."),
             click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; or more."),
-            click.option("--status", help="SCHEDULED, PAUSED, COMPLETED or FAILED."),
+            click.option(
+                "--status",
+                "statuses",
+                multiple=True,
+                help="SCHEDULED, PAUSED, COMPLETED or FAILED; repeat it for more.",
+            ),
             click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND."),
             click.option("--kind", "task_kind", help="python, shell, http, function, …"),
             click.option("--owner", help="Whose job it is."),
@@ -124,11 +129,11 @@ def job_filters(command: Decorated) -> Decorated:
 
 def job_filter(session: Session, said: Json) -> Json:
     """What the options of `job_filters` say; they are taken out."""
-    status, kind = said.pop("status"), said.pop("schedule_type")
+    statuses, kind = [status.upper() for status in said.pop("statuses")], said.pop("schedule_type")
     found = {
         "name": said.pop("name"),
         "labels": _labels(said),
-        "status": status and status.upper(),
+        "status": (statuses[0] if len(statuses) == 1 else statuses) or None,
         "schedule_type": kind and kind.upper(),
         "task_kind": said.pop("task_kind"),
         "owner": said.pop("owner"),

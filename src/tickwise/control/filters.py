@@ -79,7 +79,8 @@ class JobsFilter(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_
         UnsetType
     ) = UNSET
     labels: Labels = {}
-    status: JobStatus | UnsetType = UNSET
+    status: JobStatus | Annotated[list[JobStatus], Meta(max_length=5, description="Any of these.")] = []
+    """An operation that was asked for when it was one status has it stored as one."""
     schedule_type: ScheduleType | UnsetType = UNSET
     task_kind: Text | UnsetType = UNSET
     owner: Text | UnsetType = UNSET
@@ -232,8 +233,9 @@ def jobs_queries(
         next_run_before=_instant(said.next_run_before),
         limit=limit,
     )
-    wanted = statuses if said.status is UNSET else (said.status,)
-    return (replace(query, status=wanted[0]), wanted) if len(wanted) == 1 else (query, wanted)
+    named = [said.status] if isinstance(said.status, JobStatus) else said.status
+    wanted = tuple(dict.fromkeys(named)) or statuses
+    return (replace(query, statuses=wanted), wanted) if len(wanted) == 1 else (query, wanted)
 
 
 def letters_query(

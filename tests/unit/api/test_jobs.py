@@ -239,6 +239,22 @@ async def test_a_cancelled_job_stays_cancelled(here: World) -> None:
         assert (409, "job_cancelled") == (answer.status_code, answer.json()["code"]), path
 
 
+async def test_jobs_are_listed_by_one_status_or_several(here: World) -> None:
+    """Newest first; the pages of several lead on; and of what is no status nothing is listed."""
+    ahead, paused, cancelled = [await create(here, every="1h", name=name) for name in ("a", "b", "c")]
+    await here.client.post(f"{API}/jobs/{paused}/pause")
+    await here.client.delete(f"{API}/jobs/{cancelled}")
+    assert [paused] == [job["job_id"] for job in await get(here, "/jobs?status=PAUSED")]
+    several = "/jobs?status=SCHEDULED&status=CANCELLED&status=CANCELLED"
+    assert [cancelled, ahead] == [job["job_id"] for job in await get(here, several)]
+    first = await here.client.get(f"{API}{several}&limit=1")
+    assert [cancelled] == [job["job_id"] for job in first.json()]
+    second = await here.client.get(first.links["next"]["url"])
+    assert [ahead] == [job["job_id"] for job in second.json()]
+    refused = await here.client.get(f"{API}/jobs?status=SCHEDULED&status=ASLEEP")
+    assert (422, "status") == (refused.status_code, refused.json()["parameter"])
+
+
 # ------------------------------------------------------------------------------------------ pause
 
 

@@ -232,6 +232,19 @@ async def test_runs_that_came_to_match_later_are_left_alone(here: Scene) -> None
     assert "QUEUED" == (await here.ask("GET", f"/runs/{queued_later}"))["status"]
 
 
+async def test_an_operation_is_about_jobs_of_several_statuses(here: Scene) -> None:
+    """What it would be about is told before; and no others are touched."""
+    ahead, paused = [await here.create(cron="0 * * * *", name=name) for name in ("a", "b")]
+    await here.ask("POST", f"/jobs/{paused}/pause", 200, {})
+    said = {"filter": {"status": ["COMPLETED", "PAUSED"]}}
+    told = await here.ask("POST", "/jobs:cancel", 200, {**said, "dry_run": True})
+    assert (1, [paused]) == (told["matches"], [job["job_id"] for job in told["sample"]])
+    found = await carried_out(here, await asked(here, "/jobs:cancel", **said))
+    assert (1, 0) == (found["done"], found["refused"])
+    statuses = [(await here.ask("GET", f"/jobs/{job_id}"))["status"] for job_id in (ahead, paused)]
+    assert ["SCHEDULED", "CANCELLED"] == statuses
+
+
 @pytest.mark.parametrize("path", ["/jobs:pause", "/jobs:resume", "/jobs:cancel"])
 async def test_jobs_that_were_changed_later_are_left_alone_and_told(here: Scene, path: str) -> None:
     """Such a job may have come to match by its change."""

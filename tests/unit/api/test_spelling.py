@@ -116,12 +116,13 @@ async def test_a_problem_points_at_the_spelling_of_the_caller(here: World, sent:
 
 
 async def test_one_status_and_a_list_of_one_are_alike(here: World) -> None:
-    """A filter takes several states of runs, and one of jobs; a caller need not know which."""
+    """Of runs and of jobs; a filter takes several of both."""
     await create(here, cron="0 3 * * *")
     one = await here.client.post(f"{API}/runs:cancel", json={"filter": {"status": "QUEUED"}, "dry_run": True})
     assert (200, 0) == (one.status_code, one.json()["matches"])
-    several = {"filter": {"status": ["SCHEDULED"]}, "dry_run": True}
-    assert 1 == (await here.client.post(f"{API}/jobs:pause", json=several)).json()["matches"]
+    for status in ("SCHEDULED", ["SCHEDULED"], ["SCHEDULED", "PAUSED"]):
+        said = {"filter": {"status": status}, "dry_run": True}
+        assert 1 == (await here.client.post(f"{API}/jobs:pause", json=said)).json()["matches"]
     problem = await refused(here, "POST", "/runs:cancel", '{"filter": {"status": "NOTHING"}, "dry_run": true}')
     assert "/filter/status" == problem["pointer"]
 

@@ -81,7 +81,7 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: Annotated[str, Meta(max_length=200, description="A part of the name, in any case.")] | UnsetType = UNSET
     key: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     label: Annotated[list[str], Meta(description="name=value; may be given several times.")] = []
-    status: JobStatus | UnsetType = UNSET
+    status: Annotated[list[JobStatus], Meta(max_length=5, description="May be given several times.")] = []
     schedule_type: ScheduleType | UnsetType = UNSET
     task_kind: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     owner: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
@@ -254,7 +254,7 @@ async def jobs_list(call: Call) -> Answer:
             name=given(said.name),
             key=given(said.key),
             labels=labels_of(said.label),
-            status=given(said.status),
+            statuses=said.status,
             schedule_type=given(said.schedule_type),
             task_kind=given(said.task_kind),
             owner=given(said.owner),

@@ -90,7 +90,9 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 @jobs.command("list")
 @click.option("--name", help="Jobs of this name.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; repeat it for more.")
-@click.option("--status", help="SCHEDULED, PAUSED, COMPLETED, FAILED or CANCELLED.")
+@click.option(
+    "--status", "statuses", multiple=True, help="SCHEDULED, PAUSED, COMPLETED, FAILED or CANCELLED; repeat it for more."
+)
 @click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND.")
 @click.option("--kind", "task_kind", help="python, shell, http, function, …")
 @click.option("--owner", help="Whose job it is.")
@@ -98,12 +100,22 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 @click.option("--all", "everything", is_flag=True, help="All of them, however many.")
 @view_options
 @click.pass_obj
-def list_jobs(session: Session, /, limit: int, everything: bool, labels: tuple[str, ...], **filters: Any) -> None:
+def list_jobs(
+    session: Session,
+    /,
+    limit: int,
+    everything: bool,
+    labels: tuple[str, ...],
+    statuses: tuple[str, ...],
+    **filters: Any,
+) -> None:
     """List jobs, newest first."""
     query = {**filters, "label": list(labels) or None, "limit": 500 if everything else min(limit, 500)}
-    for field in ("status", "schedule_type"):
-        query[field] = query[field] and query[field].upper()
-        work.blame(session, f"?{field}", "--type" if field == "schedule_type" else "--status", query[field])
+    query["status"] = [status.upper() for status in statuses] or None
+    for status in statuses:
+        work.blame(session, "?status", "--status", status.upper())
+    query["schedule_type"] = query["schedule_type"] and query["schedule_type"].upper()
+    work.blame(session, "?schedule_type", "--type", query["schedule_type"])
     pages = session.client.pages("/jobs", query)
     found = list(islice((job for page in pages for job in page), None if everything else limit))
     if session.as_json:

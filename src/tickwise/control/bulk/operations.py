@@ -176,7 +176,7 @@ class Operations(Runs):
         query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=COUNTED_MOST + 1)
         count, sample = 0, list[JobRow]()
         for status in statuses:
-            each = replace(query, status=status)
+            each = replace(query, statuses=(status,))
             sample += await self._store.jobs_list(replace(each, limit=SAMPLE))
             count += await self._store.jobs_count(each) if count <= COUNTED_MOST else 0
         sample.sort(key=lambda row: row.job_id, reverse=True)

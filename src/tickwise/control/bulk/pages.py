@@ -342,8 +342,8 @@ async def _jobs_meant(
     last = tally.turn([row.listed for row in rows])
     if moved is not None and moved not in statuses:
         before = rows
-        if query.status is not None:
-            before = await core.jobs_find(replace(query, status=moved, before=tally.before, limit=tally.recalled))
+        if query.statuses:
+            before = await core.jobs_find(replace(query, statuses=(moved,), before=tally.before, limit=tally.recalled))
             before = [row for row in before if last is None or row.listed > last]
         own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
         tally.done += sum(row.created_at <= created for row in own)

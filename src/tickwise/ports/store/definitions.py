@@ -330,7 +330,8 @@ class JobQuery:
     """A part of the name, any case."""
     key: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    status: JobStatus | None = None
+    statuses: Sequence[JobStatus] = ()
+    """Any of these; all if empty."""
     schedule_type: str | None = None
     task_kind: str | None = None
     owner: str | None = None

@@ -93,7 +93,7 @@ class CountsContract(StoreContract):
         for asked in (
             {},
             {"labels": {"team": "data"}},
-            {"status": JobStatus.SCHEDULED},
+            {"statuses": [JobStatus.SCHEDULED]},
             {"schedule_type": jobs[0].schedule_type},
             {"next_run_after": now, "next_run_before": now + 86_400.0},
             {"next_run_after": now},
@@ -139,8 +139,8 @@ class CountsContract(StoreContract):
         await store.job_move(make.move(gone.job_id, JobAction.CANCEL))
         assert await store.jobs_count(JobQuery(namespace="default")) == 3
         for query in (
-            JobQuery(namespace="default", status=JobStatus.CANCELLED),
-            JobQuery(namespace="default", status=JobStatus.SCHEDULED),
+            JobQuery(namespace="default", statuses=(JobStatus.CANCELLED,)),
+            JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,)),
             JobQuery(namespace="default", labels={"a": "b"}),
             JobQuery(namespace="default", task_kind="http"),
             JobQuery(namespace="default", name="GON"),

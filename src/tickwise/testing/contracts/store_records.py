@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, combinations
 from typing import Any
 from uuid import UUID
 
@@ -197,7 +198,7 @@ class ListingsContract(StoreContract):
         await self.add(store, snoozed, make.job(make.now + HOUR, name="timer"), make.job(make.now + 1.9, name="run"))
         plan = make.plan(make.now + HOUR)
         await store.job_move(make.move(snoozed.job_id, JobAction.PAUSE, plan, until=make.now + 60.0))
-        statuses = {status: await self.found(store, status=status) for status in JobStatus}
+        statuses = {status: await self.found(store, statuses=[status]) for status in JobStatus}
         assert statuses == {
             JobStatus.SCHEDULED: {"timer", "run"},
             JobStatus.PAUSED: {"paused", "snoozed"},
@@ -206,9 +207,35 @@ class ListingsContract(StoreContract):
             JobStatus.CANCELLED: {"cancelled"},
         }
         await self.shift(store, 61.0)
-        assert await self.found(store, status=JobStatus.SCHEDULED) == {"timer", "run", "snoozed"}
+        assert await self.found(store, statuses=[JobStatus.SCHEDULED]) == {"timer", "run", "snoozed"}
         for status, names in statuses.items():
-            assert len(await store.jobs_list(JobQuery(namespace="default", status=status, limit=1))) == 1, names
+            assert len(await store.jobs_list(JobQuery(namespace="default", statuses=[status], limit=1))) == 1, names
+
+    async def test_jobs_are_found_by_several_statuses(self, store: KeyedStore, make: Factory) -> None:
+        """Those with any of them, each once and newest first, page by page; and as many are counted."""
+        executor = await self.born(store)
+        for number in range(2):
+            for state in (RunState.SUCCESS, RunState.FAILED):
+                claimed = await self.held(store, executor, make.job(name=f"{state} {number}"))
+                await self.finish(store, executor, outcome(claimed, state))
+            for action in (JobAction.PAUSE, JobAction.CANCEL):
+                job = make.recurring(make.now + HOUR, name=f"{action} {number}")
+                await self.add(store, job)
+                await store.job_move(make.move(job.job_id, action, make.plan()))
+            await self.add(store, make.job(make.now + HOUR), make.job(make.now + HOUR, namespace="elsewhere"))
+        everything = await store.jobs_list(JobQuery(namespace="default"))
+        assert len(everything) == 2 * len(JobStatus)
+        for chosen in chain.from_iterable(combinations(JobStatus, count) for count in range(1, 6)):
+            expected = [row.job_id for row in everything if row.status in chosen]
+            assert len(expected) == 2 * len(chosen)
+            for size in (1, 3, 100):
+                query, found = JobQuery(namespace="default", statuses=[*chosen, chosen[0]], limit=size), []
+                assert await store.jobs_count(query) == min(len(expected), size)
+                while page := await store.jobs_list(query):
+                    assert len(page) <= size
+                    found += [row.job_id for row in page]
+                    query = replace(query, before=page[-1].listed)
+                assert found == expected, (chosen, size)
 
     async def test_jobs_are_found_by_the_window_of_their_next_run(self, store: KeyedStore, make: Factory) -> None:
         """From the one instant on, to before the other; who has no next run is in no window."""

@@ -369,12 +369,12 @@ def matches(row: JobRow, query: JobQuery) -> bool:
             wanted is None or wanted == found
             for wanted, found in (
                 (query.key, row.key),
-                (query.status, row.status),
                 (query.schedule_type, row.schedule_type),
                 (query.task_kind, row.task_kind),
                 (query.owner, row.owner),
             )
         )
+        and (not query.statuses or row.status in query.statuses)
         and (query.name is None or query.name.casefold() in row.name.casefold())
         and query.labels.items() <= row.labels.items()
         and in_window(row.next_run_at, query.next_run_after, query.next_run_before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,7 +12,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES
-from tickwise.adapters.store.postgres.searching import LAST_ID, like, search
+from tickwise.adapters.store.postgres.searching import LAST_ID, like, search, search_together
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.lifecycle import JobStatus
@@ -43,39 +44,52 @@ class Jobs(Part):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
-        if query == JobQuery(namespace=query.namespace, before=query.before, limit=query.limit):
+        if replace(query, statuses=()) == JobQuery(
+            namespace=query.namespace, before=query.before, limit=query.limit
+        ) and _statuses(query) == [None]:
             page = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
             newest = [query.namespace, query.before or LAST_ID, query.limit]
             return [job_row(row) for row in await search(self._links, page, newest, self._clock)]
-        name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
-        rows = await search(self._links, name, arguments, self._clock)
+        parts = await self._looked_for("jobs_found", "jobs_list", query)
+        rows = await search_together(self._links, parts, "listed DESC", query.limit, self._clock)
         return [job_row(row) for row in rows]
 
     async def jobs_count(self, query: JobQuery) -> int:
         """See the port."""
-        name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
-        [(count,)] = await search(self._links, name, arguments, self._clock)
-        return int(count)
+        parts = await self._looked_for("jobs_found_count", "jobs_count", query)
+        rows = await search_together(self._links, parts, "count DESC", len(parts), self._clock)
+        return min(sum(int(row["count"]) for row in rows), query.limit)
 
-    async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> tuple[str, list[Any]]:
-        """The statement that reads less, of two that find the same; and its parameters."""
-        found = _found_by(query)
-        if found is not None and _may_be_few(query):
+    async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> list[tuple[str, list[Any]]]:
+        """For each status that is asked for, the statement that reads less, of two that find the same; and its
+        parameters. One statement for several statuses would have no index for most of their combinations."""
+        statuses = _statuses(query)
+        rare = [_found_by(query, status) for status in statuses]
+        if any(rare) and _may_be_few(query):
             [(count,)] = await search(self._links, "jobs_alike", _alike(query), self._clock)
-            found = found if count > FEW else None
-        return (among_all, _asked(query)) if found is None else (by_rare, [*_asked(query), found])
+            rare = rare if count > FEW else [None] * len(rare)
+        return [
+            (among_all, _asked(query, status)) if by is None else (by_rare, [*_asked(query, status), by])
+            for status, by in zip(statuses, rare, strict=True)
+        ]
 
 
-def _found_by(query: JobQuery) -> str | None:
+def _statuses(query: JobQuery) -> list[JobStatus | None]:
+    """Those that are looked for, each by itself; only None if every job has one of them."""
+    asked = frozenset(query.statuses)
+    return [None] if not asked or asked == frozenset(JobStatus) else [*sorted(asked)]
+
+
+def _found_by(query: JobQuery, status: JobStatus | None) -> str | None:
     """What only few jobs have that this search needs; None: it is looked for among all."""
     if query.key is not None:
         return None
-    if query.status is JobStatus.FAILED:
+    if status is JobStatus.FAILED:
         return "failed"
     after, before = query.next_run_after, query.next_run_before
     if after is not None and before is not None and before - after <= NARROW_SECONDS:
         return "due"
-    if query.status is JobStatus.SCHEDULED or after is not None or before is not None:
+    if status is JobStatus.SCHEDULED or after is not None or before is not None:
         return "planned"
     return None
 
@@ -92,14 +106,14 @@ def _alike(query: JobQuery) -> list[Any]:
     return [query.namespace, labels, query.schedule_type, query.schedule_type in LASTING_TYPES or None, FEW + 1]
 
 
-def _asked(query: JobQuery) -> list[Any]:
+def _asked(query: JobQuery, status: JobStatus | None) -> list[Any]:
     """The parameters of `jobs_list` and `jobs_count`."""
     return [
         query.namespace,
         None if query.name is None else like(query.name),
         query.key,
         json.dumps(dict(query.labels)) if query.labels else None,
-        query.status,
+        status,
         query.schedule_type,
         query.task_kind,
         query.owner,
