@@ -150,6 +150,7 @@ async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
         "of jobs with a label": RunQuery(namespace="default", labels={"team": "a"}),
         "of jobs with a name": RunQuery(namespace="default", job_name="past"),
         "of jobs of a queue": RunQuery(namespace="default", queue="default"),
+        "of jobs of a queue that is not there": RunQuery(namespace="default", queue="defualt"),
         "of the executor of all": RunQuery(namespace="default", executor=1),
     }
 

@@ -13,6 +13,8 @@ SELECT count(*) FROM (
     AND ($11::text IS NULL OR reason = $11)
     AND ($13::bigint IS NULL OR executor = $13)
     AND ($14::uuid[] IS NULL OR job_id = ANY($14))
+    -- Asked once, before any run is looked at: of a queue that is not there nothing is.
+    AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
     AND ($15::text IS NULL AND $16::text IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
       WHERE j.job_id = r.job_id
@@ -36,6 +38,7 @@ SELECT count(*) FROM (
     AND ($11::text IS NULL OR reason = $11)
     AND ($13::bigint IS NULL OR executor = $13)
     AND ($14::uuid[] IS NULL OR job_id = ANY($14))
+    AND ($17::text IS NULL OR EXISTS (SELECT FROM tickwise.lanes WHERE namespace = $1 AND queue = $17 OFFSET 0))
     AND ($15::text IS NULL AND $16::text IS NULL AND $17::text IS NULL OR EXISTS (
       SELECT FROM tickwise.jobs j
       WHERE j.job_id = r.job_id
