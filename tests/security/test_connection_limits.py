@@ -12,7 +12,7 @@ from tests.security.probes import probe
 from tests.security.wire import AUTHORIZED, Answer, Wire, health, port, request
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.api.connections import DRAIN_BYTES, HEADERS_MAX, ConnectionLimits
+from tickwise.api.connections import DRAIN_BYTES, HEADERS_MAX, PIPELINE_MAX, ConnectionLimits
 from tickwise.api.key_lookups import AT_ONCE, NETWORK_MOST
 from tickwise.ports.identity import FoundKey
 
@@ -271,10 +271,22 @@ async def test_connections_at_work_are_not_dropped_for_new_ones() -> None:
             assert 200 == (await wire.answer()).status
 
 
+@probe(3, stopped_by="429 for the tenth; those before it are answered")
+async def test_few_requests_are_read_ahead_of_their_answers() -> None:
+    """Sixty requests in one piece of data: each that is read ahead of an answer is served before other callers."""
+    async with port() as served, await served.open() as wire:
+        wire.send(LIVE * 60)
+        for _ in range(1 + PIPELINE_MAX):
+            assert 200 == (await wire.answer()).status
+        await refused(wire, 429, "pipeline_full")
+    assert PIPELINE_MAX <= 8
+
+
 @probe(3, stopped_by="the connection is cut when nothing was taken for a while")
 async def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in a row whose answers nobody reads."""
     monkeypatch.setattr("tickwise.api.connections.STALL_SECONDS", 0.2)
+    monkeypatch.setattr("tickwise.api.connections.PIPELINE_MAX", 64)  # so many answers fill what the kernel buffers
     async with port() as served, await served.open() as wire:
         wire.pause()
         sending = asyncio.create_task(flood(wire, 1 << 30, request("GET", "/openapi.json") * 40))

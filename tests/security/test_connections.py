@@ -13,6 +13,7 @@ import pytest_asyncio
 from tests.security.probes import probe
 from tests.security.wire import AUTHORIZED, Port, port, request
 from tests.support.app import ADMIN_KEY
+from tickwise.api.connections import PIPELINE_MAX
 
 HOLD = "/api/v1/queues/default/hold"
 REASON = b'{"reason":"a probe"}'
@@ -97,8 +98,8 @@ async def test_many_upgrades_at_once_are_answered_or_refused_in_order(served: Po
     """A flood of upgrades in one piece of data, each of which is parsed twice."""
     async with await served.open() as wire:
         wire.send(request("GET", "/livez", *UPGRADE) * 500)
-        statuses = [(await wire.answer()).status for _ in range(66)]
-        assert [200] * 65 + [429] == statuses
+        statuses = [(await wire.answer()).status for _ in range(PIPELINE_MAX + 2)]
+        assert [200] * (PIPELINE_MAX + 1) + [429] == statuses
         assert b"" == await wire.ended()
 
 

@@ -51,8 +51,9 @@ from tickwise.ports.identity import FoundKey
 
 HEADERS_MAX: Final = 256
 """Headers of one request; each costs far more memory than its bytes."""
-PIPELINE_MAX: Final = 64
-"""Requests of one connection that wait for the one before them."""
+PIPELINE_MAX: Final = 8
+"""Requests of one connection that wait for the one before them. All can come in one piece of data, before any is
+answered, and each is served ahead of a request that comes later on another connection."""
 DRAIN_BYTES: Final = 256 << 10
 """Rest of a body that is read after its answer, so that the connection can go on. More ends it."""
 LINGER_SECONDS: Final = 5.0

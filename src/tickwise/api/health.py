@@ -10,9 +10,8 @@ and `/metrics` say how long the oldest has waited.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.wire import Health
@@ -21,9 +20,13 @@ from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
 
+Value = TypeVar("Value")
+
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0
 """Anybody may ask for readiness, so asking often must not load the store."""
+METRICS_FRESH_SECONDS: Final = 1.0
+"""A rendering takes some milliseconds in which nobody else is served; Prometheus asks every few seconds."""
 STATS_SECONDS_MOST: Final = 5.0
 """Whoever balances load gives up soon, and a store that is frozen says nothing at all."""
 
@@ -49,12 +52,35 @@ class LateWork(NotReady):
     code = "work_is_late"
 
 
-@dataclass(slots=True)
-class _Seen:
-    until: float = float("-inf")
-    stats: StoreStats | None = None
-    look: asyncio.Task[StoreStats] | None = None
-    """Under way: whoever asks meanwhile waits for the same one, so that a slow store is not asked by all at once."""
+class Fresh(Generic[Value]):
+    """A value that is made when somebody asks for it, at most once in `seconds`, for all that ask."""
+
+    def __init__(self, make: Callable[[], Awaitable[Value]], clock: Clock, seconds: float) -> None:
+        self._make = make
+        self._clock = clock
+        self._seconds = seconds
+        self._until = float("-inf")
+        self._value: Value | None = None
+        self._making: asyncio.Task[Value] | None = None
+        """Under way: all that ask meanwhile wait for this one, so a slow store is not asked by all at once."""
+
+    async def get(self) -> Value:
+        """No older than `seconds`. Raises what making it raises, which the next caller tries again."""
+        if self._value is not None and self._clock.monotonic() < self._until:
+            return self._value
+        if self._making is None:
+            self._making = asyncio.create_task(self._made(), name="look at the store")
+            self._making.add_done_callback(self._over)
+        return await asyncio.shield(self._making)
+
+    async def _made(self) -> Value:
+        return await self._make()
+
+    def _over(self, making: asyncio.Task[Value]) -> None:
+        failed = making.cancelled() or making.exception() is not None
+        self._making = None
+        self._value = None if failed else making.result()
+        self._until = self._clock.monotonic() + self._seconds
 
 
 class HealthRoutes:
@@ -72,13 +98,12 @@ class HealthRoutes:
     ) -> None:
         """`accepts`: for a server whose submits go to a broker. It raises `Unavailable` if that is away; else the
         server is ready without the store, too: who submits is served, and who reads is told by each answer."""
-        self._control = control
-        self._clock = clock
         self._late_limit_seconds = late_limit_seconds
-        self._metrics = metrics
+        self._render = metrics
         self._metrics_media = metrics_media.encode()
         self._accepts = accepts
-        self._seen = _Seen()
+        self._seen = Fresh(control.stats, clock, STATS_FRESH_SECONDS)
+        self._text = Fresh(self._rendered, clock, METRICS_FRESH_SECONDS)
 
     async def live(self, _call: Call) -> Answer:
         """The process answers."""
@@ -105,31 +130,22 @@ class HealthRoutes:
 
     async def metrics(self, _call: Call) -> Answer:
         """What Prometheus reads. Without the store, what this process counted is still told."""
+        return Answer(200, await self._text.get(), [], self._metrics_media)
+
+    async def _rendered(self) -> bytes:
         try:
             stats = await self._stats()
         except Unavailable:
             stats = None
-        return Answer(200, self._metrics(stats), [], self._metrics_media)
+        return self._render(stats)
 
     async def _stats(self) -> StoreStats:
         """No older than a second. Raises `StoreUnavailable`, also if the store says nothing in time."""
-        seen = self._seen
-        if seen.stats is not None and self._clock.monotonic() < seen.until:
-            return seen.stats
-        if seen.look is None:
-            seen.look = asyncio.create_task(self._control.stats(), name="look at the store")
-            seen.look.add_done_callback(self._looked)
         try:
             async with asyncio.timeout(STATS_SECONDS_MOST):
-                return await asyncio.shield(seen.look)
+                return await self._seen.get()
         except TimeoutError:
             raise StoreUnavailable(f"the store did not answer within {STATS_SECONDS_MOST:g} s") from None
-
-    def _looked(self, look: asyncio.Task[StoreStats]) -> None:
-        failed = look.cancelled() or look.exception() is not None
-        self._seen.look = None
-        self._seen.stats = None if failed else look.result()
-        self._seen.until = self._clock.monotonic() + STATS_FRESH_SECONDS
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """As they are served."""
@@ -148,6 +164,7 @@ class HealthRoutes:
                 method="GET", path="/metrics", scope="metrics:read", name="metrics", tag="health",
                 everywhere=True,
                 summary="Metrics in the text format of Prometheus.",
+                description="Rendered once a second at most: an answer may be as old.",
                 handler=self.metrics, answer_media=("text/plain",),
             ),
         )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tickwise.api.health import NotReady
+from tickwise.api.health import METRICS_FRESH_SECONDS, Fresh, NotReady
 from tickwise.api.role_health import create_health_app
 from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
@@ -34,11 +34,12 @@ class HealthPort:
         self.url: str | None = None
         self._patience = patience
         self._check: Check | None = None
-        self._house: House | None = None
+        self._text: Fresh[bytes] | None = None
 
     def at_work(self, house: House, check: Check) -> None:
         """From now on `check` says whether it can work: it raises if not."""
-        self._house, self._check = house, check
+        self._check = check
+        self._text = Fresh(partial(_rendered, house), house.clock, METRICS_FRESH_SECONDS)
 
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
@@ -47,15 +48,16 @@ class HealthPort:
         await self._check()
 
     async def render(self) -> bytes:
-        """The metrics, with what the store says of itself if it can be asked."""
-        if self._house is None:
-            return Metrics().render()
-        metrics = self._house.metrics
-        try:
-            metrics.observe_stats(await self._house.store.stats())
-        except Unavailable:
-            metrics.observe_stats(None)
-        return metrics.render()
+        """The metrics, with what the store says of itself if it can be asked: once a second at most."""
+        return Metrics().render() if self._text is None else await self._text.get()
+
+
+async def _rendered(house: House) -> bytes:
+    try:
+        house.metrics.observe_stats(await house.store.stats())
+    except Unavailable:
+        house.metrics.observe_stats(None)
+    return house.metrics.render()
 
 
 @contextlib.asynccontextmanager

@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import Mock
 
 import httpx2
 import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
-from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources import RESOURCES
@@ -372,6 +373,20 @@ async def test_readiness_does_not_wait_for_a_store_that_is_frozen(monkeypatch: p
             assert "store_unavailable" == problem(answer, 503)["code"]
         assert 200 == (await here.client.get("/metrics")).status_code
         assert 1 == store.looks
+
+
+async def test_the_metrics_are_rendered_once_a_second_for_all_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rendering keeps the loop from everybody else, so many askers cost what one costs; a second later it is new."""
+    clock = VirtualClock(1_800_000_000)
+    async with world(clock=clock) as here:
+        rendered = Mock(wraps=here.metrics.render)
+        monkeypatch.setattr(here.metrics, "render", rendered)
+        texts = {answer.text for answer in await asyncio.gather(*[here.client.get("/metrics") for _ in range(30)])}
+        texts.add((await here.client.get("/metrics")).text)
+        assert (1, 1) == (rendered.call_count, len(texts))
+        await clock.advance(1.0)
+        again = await here.client.get("/metrics")
+        assert (2, False) == (rendered.call_count, again.text in texts)
 
 
 class LateStore(MemoryStore):
