@@ -34,6 +34,10 @@ from tickwise.domain.errors import (
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:tickwise:problem:"
+DETAIL_CHARACTERS_MOST: Final = 1_000
+"""Of a problem's text, however long the value is that it quotes; clients log problems."""
+POINTER_CHARACTERS_MOST: Final = 500
+"""Of a pointer. A longer one ends at the last member whose name is whole."""
 
 
 class NoSuchRoute(NotFound):
@@ -249,8 +253,15 @@ _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
 
 
 def detail_of(failure: TickwiseError) -> str:
-    """What a caller may read. What was not made for their eyes stays in the log."""
-    return _FOR_CALLERS.get(type(failure), failure.detail)
+    """What a caller may read, cut short. What was not made for their eyes stays in the log."""
+    detail = _FOR_CALLERS.get(type(failure), failure.detail)
+    return detail if len(detail) <= DETAIL_CHARACTERS_MOST else detail[: DETAIL_CHARACTERS_MOST - 1] + "…"
+
+
+def _short_pointer(pointer: str | None) -> str | None:
+    if pointer is None or len(pointer) <= POINTER_CHARACTERS_MOST:
+        return pointer
+    return pointer[: POINTER_CHARACTERS_MOST + 1].rpartition("/")[0]
 
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -303,7 +314,7 @@ def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[P
         status=status,
         code=code,
         detail=detail,
-        pointer=failure.pointer if isinstance(failure, Refused) else None,
+        pointer=_short_pointer(failure.pointer) if isinstance(failure, Refused) else None,
         position=failure.position if isinstance(failure, CronInvalid | MalformedAt) else None,
         parameter=failure.parameter if isinstance(failure, BadParameter | BadHeader) else None,
         service=failure.service if isinstance(failure, NotServedHere) else None,

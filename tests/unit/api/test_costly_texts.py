@@ -142,3 +142,34 @@ async def test_a_batch_of_refused_jobs_lets_others_work(here: World) -> None:
     working.cancel()
     assert 400 == answer.json()["refused"]
     assert turns > 2 * 400 / 4
+
+
+def event(line: str) -> str:
+    """An iCalendar file of one event, with this line in it."""
+    head = ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:x", "BEGIN:VEVENT", "UID:1", "DTSTAMP:20260101T000000Z")
+    return "\r\n".join((*head, line, "END:VEVENT", "END:VCALENDAR", ""))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"DTSTART;TZID={'A' * LONG}:20260101T000000",
+        f"DTSTART;TZID={'A/' * (LONG // 2)}B:20260101T000000",
+        f"DTSTART:{'A' * LONG}",
+        f"{'A' * LONG}",
+    ],
+    ids=["a zone of one name", "a zone of many folders", "a date", "a name"],
+)
+async def test_a_long_value_in_a_calendar_file_is_refused_shortly(here: World, line: str) -> None:
+    """It names the event and what to write, and quotes little."""
+    answer = await here.client.put(f"{API}/calendars/x", json={"ics": event(line)})
+    found = answer.json()
+    assert (422, "/ics") == (answer.status_code, found["pointer"])
+    assert len(answer.content) < 2_000
+
+
+@pytest.mark.parametrize("body", COSTLY.values(), ids=COSTLY.keys())
+async def test_a_problem_is_short(here: World, body: bytes) -> None:
+    """However long the value is that is at fault, or the name of its field."""
+    answer = await here.client.post(f"{API}/jobs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.is_success or len(answer.content) < 8_000

@@ -41,6 +41,7 @@ _POINTER: Final = "/ics"
 
 _PROPERTY = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 _VENDORS_ZONE = re.compile(r';TZID="?/([^:;"]*)"?(?=[:;])', re.IGNORECASE)
+_ZONE: Final = re.compile(r';TZID=(?:"[^"]*"|[^:;]*)', re.IGNORECASE)
 _KEPT: Final = frozenset(
     {"UID", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID", "SUMMARY", "STATUS"}
 )
@@ -233,6 +234,9 @@ def _refused(line: int, failure: Exception) -> Invalid:
 
 
 def _read_event(lines: _Lines, zone: ZoneInfo) -> _Event:
+    # The library looks for a zone's file by any name, and fails of a long one in ways of the system's.
+    if any(len(found[0]) > _NAME_MAX for line in lines.kept if len(line) > _NAME_MAX for found in _ZONE.finditer(line)):
+        raise Unreadable("a TZID names no zone; write an IANA name such as Europe/Berlin")
     said = icalendar.Event.from_ical("\r\n".join(("BEGIN:VEVENT", *lines.kept, "END:VEVENT", "")))
     for name, reason in said.errors:
         raise Unreadable(f"{name}: {reason}")
