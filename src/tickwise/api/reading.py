@@ -70,7 +70,10 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the body has more than {limit} bytes; send less at once")
+    return TooLarge(
+        f"the body has more than {limit} bytes; send less at once. Put a script that is larger into a file on the "
+        "executors and call that by a command, or let an operator raise the limit"
+    )
 
 
 def check_media(headers: Mapping[bytes, bytes], accepted: frozenset[bytes] = JSON_TYPES) -> bytes:

@@ -124,7 +124,8 @@ class TaskCheck:
             if size > self._source_bytes_most:
                 raise Invalid(
                     f"the script has {size} bytes, and a job holds up to {self._source_bytes_most}; upload it as a "
-                    "stored task (POST /api/v1/tasks) and name that by taskId",
+                    "stored task, which may be as large as a body (PUT /api/v1/tasks/NAME with the file), and name "
+                    "that by taskId",
                     pointer="/task/source",
                     code="script_too_large",
                 )
