@@ -15,7 +15,7 @@ from tests.support.app import API, World, world
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.control.bulk.pages import page
+from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Began, ClaimRequest, Gate, OperationStep
@@ -80,8 +80,8 @@ async def carried_out(here: World, operation_id: str, size: int) -> Any:
         while (found := await ask(here, "GET", f"/operations/{operation_id}"))["status"] == "running":
             operation = await here.store.operation_take(30.0)
             assert operation is not None
-            await page(here.control, operation, size)
-            done = await page(here.control, operation, size)
+            await OperationPages(here.control.context).page(operation, size)
+            done = await OperationPages(here.control.context).page(operation, size)
             step = OperationStep(
                 operation_id=operation.operation_id,
                 expected_step=operation.step,

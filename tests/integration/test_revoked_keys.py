@@ -15,6 +15,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.api import create_app
+from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
@@ -30,11 +31,13 @@ async def process(url: str) -> AsyncIterator[httpx2.AsyncClient]:
     await store.open()
     await signals.start()
     control = Control(
-        store=store,
+        ControlContext(
+            store=store,
+            blobs=open_blobs("memory://"),
+            signals=signals,
+            clock=clock,
+        ),
         keys=store,
-        blobs=open_blobs("memory://"),
-        signals=signals,
-        clock=clock,
         kinds={},
         calendars=CalendarFiles(),
     )

@@ -46,7 +46,7 @@ def moved(here: Buffered, real: Message) -> Message:
 async def test_the_right_to_write_requests_speaks_for_nobody(made: Callable[[Buffered, Message], Message]) -> None:
     """A request for another namespace: unsigned, signed by a guess, changed under a true signature, or moved."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("read by the attacker"))
+        await here.ingest.accept(WHO, body("read by the attacker"))
         (sent,) = await here.batch()
         await here.consumer.done([sent])
         await here.broker.send(REQUESTS, [made(here, Message(sent.value, sent.key, sent.headers, sent.partition))])
@@ -58,7 +58,7 @@ async def test_the_right_to_write_requests_speaks_for_nobody(made: Callable[[Buf
 async def test_a_request_of_another_installation_is_refused() -> None:
     """A topic that is mirrored from another installation with the same secret."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW], cluster="another") as here:
-        await here.world.control.accept(WHO, body())
+        await here.ingest.accept(WHO, body())
         await here.apply()
         assert [] == await names(here)
 
@@ -67,7 +67,7 @@ async def test_a_request_of_another_installation_is_refused() -> None:
 async def test_an_old_request_is_not_replayed() -> None:
     """A signed request that is sent again after the store may have forgotten it."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body())
+        await here.ingest.accept(WHO, body())
         (sent,) = await here.batch()
         await here.consumer.done([sent])
         await here.clock.advance(LATE_SECONDS + 1)

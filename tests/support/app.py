@@ -19,6 +19,7 @@ from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app
+from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.domain.model import Principal
@@ -99,16 +100,18 @@ async def world(
     bell = Bell()
     metrics = Metrics()
     control = Control(
-        store=store,
+        ControlContext(
+            store=store,
+            blobs=open_blobs("memory://"),
+            signals=bell,
+            clock=clock,
+            searches=searches,
+            runs_kept_seconds=RUNS_KEPT_SECONDS,
+        ),
         keys=store,
-        blobs=open_blobs("memory://"),
-        signals=bell,
-        clock=clock,
         kinds={kind.name: kind for kind in builtin_kinds()},
         calendars=calendars or CalendarFiles(),
         counters=metrics,
-        searches=searches,
-        runs_kept_seconds=RUNS_KEPT_SECONDS,
         broker=broker,
         signer=signer,
         board=board,

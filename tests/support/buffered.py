@@ -11,13 +11,14 @@ from typing import Any
 from tests.support.app import RUNS_KEPT_SECONDS, Bell, World, world
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.broker.memory import Exchange, MemoryBroker
-from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.signing import SharedSecrets
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.buffered.application import RequestApplier
-from tickwise.control.control import Control
+from tickwise.control.buffered.ingest import BufferedIngest
+from tickwise.control.context import ControlContext
+from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.board import Board
@@ -59,12 +60,19 @@ class Buffered:
     link: Severed
     exchange: Exchange
     broker: MemoryBroker
-    control: Control
+    applier: RequestApplier
     """The recorder's."""
     recorder: RequestsRecorder
     consumer: Consumer
     clock: VirtualClock
     metrics: Metrics
+
+    @property
+    def ingest(self) -> BufferedIngest:
+        """What the API hands requests to."""
+        ingest = self.world.control.buffered._ingest
+        assert ingest is not None
+        return ingest
 
     async def batch(self) -> list[Delivery]:
         """What waits for the recorder."""
@@ -82,19 +90,16 @@ class Buffered:
         await self.apply()
 
 
-def recording_control(store: Any, clock: Clock, metrics: Metrics) -> Control:
-    """A control that writes to the store, as wiring makes it for a recorder."""
-    return Control(
+def new_applier(store: Any, clock: Clock, metrics: Metrics) -> RequestApplier:
+    """What carries requests out on the store, as wiring makes it for a recorder."""
+    context = ControlContext(
         store=store,
-        keys=store,
         blobs=open_blobs("memory://"),
         signals=Bell(),
         clock=clock,
-        kinds={kind.name: kind for kind in builtin_kinds()},
-        calendars=CalendarFiles(),
-        counters=metrics,
         runs_kept_seconds=RUNS_KEPT_SECONDS,
     )
+    return RequestApplier(context, TaskCheck({kind.name: kind for kind in builtin_kinds()}), counters=metrics)
 
 
 def new_recorder(
@@ -103,11 +108,11 @@ def new_recorder(
     clock: Clock,
     metrics: Metrics,
     *,
-    control: Control | None = None,
+    applier: RequestApplier | None = None,
     check: RequestCheck | None = None,
 ) -> RequestsRecorder:
-    """One that applies requests by this control, or one of its own."""
-    applier = RequestApplier(jobs=control or recording_control(store, clock, metrics), store=store)
+    """One that applies requests by this applier, or one of its own."""
+    applier = applier or new_applier(store, clock, metrics)
     return RequestsRecorder(applier=applier, store=store, broker=broker, clock=clock, telemetry=metrics, check=check)
 
 
@@ -141,9 +146,9 @@ async def buffered(
             unsigned=unsigned,
             kept_seconds=RUNS_KEPT_SECONDS,
         )
-        control = recording_control(link, clock, metrics)
-        recorder = new_recorder(link, broker, clock, metrics, control=control, check=check)
-        yield Buffered(here, link, exchange, broker, control, recorder, consumer, clock, metrics)
+        applier = new_applier(link, clock, metrics)
+        recorder = new_recorder(link, broker, clock, metrics, applier=applier, check=check)
+        yield Buffered(here, link, exchange, broker, applier, recorder, consumer, clock, metrics)
         link.away = False
     await consumer.stop()
     await broker.close()

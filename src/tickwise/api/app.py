@@ -50,7 +50,6 @@ from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
-from tickwise.control.buffered.circuit_breaker import STALE_SECONDS
 from tickwise.control.control import Control
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
@@ -169,15 +168,18 @@ class Server:
 
     async def _answer(self, endpoint: Endpoint, call: Call) -> Answer:
         """What its handler says: the one of buffered requests, where they are."""
-        found = None
-        if endpoint.buffered is not None and self._control.sender is not None:
-            found = await endpoint.buffered(call)
+        found = await self._buffered(endpoint, call)
         return await self._direct(endpoint, call) if found is None else found
+
+    async def _buffered(self, endpoint: Endpoint, call: Call) -> Answer | None:
+        """The answer of a request that the broker takes; None: it goes to the store."""
+        buffered = endpoint.buffered
+        if buffered is None:
+            return None
+        return await self._control.buffered.attempt(lambda ingest: buffered(call, ingest))
 
     async def _direct(self, endpoint: Endpoint, call: Call) -> Answer:
         """The same of what goes to the store: it may be about a job that is still on its way there."""
-        if self._control.sender is None:
-            return await endpoint.handler(call)
         try:
             return await endpoint.handler(call)
         except (NotFound, StoreUnavailable) as failure:
@@ -214,12 +216,11 @@ class Server:
         try:
             call.claim = claim
             call.headers_of = endpoint.headers_of
-            if endpoint.buffered is not None and self._control.sender is not None:
-                # Its ids follow from the key, so that the same again is the same: there is no receipt to keep.
-                accepted = await endpoint.buffered(call)
-                if accepted is not None:
-                    return accepted
-            found = await self._control.receipt_find(claim.principal, claim.route, key)
+            # The ids of a buffered one follow from the key, so the same again is the same: there is no receipt to keep.
+            accepted = await self._buffered(endpoint, call)
+            if accepted is not None:
+                return accepted
+            found = await self._control.receipts.find(claim.principal, claim.route, key)
             if found is not None:
                 return replayed(call, found)
             answer = await self._direct(endpoint, call)
@@ -230,7 +231,7 @@ class Server:
     async def _kept(self, call: Call, claim: Claim, answer: Answer) -> Answer:
         """The answer to keep, or the one that somebody kept before."""
         try:
-            earlier = await self._control.receipt_keep(claim.receipt(answer))
+            earlier = await self._control.receipts.keep(claim.receipt(answer))
         except Unavailable as away:
             # Its effect is there, and the same again is the same once: without a receipt it is done anew.
             logger.warning("receipt_not_kept", request_id=call.request_id, reason=away.detail)
@@ -431,10 +432,10 @@ def create_app(
         server,
         endpoints,
         authenticator=Authenticator(
-            control.key_find,
+            control.keys.find,
             clock,
-            stale_seconds=0.0 if control.sender is None else STALE_SECONDS,
-            news=control.key_news,
+            stale_seconds=control.keys.stale_seconds,
+            news=control.keys.news,
             misses_per_second=wrong_keys_per_second_most,
         ),
         clock=clock,

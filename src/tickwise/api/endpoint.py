@@ -24,6 +24,7 @@ from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
+from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.control import Control
 from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
@@ -146,7 +147,7 @@ class Endpoint:
     """Request headers that it reads, for the description."""
     headers_of: Callable[[bytes], Headers] | None = None
     """The headers that follow from the body of an answer, for replays."""
-    buffered: Callable[[Call], Awaitable[Answer | None]] | None = None
+    buffered: Callable[[Call, BufferedIngest], Awaitable[Answer | None]] | None = None
     """Its handler where requests go through a broker; an answer of None: this one goes to the store directly."""
     pending: tuple[Any, ...] = ()
     """The types of a 202: what is answered where requests are buffered, and of what is still on its way."""

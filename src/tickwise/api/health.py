@@ -102,7 +102,7 @@ class HealthRoutes:
         self._render = metrics
         self._metrics_media = metrics_media.encode()
         self._accepts = accepts
-        self._seen = Fresh(control.stats, clock, STATS_FRESH_SECONDS)
+        self._seen = Fresh(control.runs.stats, clock, STATS_FRESH_SECONDS)
         self._text = Fresh(self._rendered, clock, METRICS_FRESH_SECONDS)
 
     async def live(self, _call: Call) -> Answer:

@@ -75,7 +75,7 @@ async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnava
         job_id = UUID(call.path_values["job_id"])
     except (KeyError, ValueError):
         raise failure from None
-    request = await call.control.job_awaited(call.principal, job_id)
+    request = await call.control.buffered.job(call.principal, job_id)
     if request is None:
         raise failure
     if method == "GET":

@@ -23,7 +23,7 @@ from tickwise.api.wire_policies import (
     retry_view,
     whole,
 )
-from tickwise.control.jobs.service import Change
+from tickwise.control.jobs.changes import Change
 from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.service import RunDetails
 from tickwise.domain.decision import Hold, Overlap

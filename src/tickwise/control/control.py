@@ -1,108 +1,98 @@
-"""`Control`: all parts in one, with the life of the group commit."""
+"""`Control`: the services of the layer, put together over one context, with their life."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from uuid import UUID
+from collections.abc import Collection, Mapping, Sequence
 
-from tickwise.control.buffered.pending_reads import Awaited
-from tickwise.control.context import DEAD_LETTER_SECONDS, Counters, Parts
-from tickwise.control.explain.service import Explains
-from tickwise.control.keys.service import ApiKeys, KeyUses
-from tickwise.control.runs.queues import Queues
-from tickwise.control.schedules.backfills import Backfills
-from tickwise.control.schedules.calendars import Calendars
-from tickwise.control.schedules.fires import Fires
-from tickwise.control.schedules.occurrences import Occurrences
-from tickwise.control.schedules.previews import Previews
-from tickwise.control.tasks import SOURCE_BYTES_MOST, TaskCheck, Tasks
+from tickwise.control.buffered.ingest import BufferedIngest
+from tickwise.control.buffered.reads import PendingReads
+from tickwise.control.buffered.service import BufferedService
+from tickwise.control.bulk.operations import OperationService
+from tickwise.control.circuit_breaker import StoreCircuitBreaker
+from tickwise.control.context import ControlContext
+from tickwise.control.explain.service import ExplainService
+from tickwise.control.jobs.composer import JobComposer
+from tickwise.control.jobs.service import JobService
+from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
+from tickwise.control.keys.service import KeyService
+from tickwise.control.receipts import ReceiptService
+from tickwise.control.runs.letters import LetterService
+from tickwise.control.runs.queues import QueueService
+from tickwise.control.runs.service import RunService
+from tickwise.control.schedules.calendars import CalendarService
+from tickwise.control.schedules.service import ScheduleService
+from tickwise.control.tasks import SOURCE_BYTES_MOST, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
-from tickwise.ports.blobs import Blobs
 from tickwise.ports.board import Board
-from tickwise.ports.broker import Broker
+from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
-from tickwise.ports.clock import Clock
-from tickwise.ports.identity import FoundKey, Keys
+from tickwise.ports.identity import Keys
 from tickwise.ports.runner import ScriptCheck, TaskKind
-from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.signing import Signer
-from tickwise.ports.store import Added, NewJob, Receipt, Replay, Store
-from tickwise.roles.announcing import Announcer
-from tickwise.roles.gather import Gatherer
 from tickwise.roles.roll import RoleFacts, roll_of
-from tickwise.roles.searching import Searches
+from tickwise.roles.sending import Sender
 
 
-class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calendars, Queues, Tasks, ApiKeys):
-    """Everything that people and programs ask of Tickwise. Start it before the first submit, stop it after the last."""
+class Control:
+    """Everything that people and programs ask of Tickwise, as services: `control.jobs.pause(...)`. Start it before the
+    first submit, stop it after the last."""
 
     name = "control"
 
     def __init__(
         self,
+        context: ControlContext,
         *,
-        store: Store,
         keys: Keys,
-        blobs: Blobs,
-        signals: Signals,
-        clock: Clock,
         kinds: Mapping[str, TaskKind],
         calendars: CalendarReader,
-        searches: Searches | None = None,
         counters: Counters | None = None,
-        near_seconds: float = 2.0,
-        runs_kept_seconds: float | None = None,
-        dead_letter_seconds: float = DEAD_LETTER_SECONDS,
-        announcer: Announcer | None = None,
         broker: Broker | None = None,
         signer: Signer | None = None,
         board: Board | None = None,
         roll: Board | None = None,
-        group_commit_seconds: float = 0.003,
-        group_commit_limit: int = 500,
-        waiting_max: int = 20_000,
+        group_commit: GroupCommit | None = None,
         scripts: ScriptCheck | None = None,
         source_bytes_most: int = SOURCE_BYTES_MOST,
     ) -> None:
-        """`kinds` by their name; `near_seconds` is the store's. `group_commit_seconds`: how long a submit may wait
-        for others under load. `dead_letter_seconds`: how long a dead letter waits for a person. `announcer` tells
-        executors by a broker what they can claim. With `broker`, requests are buffered: what goes through it is
-        answered once it has it; `signer` signs them, and `board` tells other processes so. `roll` is the board on which
-        roles say that they are alive. `scripts` looks at the syntax of scripts; None: nobody does. `source_bytes_most`:
-        how long a script in a job may be."""
-        parts = Parts(
-            store=store,
-            keys=keys,
-            blobs=blobs,
-            signals=signals,
-            clock=clock,
-            kinds=kinds,
-            calendars=calendars,
-            searches=searches,
-            counters=counters,
-            near_seconds=near_seconds,
-            runs_kept_seconds=runs_kept_seconds,
-            dead_letter_seconds=dead_letter_seconds,
-            announcer=announcer,
-            broker=broker,
-            signer=signer,
-            board=board,
-        )
-        gatherer = Gatherer(
-            self._write,
-            clock,
-            wait_seconds=group_commit_seconds,
-            limit=group_commit_limit,
-            waiting_max=waiting_max,
-            wrote=self._stored,
-        )
-        super().__init__(parts, gatherer)
-        self.clock = clock
+        """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
+        the broker has it; `signer` signs requests, and `board` tells other processes of them. `roll` is the board on
+        which roles say that they are active. `scripts` looks at the syntax of scripts; None: nothing does.
+        `source_bytes_most`: how long a script in a job may be."""
+        self.context = context
+        self.clock = context.clock
+        self._kinds = kinds
         self._roll = roll
         self._scripts = scripts
-        self._check_task = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
-        self._uses = KeyUses(keys, clock)
+        check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
+        composer = JobComposer(context, check)
+        submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
+        breaker = None if broker is None else StoreCircuitBreaker(context.clock)
+        self.jobs = JobService(context, composer, submissions)
+        self.schedules = ScheduleService(context)
+        self.calendars = CalendarService(context, calendars)
+        self.letters = LetterService(context)
+        self.runs = RunService(context, self.letters)
+        self.queues = QueueService(context)
+        self.explain = ExplainService(context)
+        self.bulk = OperationService(context)
+        self.tasks = TaskService(context, check)
+        self.keys = KeyService(context, keys, breaker)
+        self.receipts = ReceiptService(context)
+        self.buffered = BufferedService(self.bulk)
+        if broker is not None and breaker is not None:
+            ingest = BufferedIngest(
+                context,
+                composer=composer,
+                jobs=self.jobs,
+                breaker=breaker,
+                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room),
+                broker=broker,
+                signer=signer,
+                board=board,
+            )
+            reads = PendingReads(context, ingest=ingest, operations=self.bulk, breaker=breaker)
+            self.buffered = BufferedService(self.bulk, ingest, reads)
 
     @property
     def task_kinds(self) -> Collection[TaskKind]:
@@ -111,25 +101,24 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
 
     async def start(self) -> None:
         """Begin to take jobs."""
-        await self._gatherer.start()
-        await self.ingest_start()
+        await self.jobs.start()
+        await self.buffered.start()
 
     async def roles(self) -> Sequence[RoleFacts]:
-        """Who is alive, as they say. Raises `Unavailable` if that cannot be read."""
+        """The roles that are active, as they say. Raises `Unavailable` if that cannot be read."""
         return [] if self._roll is None else await roll_of(self._roll)
 
     def buffers(self) -> Mapping[str, Buffer]:
         """What waits to be written, for the metrics."""
-        sender = self.sender
-        return {**self._gatherer.buffers(), **({} if sender is None else sender.buffers())}
+        return {**self.jobs.buffers(), **self.buffered.buffers()}
 
     async def drain(self) -> None:
         """Write what waits."""
         try:
-            await self.ingest_stop()
+            await self.buffered.stop()
         finally:
-            await self._gatherer.stop()
-            await self._uses.stop()
+            await self.jobs.stop()
+            await self.keys.stop()
 
     async def stop(self) -> None:
         """Write what waits, take nothing more."""
@@ -138,27 +127,3 @@ class Control(Awaited, Fires, Backfills, Previews, Occurrences, Explains, Calend
         finally:
             if self._scripts is not None:
                 await self._scripts.close()
-
-    async def key_find(self, digest: bytes) -> FoundKey | None:
-        """The good key with this digest. Raises `StoreUnavailable`."""
-        if self.sender is None:
-            return self._uses.note(await self._keys.key_find(digest))
-        return self._uses.note(await self._reach.ask(lambda: self._keys.key_find(digest)))
-
-    def key_news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
-        """An event that is set when a key that `concerns` the listener may be good no longer."""
-        return self._signals.listen(Topic.KEYS, concerns)
-
-    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
-        """The answer that was given under an Idempotency-Key."""
-        return await self._store.receipt_find(principal, route, key)
-
-    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
-        """Keep an answer whose effect is the same however often it is asked for; or the one that was kept before."""
-        return await self._surely(lambda: self._store.receipt_keep(receipt))
-
-    async def _write(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
-        added = await self._store.jobs_add(jobs)
-        if isinstance(added, Replay):  # a write without a receipt has no earlier answer
-            raise TypeError("the store answered a replay to a write without a receipt")
-        return added

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.bodies import TaskBody, decode_object
-from tickwise.control.context import Core
+from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
 from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid, Malformed, NotFound
@@ -211,12 +211,15 @@ class StoredScript(NamedTuple):
     """There was no task under this id before."""
 
 
-class Tasks(Core):
+class TaskService:
     """Stored tasks."""
 
-    _check_task: TaskCheck
+    def __init__(self, context: ControlContext, check: TaskCheck) -> None:
+        """`check` refuses tasks that cannot run."""
+        self._context = context
+        self._check_task = check
 
-    async def task_put(self, who: Principal, body: TaskBody, found: FoundTask | None = None) -> StoredTask:
+    async def put(self, who: Principal, body: TaskBody, found: FoundTask | None = None) -> StoredTask:
         """Keep a task as a new version; the content of the newest version again is that version. With `found`, raises
         `VersionConflict` if the newest version is another one."""
         if (body.task is UNSET) == (body.script is UNSET):
@@ -234,23 +237,23 @@ class Tasks(Core):
             task=text.decode(),
             digest=hashlib.sha256(name.encode() + b"\0" + text).hexdigest(),
             created_by=who.name,
-            created_at=await self._time.now(),
+            created_at=await self._context.time.now(),
         )
         expected = None if found is None else 0 if found.task is None else found.task.version
         tries = itertools.count()
-        return await self._surely(lambda: self._store.task_put(task, expected, again=next(tries) > 0))
+        return await self._context.surely(lambda: self._context.store.task_put(task, expected, again=next(tries) > 0))
 
     async def _kept(self, who: Principal, task_id: str, said: bytes) -> dict[str, Any]:
         """A task as it is stored: with its secrets, and its script in the blobs."""
-        before = await self._store.task_get(who.namespace, task_id) if MASK.encode() in said else None
+        before = await self._context.store.task_get(who.namespace, task_id) if MASK.encode() in said else None
         if before is not None:
             said = bytes(with_secrets(msgspec.Raw(said), before.task))
-        checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._clock)))
+        checked = self._check_task(said, await self._check_task.scripts_looked_at((said,), Turns(self._context.clock)))
         normal: dict[str, Any] = msgspec.json.decode(checked.text)
         if checked.source is not None:
             content = checked.source.encode()
             digest = hashlib.sha256(content).hexdigest()
-            await self._blobs.put(script_key(who.namespace, digest), content)
+            await self._context.blobs.put(script_key(who.namespace, digest), content)
             normal = {
                 **{field: value for field, value in normal.items() if field != "source"},
                 "file": f"sha256:{digest}",
@@ -259,12 +262,12 @@ class Tasks(Core):
             await self._check_file(who, normal["file"].removeprefix("sha256:"))
         return normal
 
-    async def script_put(
+    async def put_script(
         self, who: Principal, task_id: str, script: bytes, *, name: str | None = None, found: FoundTask | None = None
     ) -> StoredScript:
         """The same of the text of a Python script, under this id; it keeps its name if none is given. Raises
         `Malformed` for a file that is no text."""
-        before = await self.task_find(who, task_id) if found is None else found.task
+        before = await self.find(who, task_id) if found is None else found.task
         try:
             text = script.decode("utf-8-sig")
         except UnicodeDecodeError as failure:
@@ -273,50 +276,50 @@ class Tasks(Core):
             raise Malformed("the script is empty")
         named = name if name is not None else UNSET if before is None else before.name
         body = TaskBody(task_id=task_id, name=named, script=text)
-        stored = await self.task_put(who, body, found)
+        stored = await self.put(who, body, found)
         return StoredScript(stored, created=before is None)
 
-    async def script_get(self, who: Principal, task_id: str, version: int) -> bytes:
+    async def script(self, who: Principal, task_id: str, version: int) -> bytes:
         """The text of the script that a version of a task runs. Raises `NotFound`, also for a task of another kind."""
-        stored = await self.task_get(who, task_id, version)
+        stored = await self.get(who, task_id, version)
         said = msgspec.json.decode(stored.task)
         file = said.get("file")
         if said.get("kind") != "python" or not isinstance(file, str):
             raise NotFound(
                 f"the task {task_id} is of the kind {said.get('kind')}, and has no script; read the task itself"
             )
-        return await read_script(self._blobs, who.namespace, file.removeprefix("sha256:"))
+        return await read_script(self._context.blobs, who.namespace, file.removeprefix("sha256:"))
 
     async def _check_file(self, who: Principal, digest: str) -> None:
         """Check that the caller's own namespace has stored the script. Raises `Invalid`."""
         try:
-            await self._blobs.get_range(script_key(who.namespace, digest), 0, 1)
+            await self._context.blobs.get_range(script_key(who.namespace, digest), 0, 1)
         except NotFound:
             raise Invalid(
                 f"the namespace {who.namespace} has stored no script sha256:{digest}; send the script itself",
                 pointer="/task/file",
             ) from None
 
-    async def task_find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
+    async def find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
         """One version, or the newest; None: there is none."""
-        return None if "\0" in task_id else await self._store.task_get(who.namespace, task_id, version)
+        return None if "\0" in task_id else await self._context.store.task_get(who.namespace, task_id, version)
 
-    async def task_get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
+    async def get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
         """One version, or the newest. Raises `NotFound`."""
-        found = await self.task_find(who, task_id, version)
+        found = await self.find(who, task_id, version)
         if found is None:
             which = "" if version is None else f" in version {version}"
             raise NotFound(f"no task {task_id[:200]!r} is stored{which}")
         return found
 
-    async def task_versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
+    async def versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
         """The versions of one task, newest first, those below `before`. Raises `NotFound`."""
-        await self.task_get(who, task_id)
-        return await self._store.task_versions(who.namespace, task_id, before=before, limit=limit)
+        await self.get(who, task_id)
+        return await self._context.store.task_versions(who.namespace, task_id, before=before, limit=limit)
 
-    async def tasks_list(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
+    async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
         """The newest version of each, by id."""
-        return await self._store.tasks_list(who.namespace, after, limit)
+        return await self._context.store.tasks_list(who.namespace, after, limit)
 
 
 def _script_task(body: TaskBody) -> bytes:

@@ -12,7 +12,6 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, cast
 
 import structlog
@@ -29,8 +28,11 @@ from tickwise.adapters.runner.script_check import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.control.buffered.application import RequestApplier
-from tickwise.control.bulk.pages import page
+from tickwise.control.bulk.pages import OperationPages
+from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
+from tickwise.control.jobs.submission import GroupCommit
+from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics
@@ -39,7 +41,7 @@ from tickwise.observability.timing import timed
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
-from tickwise.ports.runner import Runner, ScriptCheck, TaskKind
+from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
 from tickwise.roles.announcing import Announcer
@@ -238,7 +240,7 @@ def _local_blobs(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(house: House) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
-    control = _control(house, _kinds(house), buffered=house.settings.ingest == "buffered", scripts=ScriptChecker())
+    control = _control(house)
     house.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
@@ -252,34 +254,40 @@ def _kinds(house: House) -> Mapping[str, TaskKind]:
     return {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
 
 
-def _control(
-    house: House, kinds: Mapping[str, TaskKind], *, buffered: bool = False, scripts: ScriptCheck | None = None
-) -> Control:
-    """`buffered`: what is asked goes through the broker, and is answered once that has it. `scripts` looks at the
-    syntax of scripts that come in."""
-    return Control(
+def _control_context(house: House) -> ControlContext:
+    """What every service of control stands on, in this process."""
+    return ControlContext(
         store=house.store,
-        searches=house.searches,
-        keys=house.keys,
         blobs=house.blobs,
         signals=house.signals,
         clock=house.clock,
-        kinds=kinds,
-        calendars=CalendarFiles(),
-        counters=house.metrics,
-        broker=house.broker if buffered else None,
-        signer=requests_signer(house.settings) if buffered and house.broker is not None else None,
-        # Through the database a note for each request would cost as much as the job, and be away when it is wanted.
-        board=house.near.board if house.near.are_apart else None,
-        roll=house.near.board,
+        searches=house.searches,
+        announcer=house.announcer,
         near_seconds=house.settings.horizon_seconds,
         runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=house.settings.dead_letter_days * DAY_SECONDS,
-        announcer=house.announcer,
-        group_commit_seconds=house.settings.group_commit_seconds,
-        group_commit_limit=house.settings.group_commit_limit,
-        scripts=scripts,
-        source_bytes_most=house.settings.source_limit_bytes,
+    )
+
+
+def _control(house: House) -> Control:
+    """What people ask. With `ingest=buffered`, their requests go through the broker, and are answered once that has
+    them."""
+    settings = house.settings
+    buffered = settings.ingest == "buffered"
+    return Control(
+        _control_context(house),
+        keys=house.keys,
+        kinds=_kinds(house),
+        calendars=CalendarFiles(),
+        counters=house.metrics,
+        broker=house.broker if buffered else None,
+        signer=requests_signer(settings) if buffered and house.broker is not None else None,
+        # Through the database a note for each request would cost as much as the job, and be away when it is wanted.
+        board=house.near.board if house.near.are_apart else None,
+        roll=house.near.board,
+        group_commit=GroupCommit(seconds=settings.group_commit_seconds, limit=settings.group_commit_limit),
+        scripts=ScriptChecker(),
+        source_bytes_most=settings.source_limit_bytes,
     )
 
 
@@ -320,8 +328,7 @@ def make_scheduler(house: House) -> Service:
             fires_per_minute_most=settings.fires_per_minute_most,
             invariants_seconds=settings.invariants_seconds,
         ),
-        # Operations are carried out by a control that nobody submits to: what tasks may say was checked before.
-        carry_out=partial(page, _control(house, {})),
+        carry_out=OperationPages(_control_context(house)).page,
         announcer=house.announcer,
     )
 
@@ -372,7 +379,7 @@ def make_recorders(house: House) -> list[Service]:
     if "requests" in serve:
         recorders.append(
             RequestsRecorder(
-                applier=RequestApplier(jobs=_control(house, _kinds(house)), store=house.store),
+                applier=_request_applier(house),
                 store=house.store,
                 broker=broker,
                 clock=house.clock,
@@ -392,6 +399,12 @@ def make_recorders(house: House) -> list[Service]:
             )
         )
     return recorders
+
+
+def _request_applier(house: House) -> RequestApplier:
+    """What carries buffered requests out on the store."""
+    check = TaskCheck(_kinds(house), source_bytes_most=house.settings.source_limit_bytes)
+    return RequestApplier(_control_context(house), check, counters=house.metrics)
 
 
 def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:

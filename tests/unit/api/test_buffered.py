@@ -47,8 +47,8 @@ async def stored(here: Buffered) -> list[JobRow]:
 
 def share(here: Buffered, other: Buffered) -> None:
     """Make the other server one of the same store, which remembers nothing of what the first has taken in."""
-    control: Any = other.world.control
-    control._store, control._cluster = here.link, None
+    context: Any = other.world.control.context
+    context.store, other.ingest._cluster = here.link, None
 
 
 async def test_a_job_is_pending_until_a_recorder_applies_it(here: Buffered) -> None:

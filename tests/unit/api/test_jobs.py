@@ -418,7 +418,7 @@ async def test_a_log_is_read_piece_by_piece_and_its_end_is_told(here: World) -> 
     assert (b"", "false") == (empty.content, empty.headers["tickwise-complete"])
     assert 404 == (await here.client.get(f"{API}/runs/{run_id}/logs?attempt=2")).status_code
     await _claimed(here)
-    blobs = here.control._blobs
+    blobs = here.control.context.blobs
     await blobs.put(log_chunk_key(UUID(run_id), 1, 0, last=False), b"hello ")
     part = await here.client.get(f"{API}/runs/{run_id}/logs?offset=2")
     assert (b"llo ", "6", "false") == (
@@ -482,7 +482,7 @@ async def test_a_stored_task_is_versioned_by_its_content_and_pinned_by_jobs(here
         (await get(here, f"/jobs/{job}"))["task_version"], (await get(here, f"/jobs/{job}"))["task"],
     )  # fmt: skip
     digest = first["task"]["file"].removeprefix("sha256:")
-    assert b"print(1)" == await here.control._blobs.get(script_key("default", digest))
+    assert b"print(1)" == await here.control.context.blobs.get(script_key("default", digest))
     assert 404 == (await here.client.get(f"{API}/tasks/t?version=9")).status_code
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
-from tickwise.control.bulk.pages import PROBLEMS_MOST, Page, page
+from tickwise.control.bulk.pages import PROBLEMS_MOST, OperationPages, Page
 from tickwise.domain.errors import Bug, Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import LetterStatus, OperationRow, OperationStep, Settlement
@@ -60,7 +60,9 @@ async def carried_out(here: Scene, operation_id: str, size: int = 3) -> Any:
         if found["status"] != "running":
             return found
         operation = await taken(here)
-        assert await put_on_record(here, operation, await page(here.world.control, operation, size))
+        assert await put_on_record(
+            here, operation, await OperationPages(here.world.control.context).page(operation, size)
+        )
         # What is made now is not what was there when it was asked for.
         await here.pass_time(1)
     raise AssertionError("it does not end")
@@ -187,7 +189,7 @@ async def test_runs_are_cancelled_page_by_page(here: Scene) -> None:
     await waiting(here, 7)
     operation_id = await asked(here, "/runs:cancel")
     operation = await taken(here)
-    assert await put_on_record(here, operation, await page(here.world.control, operation, 3))
+    assert await put_on_record(here, operation, await OperationPages(here.world.control.context).page(operation, 3))
     found = await here.ask("GET", f"/operations/{operation_id}")
     assert ("running", 7, 3) == (found["status"], found["matched"], found["done"])
     await here.pass_time(60)
@@ -269,7 +271,7 @@ async def test_failed_runs_are_redriven_each_once(here: Scene) -> None:
     runs = await failed(here, 7)
     operation_id = await asked(here, "/dead-letters:redrive", note="mended")
     operation = await taken(here)
-    assert await put_on_record(here, operation, await page(here.world.control, operation, 3))
+    assert await put_on_record(here, operation, await OperationPages(here.world.control.context).page(operation, 3))
     # What was redriven already fails at once.
     number = await here.join()
     claims = await here.take(number)
@@ -302,7 +304,7 @@ async def test_a_page_that_is_done_twice_is_done_once(here: Scene, path: str) ->
     await here.pass_time(1)
     for _ in range(3):
         operation = await taken(here)
-        await page(here.world.control, operation, 2)
+        await OperationPages(here.world.control.context).page(operation, 2)
         await here.pass_time(31)
     found = await carried_out(here, operation_id, size=2)
     assert ("done", 5, 0) == (found["status"], found["done"], found["refused"])
@@ -383,7 +385,7 @@ async def test_a_cancelled_operation_goes_no_further(here: Scene) -> None:
     await waiting(here, 6)
     operation_id = await asked(here, "/runs:cancel")
     operation = await taken(here)
-    assert await put_on_record(here, operation, await page(here.world.control, operation, 2))
+    assert await put_on_record(here, operation, await OperationPages(here.world.control.context).page(operation, 2))
     for _ in range(2):
         found = await here.ask("POST", f"/operations/{operation_id}/cancel")
         assert ("cancelled", 2) == (found["status"], found["done"])
@@ -405,7 +407,7 @@ async def test_an_operation_goes_on_where_it_was_when_the_store_comes_back(
     with monkeypatch.context() as during:
         during.setattr(here.store, "runs_cancel", away)
         with pytest.raises(StoreUnavailable):
-            await page(here.world.control, operation, 10)
+            await OperationPages(here.world.control.context).page(operation, 10)
     await here.pass_time(31)
     found = await carried_out(here, operation_id)
     assert (4, 0) == (found["done"], found["refused"])
@@ -417,7 +419,7 @@ async def test_a_kind_that_this_version_does_not_know_is_a_bug(here: Scene) -> N
     operation = await taken(here)
     object.__setattr__(operation, "kind", "runs:paint")
     with pytest.raises(Bug, match="runs:paint"):
-        await page(here.world.control, operation, 10)
+        await OperationPages(here.world.control.context).page(operation, 10)
 
 
 async def test_an_operation_whose_search_takes_too_long_ends_and_says_so(
@@ -427,12 +429,12 @@ async def test_an_operation_whose_search_takes_too_long_ends_and_says_so(
     await waiting(here, 5)
     operation_id = await asked(here, "/runs:cancel")
     operation = await taken(here)
-    assert await put_on_record(here, operation, await page(here.world.control, operation, 3))
+    assert await put_on_record(here, operation, await OperationPages(here.world.control.context).page(operation, 3))
 
     async def too_long(*_: Any) -> None:
         raise Invalid("narrow the search")
 
-    monkeypatch.setattr(here.world.control, "runs_find", too_long)
+    monkeypatch.setattr(here.store, "runs_list", too_long)
     found = await carried_out(here, operation_id)
     assert (found["status"], found["done"], found["refused"]) == ("done", 3, 1)
     assert found["problems"] == [{"id": operation_id, "code": "invalid", "detail": "narrow the search"}]

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
-from tickwise.control.bulk.pages import page
+from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.lifecycle import RunState
 
 HOURLY = {"schedule_type": "CRON", "cron_expression": "0 * * * *"}
@@ -131,7 +131,7 @@ async def test_what_is_asked_for_again_waits_its_turn_too(here: Scene, way: str)
         await here.ask("POST", "/runs:retry", 202, {"filter": {"job_id": job_id, "status": ["FAILED"]}})
         operation = await here.store.operation_take(30.0)
         assert operation is not None
-        await page(here.world.control, operation, 10)
+        await OperationPages(here.world.control.context).page(operation, 10)
     claims = await here.take(number)
     assert 1 == len(claims)
     assert 0 == await here.begin(number, claims)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
-from tickwise.control.bulk.pages import page
+from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.ports.store import JobQuery, JobRow
 from tickwise.roles.searching import AWAY_SECONDS, SLOW_SECONDS, Replica, Searches
@@ -83,7 +83,7 @@ async def test_what_is_done_to_many_is_done_to_what_the_store_has(what: str) -> 
         assert 202 == answer.status_code, answer.text
         operation = await here.store.operation_take(30.0)
         assert operation is not None
-        assert 3 == (await page(here.control, operation, 100)).done
+        assert 3 == (await OperationPages(here.control.context).page(operation, 100)).done
 
 
 class Link:

@@ -40,7 +40,7 @@ async def test_stretches_are_exactly_what_is_covered(calendar: Calendar) -> None
     """Inside every one all is covered, between two nothing is, and none touches the next."""
     async with scene() as here:
         within = Range(start=START, end=START + 90 * DAY, limit=1_000)
-        found = await here.world.control.calendar_preview(ADA, body_of(calendar), within)
+        found = await here.world.control.calendars.preview(ADA, body_of(calendar), within)
         assert not found.more
         at = START
         for each in found.stretches:
@@ -61,7 +61,7 @@ async def test_no_more_is_told_than_was_asked_for() -> None:
     async with scene() as here:
         control = here.world.control
         for limit, more in ((2, True), (3, False), (4, False)):
-            found = await control.calendar_preview(ADA, body_of(days), Range(limit=limit))
+            found = await control.calendars.preview(ADA, body_of(days), Range(limit=limit))
             assert (min(limit, 3), more) == (len(found.stretches), more), limit
 
 
@@ -79,14 +79,14 @@ async def test_a_thread_that_is_given_up_keeps_its_place_until_it_ends(monkeypat
         try:
             for who in (ADA, ADA, BERT, CARL, ADA):
                 with pytest.raises(Busy):
-                    await control._in_thread(who, work)
+                    await control.calendars._in_thread(who, work)
             for _ in range(module.READINGS_MOST):
                 assert await asyncio.to_thread(at_work.acquire, True, 60)
             assert not at_work.acquire(blocking=False)
         finally:
             go.set()
         monkeypatch.setattr(module, "READING_SECONDS_MOST", 60.0)
-        assert "done" == await control._in_thread(ADA, lambda: "done")
+        assert "done" == await control.calendars._in_thread(ADA, lambda: "done")
 
 
 async def test_what_goes_wrong_in_a_thread_is_what_the_caller_gets() -> None:
@@ -94,7 +94,7 @@ async def test_what_goes_wrong_in_a_thread_is_what_the_caller_gets() -> None:
     async with scene() as here:
         for _ in range(module.READINGS_MOST + 1):
             with pytest.raises(Invalid, match="not like this"):
-                await asyncio.wait_for(here.world.control._in_thread(ADA, _refuse), 60)
+                await asyncio.wait_for(here.world.control.calendars._in_thread(ADA, _refuse), 60)
 
 
 def _refuse() -> None:
@@ -115,11 +115,11 @@ async def test_one_namespace_takes_one_place(monkeypatch: pytest.MonkeyPatch) ->
         try:
             for _ in range(3):
                 with pytest.raises(Busy, match="namespace default"):
-                    await control._in_thread(ADA, work)
+                    await control.calendars._in_thread(ADA, work)
             assert await asyncio.to_thread(at_work.acquire, True, 60)
             assert not at_work.acquire(blocking=False)
             monkeypatch.setattr(module, "READING_SECONDS_MOST", 60.0)
-            assert "done" == await control._in_thread(BERT, lambda: "done")
+            assert "done" == await control.calendars._in_thread(BERT, lambda: "done")
         finally:
             go.set()
-        assert "done" == await control._in_thread(ADA, lambda: "done")
+        assert "done" == await control.calendars._in_thread(ADA, lambda: "done")

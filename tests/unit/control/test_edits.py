@@ -22,6 +22,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.control.bodies import JobBody, MissedMode, PauseBody, ResumeBody, SkipNextBody
+from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import Submitted
 from tickwise.domain.decision import Pending
@@ -71,11 +72,13 @@ class House:
         bell, blobs = Bell(), open_blobs("memory://")
         kinds = {kind.name: kind for kind in builtin_kinds()}
         self.control = Control(
-            store=self.store,
+            ControlContext(
+                store=self.store,
+                blobs=blobs,
+                signals=bell,
+                clock=self.clock,
+            ),
             keys=self.store,
-            blobs=blobs,
-            signals=bell,
-            clock=self.clock,
             kinds=kinds,
             calendars=CalendarFiles(),
         )
@@ -128,7 +131,7 @@ async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple
     house = House()
     await house.control.start()
     task = {"name": "a", "task": {"kind": "shell", "command": "date"}, "misfire": {"mode": mode}}
-    made = await house.control.submit(WHO, body({**task, **first}, START))
+    made = await house.control.jobs.submit(WHO, body({**task, **first}, START))
     assert isinstance(made, Submitted)
     job_id = made.job_id
     plan = await house.plan(job_id)
@@ -138,7 +141,7 @@ async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple
         now = house.clock.now()
         if action == "edit":
             made_before = by_schedule(await house.runs(job_id))
-            await _done(house.control.change(WHO, job_id, body(said, now)))
+            await _done(house.control.jobs.change(WHO, job_id, body(said, now)))
             changed = await house.plan(job_id)
             # What says the same as before, or cannot be, is no edit.
             if changed != plan and changed.planned_at is not None:
@@ -150,14 +153,14 @@ async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple
             await house.scheduler.fire_due()
         elif action == "pause":
             until = None if said is None else datetime.fromtimestamp(now + said, UTC)
-            await _done(house.control.pause(WHO, job_id, PauseBody(until=until)))
+            await _done(house.control.jobs.pause(WHO, job_id, PauseBody(until=until)))
         elif action == "resume":
-            await _done(house.control.resume(WHO, job_id, ResumeBody(missed=said)))
+            await _done(house.control.jobs.resume(WHO, job_id, ResumeBody(missed=said)))
         else:
-            await _done(house.control.skip_next(WHO, job_id, SkipNextBody()))
+            await _done(house.control.schedules.skip_next(WHO, job_id, SkipNextBody()))
         early = [run for run in await house.runs(job_id) if run.run_id in by_schedule([run]) - before_edit]
         assert [] == [run.nominal_at for run in early if run.nominal_at <= begins[-1][0]]
-    await _done(house.control.resume(WHO, job_id, ResumeBody()))
+    await _done(house.control.jobs.resume(WHO, job_id, ResumeBody()))
     end = house.clock.now()
     for _ in range(5):
         await house.scheduler.fire_due()

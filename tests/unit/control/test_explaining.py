@@ -244,7 +244,7 @@ async def test_a_schedule_without_a_timer_names_no_further_time() -> None:
         )
         await here.store.jobs_add([job])
         control = here.world.control
-        assert Because.OVER_NO_TIME is (await control.explain_job(ADA, job.job_id)).code
+        assert Because.OVER_NO_TIME is (await control.explain.job(ADA, job.job_id)).code
 
 
 async def test_an_occurrence_without_a_record_is_unknown() -> None:
@@ -256,5 +256,5 @@ async def test_an_occurrence_without_a_record_is_unknown() -> None:
         )
         await here.store.jobs_add([job])
         await here.pass_time(2 * HOUR)
-        found = await here.world.control.explain_job(ADA, job.job_id, START + HOUR)
+        found = await here.world.control.explain.job(ADA, job.job_id, START + HOUR)
         assert Because.UNKNOWN is found.code

@@ -46,9 +46,9 @@ async def test_what_is_told_ahead_is_what_becomes(body: dict[str, Any]) -> None:
         await here.ask("PUT", "/calendars/noon", 201, NOON)
         job_id = UUID(await here.create(**body, overlap="allow"))
         section = Section(start=START + 1, end=START + DAY, limit=1_000)
-        told = await here.world.control.occurrences(ADA, job_id, section)
+        told = await here.world.control.schedules.occurrences(ADA, job_id, section)
         await here.schedule(DAY + 3_600, step=60)
-        became = await here.world.control.occurrences(ADA, job_id, section)
+        became = await here.world.control.schedules.occurrences(ADA, job_id, section)
         assert told.occurrences
         assert [_kept(each) for each in _merged(told.occurrences)] == [_kept(each) for each in became.occurrences]
 
@@ -91,5 +91,5 @@ async def test_a_timer_that_the_schedule_names_no_more_is_told_as_it_stands() ->
         row = await here.store.job_get("default", job.job_id)
         assert row is not None
         assert Pending(START + 1_234.0) == row.timer
-        line = await here.world.control.occurrences(ADA, job.job_id, Section(end=START + 3_600, limit=10))
+        line = await here.world.control.schedules.occurrences(ADA, job.job_id, Section(end=START + 3_600, limit=10))
         assert [START + 1_234.0, START + 3_600.0] == [each.nominal for each in line.occurrences]

@@ -71,7 +71,7 @@ def body(name: str = "a", **said: Any) -> JobBody:
 
 async def composed(here: Buffered, **said: Any) -> Request:
     """What an API sends for this body."""
-    await here.world.control.accept(WHO, body(**said))
+    await here.ingest.accept(WHO, body(**said))
     (sent,) = await here.batch()
     await here.consumer.done([sent])
     return decode(Request, sent.value)
@@ -90,7 +90,7 @@ async def test_a_job_of_an_api_is_stored_as_it_was_composed(said: dict[str, Any]
     async with buffered() as here:
         request = await composed(here, **said)
         job = request.new_job()
-        assert job == await here.control.recheck(job, request.accepted)
+        assert job == await here.applier.composer.recheck(job, request.accepted)
 
 
 async def test_a_job_with_a_stored_task_a_calendar_and_successors_is_stored_as_it_was_composed() -> None:
@@ -103,24 +103,24 @@ async def test_a_job_with_a_stored_task_a_calendar_and_successors_is_stored_as_i
         ):
             answer = await client.request(method, f"/api/v1{path}", json=said)
             assert 201 == answer.status_code, answer.text
-        follower = await here.world.control.submit(WHO, body("follower", schedule_type="ON_DEMAND"))
+        follower = await here.world.control.jobs.submit(WHO, body("follower", schedule_type="ON_DEMAND"))
         assert isinstance(follower, Submitted)
         request = await composed(
             here, task=None, taskId="t", cron="0 0 * * *", calendars=[{"name": "closed"}], then=str(follower.job_id)
         )
         job = request.new_job()
-        assert job == await here.control.recheck(job, request.accepted)
+        assert job == await here.applier.composer.recheck(job, request.accepted)
 
 
 async def test_a_repeat_of_what_is_stored_is_not_judged_again() -> None:
     """What it names may be gone by then, and it was carried out."""
     async with buffered() as here:
         assert 201 == (await here.world.client.put(CALENDAR, json={"dates": ["2031-01-02"]})).status_code
-        await here.world.control.accept(WHO, body(cron="0 0 * * *", calendars=[{"name": "closed"}]))
+        await here.ingest.accept(WHO, body(cron="0 0 * * *", calendars=[{"name": "closed"}]))
         sent = await here.batch()
         await here.recorder.apply(sent)
         request = decode(Request, sent[0].value)
-        await here.world.control.cancel(WHO, request.job_id)
+        await here.world.control.jobs.cancel(WHO, request.job_id)
         assert 200 == (await here.world.client.delete(CALENDAR)).status_code
         await here.recorder.apply(sent)
         assert await here.link.store.operation_get("default", request.operation_id) is None
@@ -235,7 +235,7 @@ async def test_what_follows_from_a_definition_is_not_taken_from_the_message() ->
             zone_data="1999a",
         )
         honest, job = request.new_job(), msgspec.structs.replace(request, job=wrong).new_job()
-        checked = await here.control.recheck(job, request.accepted)
+        checked = await here.applier.composer.recheck(job, request.accepted)
         assert json.loads(honest.definition) == json.loads(checked.definition)
         assert honest._replace(definition="") == checked._replace(definition="")
 

@@ -17,8 +17,9 @@ from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.control.bodies import BackfillBody, JobBody, RedriveBody, RunNowBody, RunRetryBody
+from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
-from tickwise.control.jobs.submission import Submitted
+from tickwise.control.jobs.submission import GroupCommit, Submitted
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Principal
@@ -74,15 +75,17 @@ def ear(rig: Rig) -> Ear:
 async def control(rig: Rig, ear: Ear) -> AsyncIterator[Control]:
     """What people ask, on that store."""
     made = Control(
-        store=rig.flaky,
+        ControlContext(
+            store=rig.flaky,
+            blobs=rig.blobs,
+            signals=rig.signals,
+            clock=rig.clock,
+            announcer=ear.announcer,
+        ),
         keys=rig.store,
-        blobs=rig.blobs,
-        signals=rig.signals,
-        clock=rig.clock,
         kinds={kind.name: kind for kind in builtin_kinds()},
         calendars=CalendarFiles(),
-        announcer=ear.announcer,
-        group_commit_seconds=0.0,
+        group_commit=GroupCommit(seconds=0.0),
     )
     await made.start()
     yield made
@@ -97,7 +100,7 @@ def body(**said: object) -> JobBody:
 
 async def submitted(control: Control, **said: object) -> UUID:
     """One job of a shell command."""
-    done = await control.submit(WHO, body(**said))
+    done = await control.jobs.submit(WHO, body(**said))
     assert isinstance(done, Submitted)
     return done.job_id
 
@@ -128,7 +131,7 @@ async def test_a_job_that_is_due_is_told_of_when_it_is_stored(rig: Rig, ear: Ear
 
 async def test_all_jobs_of_a_batch_are_told_of(rig: Rig, ear: Ear, control: Control) -> None:
     """In few messages."""
-    await control.submit_many(WHO, [body(schedule_type="IMMEDIATE") for _ in range(10)])
+    await control.jobs.submit_many(WHO, [body(schedule_type="IMMEDIATE") for _ in range(10)])
     hints = await ear.hints()
     assert await living(rig) == {run for each in hints for run in each.ids()}
     assert 3 == len(hints)
@@ -139,17 +142,17 @@ async def test_what_people_ask_to_run_is_told_of(rig: Rig, ear: Ear, control: Co
     job = await submitted(control, schedule_type="IMMEDIATE")
     first = await failed(rig, job)
     await ear.hints()
-    assert {await control.run_now(WHO, job, RunNowBody())} == await ear.runs()
-    redriven = await control.letter_redrive(WHO, first, RedriveBody())
+    assert {await control.jobs.run_now(WHO, job, RunNowBody())} == await ear.runs()
+    redriven = await control.letters.redrive(WHO, first, RedriveBody())
     assert {redriven} == await ear.runs()
     again = await failed(rig, job)
-    retried = await control.run_retry(WHO, again, RunRetryBody())
+    retried = await control.runs.retry(WHO, again, RunRetryBody())
     assert {retried} == await ear.runs()
     hourly = await submitted(control, schedule_type="CRON", cron_expression="0 * * * *")
     now = rig.clock.now()
     start, end = (datetime.fromtimestamp(at, UTC) for at in (now - 7_200, now))
     before = await living(rig)
-    await control.backfill(WHO, hourly, BackfillBody(start=start, end=end))
+    await control.schedules.backfill(WHO, hourly, BackfillBody(start=start, end=end))
     assert await living(rig) - before == await ear.runs()
 
 
@@ -165,7 +168,7 @@ async def test_a_hint_that_cannot_be_made_harms_nothing_that_is_stored(rig: Rig,
         return made
 
     rig.flaky.runs_add = and_then_away  # type: ignore[attr-defined]  # to listen
-    run = await control.run_now(WHO, job, RunNowBody())
+    run = await control.jobs.run_now(WHO, job, RunNowBody())
     assert run in await living(rig)
     assert set() == await ear.runs()
 

@@ -40,18 +40,18 @@ Step = tuple[str, int, str | None, str | None]
 async def take_in(here: Buffered, step: Step) -> None:
     """As the API does; what it refuses at once never reaches the broker."""
     kind, place, name, key = step
-    control = here.world.control
+    ingest = here.ingest
     try:
         if kind == "create":
             said = body(name=name, every="1h", job_id=str(JOBS[place]), **({"key": key} if key else {}))
-            await control.accept(WHO, said)
+            await ingest.accept(WHO, said)
         elif kind == "change":
             said = msgspec.json.decode(
                 msgspec.json.encode({"name": name, **({"key": key} if key else {})}), type=JobBody
             )
-            await control.accept_change(WHO, JOBS[place], said, msgspec.json.encode(said))
+            await ingest.accept_change(WHO, JOBS[place], said, msgspec.json.encode(said))
         else:
-            await control.accept_cancel(WHO, JOBS[place])
+            await ingest.accept_cancel(WHO, JOBS[place])
     except Refused:
         pass
 
@@ -61,14 +61,14 @@ async def directly(here: Buffered, delivery: Delivery) -> None:
     from tickwise.roles.messages import Request, decode
 
     request = decode(Request, delivery.value)
-    control = here.control
+    applier = here.applier
     try:
         if request.kind == "create":
-            await control.store_accepted([request.new_job()])
+            await applier.submissions.store_accepted([request.new_job()])
         elif request.kind == "change":
-            await control.change(WHO, request.job_id, msgspec.json.decode(request.body, type=JobBody))
+            await applier.changes.change(WHO, request.job_id, msgspec.json.decode(request.body, type=JobBody))
         else:
-            await control.cancel(WHO, request.job_id)
+            await applier.moves.cancel(WHO, request.job_id)
     except Refused:
         pass
 

@@ -66,7 +66,7 @@ def count(here: Buffered, name: str, **labels: str) -> float:
 async def test_a_request_of_an_api_is_applied() -> None:
     """It bears a signature, and the recorder holds the same secret."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("mine"))
+        await here.ingest.accept(WHO, body("mine"))
         (sent,) = await here.batch()
         assert [HEADER] == [name for name, _ in sent.headers]
         await here.recorder.apply([sent])
@@ -76,7 +76,7 @@ async def test_a_request_of_an_api_is_applied() -> None:
 async def test_a_mark_needs_no_signature() -> None:
     """It says nothing but that it came after what came before it."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("mine"))
+        await here.ingest.accept(WHO, body("mine"))
         await here.mark()
         assert ["mine"] == await names(here)
         assert await here.link.store.requests_marked(3) is not None
@@ -139,13 +139,13 @@ def _empty_signature(here: Buffered, real: Message) -> Message:
 async def test_a_forged_request_is_put_aside_and_stops_nobody(forgery: Forgery) -> None:
     """With its bytes, counted by why; the requests before and behind it are applied."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("taken back"))
+        await here.ingest.accept(WHO, body("taken back"))
         (sent,) = await here.batch()
         await here.consumer.done([sent])
         forged = forgery.made(here, Message(sent.value, sent.key, sent.headers, sent.partition))
-        await here.world.control.accept(WHO, body("before"))
+        await here.ingest.accept(WHO, body("before"))
         await here.broker.send(REQUESTS, [forged])
-        await here.world.control.accept(WHO, body("behind"))
+        await here.ingest.accept(WHO, body("behind"))
         await here.apply()
         assert ["before", "behind"] == await names(here)
         assert [forged.value] == [each.value for each in await dead(here)]
@@ -174,7 +174,7 @@ async def test_a_request_of_another_cluster_is_refused() -> None:
         buffered(api_keys=[NEW], recorder_keys=[NEW]) as here,
         buffered(recorder_keys=[NEW], cluster="another") as other,
     ):
-        await here.world.control.accept(WHO, body())
+        await here.ingest.accept(WHO, body())
         await other.recorder.apply(await here.batch())
         assert [] == await names(other)
         assert 1 == count(other, "tickwise_messages_unverified_total", channel="requests", reason="forged")
@@ -183,11 +183,11 @@ async def test_a_request_of_another_cluster_is_refused() -> None:
 async def test_a_request_that_is_sent_again_changes_nothing() -> None:
     """A create, a change and a cancel, each again after all of them, and in another order."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW], partitions=1) as here:
-        control, job = here.world.control, UUID(int=(0x019B << 112) | (0x8 << 76) | (0b10 << 62) | 1)
-        await control.accept(WHO, body("first", job_id=str(job)))
+        ingest, job = here.ingest, UUID(int=(0x019B << 112) | (0x8 << 76) | (0b10 << 62) | 1)
+        await ingest.accept(WHO, body("first", job_id=str(job)))
         renamed = msgspec.json.decode(b'{"name":"second"}', type=JobBody)
-        await control.accept_change(WHO, job, renamed, b'{"name":"second"}')
-        await control.accept_change(
+        await ingest.accept_change(WHO, job, renamed, b'{"name":"second"}')
+        await ingest.accept_change(
             WHO, job, msgspec.json.decode(b'{"name":"third"}', type=JobBody), b'{"name":"third"}'
         )
         sent = await here.batch()
@@ -203,7 +203,7 @@ async def test_a_request_that_is_sent_again_changes_nothing() -> None:
 async def test_a_request_that_is_sent_again_long_after_is_refused() -> None:
     """The store may have forgotten by then that it was applied, and would apply it anew."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("mine"))
+        await here.ingest.accept(WHO, body("mine"))
         sent = await here.batch()
         await here.clock.advance(LATE_SECONDS + 1)
         await here.broker.send(REQUESTS, [Message(each.value, each.key, each.headers, each.partition) for each in sent])
@@ -215,7 +215,7 @@ async def test_a_request_that_is_sent_again_long_after_is_refused() -> None:
 async def test_an_outage_of_the_store_makes_no_request_late() -> None:
     """What counts is when it reached the broker."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("mine"))
+        await here.ingest.accept(WHO, body("mine"))
         await here.clock.advance(2 * LATE_SECONDS)
         await here.apply()
         assert ["mine"] == await names(here)
@@ -226,11 +226,11 @@ async def test_a_secret_is_changed_without_a_pause() -> None:
     steps = [([OLD], [OLD]), ([OLD], [OLD, NEW]), ([NEW, OLD], [OLD, NEW]), ([NEW], [NEW, OLD]), ([NEW], [NEW])]
     for api, recorder in steps:
         async with buffered(api_keys=api, recorder_keys=recorder) as here:
-            await here.world.control.accept(WHO, body("mine"))
+            await here.ingest.accept(WHO, body("mine"))
             await here.apply()
             assert ["mine"] == await names(here)
     async with buffered(api_keys=[OLD], recorder_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("of an old secret"))
+        await here.ingest.accept(WHO, body("of an old secret"))
         await here.apply()
         assert [] == await names(here)
 
@@ -238,11 +238,11 @@ async def test_a_secret_is_changed_without_a_pause() -> None:
 async def test_a_secret_is_introduced_without_a_pause() -> None:
     """APIs sign first, whose recorders hold no secret; then recorders verify, and accept what was not signed yet."""
     async with buffered(api_keys=[NEW]) as here:
-        await here.world.control.accept(WHO, body("signed"))
+        await here.ingest.accept(WHO, body("signed"))
         await here.apply()
         assert ["signed"] == await names(here)
     async with buffered(recorder_keys=[NEW], unsigned=Unsigned.ACCEPTED) as here:
-        await here.world.control.accept(WHO, body("unsigned"))
+        await here.ingest.accept(WHO, body("unsigned"))
         await here.apply()
         assert ["unsigned"] == await names(here)
         assert 1 == count(here, "tickwise_messages_unsigned_total", channel="requests")
@@ -263,7 +263,7 @@ async def test_a_message_that_fills_the_broker_s_limit_is_put_aside_all_the_same
     """It has no room for what is said of it, and would come again for ever."""
     async with buffered(api_keys=[NEW], recorder_keys=[NEW]) as here:
         await here.broker.send(REQUESTS, [large])
-        await here.world.control.accept(WHO, body("behind"))
+        await here.ingest.accept(WHO, body("behind"))
         await here.apply()
         assert ["behind"] == await names(here)
         (put_aside,) = await dead(here)

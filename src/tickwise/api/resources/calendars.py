@@ -160,7 +160,7 @@ async def calendar_put(call: Call) -> Answer:
 
     async def put(found: FoundRule | None) -> Answer:
         body = decode(_calendar, call.body, field_names(CalendarBody))
-        done = await call.control.calendar_put(call.principal, name, body, found)
+        done = await call.control.calendars.put(call.principal, name, body, found)
         return _put(done, _calendar_view)
 
     return await guarded(call.conditions, lambda: _look(call, RuleKind.CALENDAR, _calendar_view), put)
@@ -168,7 +168,7 @@ async def calendar_put(call: Call) -> Answer:
 
 async def calendar_get(call: Call) -> Answer:
     """One calendar."""
-    row = await call.control.rule_get(call.principal, RuleKind.CALENDAR, call.path_values["name"])
+    row = await call.control.calendars.get(call.principal, RuleKind.CALENDAR, call.path_values["name"])
     return answer(200, _calendar_view(row))
 
 
@@ -180,7 +180,7 @@ async def calendar_delete(call: Call) -> Answer:
 async def calendars_list(call: Call) -> Answer:
     """A page of calendars, by name."""
     query: RulesQuery = call.query
-    found = await call.control.calendars_list(call.principal, _after(query), query.limit + 1)
+    found = await call.control.calendars.page(call.principal, _after(query), query.limit + 1)
     page = found[: query.limit]
     last = page[-1].row.name if len(found) > query.limit else None
     views = [CalendarItem(**_common(each.row, each.stored), **_brief(each.stored)) for each in page]
@@ -189,14 +189,14 @@ async def calendars_list(call: Call) -> Answer:
 
 async def calendar_covers(call: Call) -> Answer:
     """Which times a calendar covers."""
-    found = call.control.calendar_covers(call.principal, call.path_values["name"], _range(call.query))
+    found = call.control.calendars.covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
 
 
 async def calendar_preview(call: Call) -> Answer:
     """Which times a calendar that is not stored would cover."""
     body = decode(_preview, call.body, field_names(CalendarPreviewBody))
-    return answer(200, _covers_view(await call.control.calendar_preview(call.principal, body.calendar, _range(body))))
+    return answer(200, _covers_view(await call.control.calendars.preview(call.principal, body.calendar, _range(body))))
 
 
 # ------------------------------------------------------------------------------------------ windows
@@ -208,14 +208,14 @@ async def window_put(call: Call) -> Answer:
 
     async def put(found: FoundRule | None) -> Answer:
         body = decode(_window, call.body, field_names(WindowBody))
-        return _put(await call.control.window_put(call.principal, name, body, found), _window_view)
+        return _put(await call.control.calendars.put_window(call.principal, name, body, found), _window_view)
 
     return await guarded(call.conditions, lambda: _look(call, RuleKind.WINDOW, _window_view), put)
 
 
 async def window_get(call: Call) -> Answer:
     """One maintenance window."""
-    row = await call.control.rule_get(call.principal, RuleKind.WINDOW, call.path_values["name"])
+    row = await call.control.calendars.get(call.principal, RuleKind.WINDOW, call.path_values["name"])
     return answer(200, _window_view(row))
 
 
@@ -227,7 +227,7 @@ async def window_delete(call: Call) -> Answer:
 async def windows_list(call: Call) -> Answer:
     """A page of maintenance windows, by name."""
     query: RulesQuery = call.query
-    found = await call.control.windows_list(call.principal, _after(query), query.limit + 1)
+    found = await call.control.calendars.windows_page(call.principal, _after(query), query.limit + 1)
     page = found[: query.limit]
     last = page[-1].row.name if len(found) > query.limit else None
     views = [
@@ -240,7 +240,7 @@ async def windows_list(call: Call) -> Answer:
 
 async def window_covers(call: Call) -> Answer:
     """When a maintenance window goes on."""
-    found = call.control.window_covers(call.principal, call.path_values["name"], _range(call.query))
+    found = call.control.calendars.window_covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
 
 
@@ -249,7 +249,7 @@ async def window_covers(call: Call) -> Answer:
 
 async def _look(call: Call, kind: RuleKind, view: View) -> tuple[FoundRule, bytes | None]:
     """What is there under the name, with its tag."""
-    row = await call.control.rule_find(call.principal, kind, call.path_values["name"])
+    row = await call.control.calendars.find(call.principal, kind, call.path_values["name"])
     return FoundRule(row), None if row is None else tag_of(encode(view(row)))
 
 
@@ -263,11 +263,11 @@ async def _delete(call: Call, kind: RuleKind, view: View) -> Answer:
     name = call.path_values["name"]
 
     async def look() -> tuple[RuleRow, bytes]:
-        row = await call.control.rule_get(call.principal, kind, name)
+        row = await call.control.calendars.get(call.principal, kind, name)
         return row, tag_of(encode(view(row)))
 
     async def delete(row: RuleRow | None) -> Answer:
-        return answer(200, view(await call.control.rule_delete(call.principal, kind, name, row)))
+        return answer(200, view(await call.control.calendars.delete(call.principal, kind, name, row)))
 
     return await guarded(call.conditions, look, delete)
 

@@ -55,13 +55,13 @@ async def job_explain(call: Call) -> Answer:
     """Why a job did, or did not, run."""
     query: ExplainQuery = call.query
     job_id = call.uuid("job_id", "job")
-    found = await call.control.explain_job(call.principal, job_id, given_instant(query.at))
+    found = await call.control.explain.job(call.principal, job_id, given_instant(query.at))
     return answer(200, _view(found, job_id))
 
 
 async def run_explain(call: Call) -> Answer:
     """Why a run is where it is."""
-    return answer(200, _view(await call.control.explain_run(call.principal, call.uuid("run_id", "run")), None))
+    return answer(200, _view(await call.control.explain.run(call.principal, call.uuid("run_id", "run")), None))
 
 
 def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:

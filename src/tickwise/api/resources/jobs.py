@@ -46,7 +46,9 @@ from tickwise.api.wire import (
     run_view,
 )
 from tickwise.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
-from tickwise.control.jobs.service import Change, Found, check_version
+from tickwise.control.buffered.ingest import BufferedIngest
+from tickwise.control.jobs.changes import Change, Found
+from tickwise.control.jobs.moves import check_version
 from tickwise.control.jobs.submission import Submitted, Verdict
 from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
@@ -118,9 +120,9 @@ async def job_create(call: Call) -> Answer:
     body = job_body(call.body)
     claim = call.claim
     if claim is None:
-        done = await call.control.submit(call.principal, body)
+        done = await call.control.jobs.submit(call.principal, body)
     else:
-        done = await call.control.submit(call.principal, body, lambda made: claim.receipt(_created(made)))
+        done = await call.control.jobs.submit(call.principal, body, lambda made: claim.receipt(_created(made)))
     if isinstance(done, Replay):
         return replayed(call, done)
     return _created(done)
@@ -143,19 +145,19 @@ def _location_of(body: bytes) -> Headers:
     return _location(str(_told(body).job_id).encode())
 
 
-async def job_create_buffered(call: Call) -> Answer | None:
+async def job_create_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
     """The same, answered once the broker has it."""
-    request = await call.control.accept(call.principal, job_body(call.body), once(call))
+    request = await ingest.accept(call.principal, job_body(call.body), once(call))
     return None if request is None else accepted(request)
 
 
-async def jobs_batch_buffered(call: Call) -> Answer | None:
+async def jobs_batch_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
     """Up to 10,000 jobs, answered once the broker has them. All or none is for the store to say."""
     query: BatchQuery = call.query
     if query.atomic:
         return None
     bodies = await job_bodies(call.body, call.media, call.control.clock)
-    verdicts = await call.control.accept_many(call.principal, bodies, once(call))
+    verdicts = await ingest.accept_many(call.principal, bodies, once(call))
     if verdicts is None:
         return None
     await _point_as_spelled(call, verdicts)
@@ -167,7 +169,7 @@ async def jobs_batch(call: Call) -> Answer:
     query: BatchQuery = call.query
     bodies = await job_bodies(call.body, call.media, call.control.clock)
     claim = call.claim
-    done = await call.control.submit_many(
+    done = await call.control.jobs.submit_many(
         call.principal,
         bodies,
         atomic=query.atomic,
@@ -217,8 +219,8 @@ def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
 
 async def _shown(call: Call, row: JobRow) -> bytes:
     """What a GET of the job answers: its tag is made of this."""
-    warnings = await call.control.job_warnings(row)
-    return encode(job_view(row, warnings, pending=await call.control.is_change_awaited(row)))
+    warnings = await call.control.jobs.warnings(row)
+    return encode(job_view(row, warnings, pending=await call.control.buffered.is_change_pending(row)))
 
 
 async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Answer:
@@ -227,7 +229,7 @@ async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Ans
     headers = [(b"content-location", _HERE + str(row.job_id).encode()), *etag(shown)]
     if not warnings:
         return Answer(200, shown, headers)
-    return answer(200, job_view(row, [*await call.control.job_warnings(row), *warnings]), headers=headers)
+    return answer(200, job_view(row, [*await call.control.jobs.warnings(row), *warnings]), headers=headers)
 
 
 def _headers_of_move(body: bytes) -> Headers:
@@ -237,18 +239,18 @@ def _headers_of_move(body: bytes) -> Headers:
 
 async def job_get(call: Call) -> Answer:
     """One job."""
-    return Answer(200, await _shown(call, await call.control.job_get(call.principal, call.uuid("job_id", "job"))))
+    return Answer(200, await _shown(call, await call.control.jobs.get(call.principal, call.uuid("job_id", "job"))))
 
 
 async def job_by_key(call: Call) -> Answer:
     """One job, by its key."""
-    return Answer(200, await _shown(call, await call.control.job_by_key(call.principal, call.path_values["key"])))
+    return Answer(200, await _shown(call, await call.control.jobs.by_key(call.principal, call.path_values["key"])))
 
 
 async def jobs_list(call: Call) -> Answer:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
-    rows = await call.control.jobs_search(
+    rows = await call.control.jobs.search(
         JobQuery(
             namespace=call.principal.namespace,
             name=given(said.name),
@@ -265,7 +267,7 @@ async def jobs_list(call: Call) -> Answer:
         )
     )
     page = rows[: said.limit]
-    views = [job_view(row, await call.control.job_warnings(row)) for row in page]
+    views = [job_view(row, await call.control.jobs.warnings(row)) for row in page]
     last = str(page[-1].listed) if len(rows) > said.limit else None
     return answer(200, views, headers=page_links(call, last))
 
@@ -273,7 +275,7 @@ async def jobs_list(call: Call) -> Answer:
 async def job_status(call: Call) -> Answer:
     """The latest run."""
     job_id = call.uuid("job_id", "job")
-    latest = await call.control.status(call.principal, job_id)
+    latest = await call.control.jobs.status(call.principal, job_id)
     return answer(200, StatusView(job_id=job_id, latest_run=None if latest is None else run_view(latest)))
 
 
@@ -291,7 +293,7 @@ async def job_change(call: Call) -> Answer:
     job_id = call.uuid("job_id", "job")
 
     async def change(version: int | None) -> Answer:
-        done = await call.control.change(
+        done = await call.control.jobs.change(
             call.principal, job_id, job_body(call.body), if_version=version, dry_run=query.dry_run
         )
         return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
@@ -307,7 +309,7 @@ async def job_patch(call: Call) -> Answer:
     job_id = call.uuid("job_id", "job")
 
     async def look() -> tuple[JobRow, bytes]:
-        row = await call.control.job_get(call.principal, job_id)
+        row = await call.control.jobs.get(call.principal, job_id)
         check_version(row, given(query.if_version))
         return row, tag_of(await _shown(call, row))
 
@@ -315,7 +317,9 @@ async def job_patch(call: Call) -> Answer:
         if row is None:
             raise Bug("a merge patch needs the job that it is merged with")
         body = job_body(patched(row, call.body))
-        done = await call.control.change(call.principal, job_id, body, if_version=row.version, dry_run=query.dry_run)
+        done = await call.control.jobs.change(
+            call.principal, job_id, body, if_version=row.version, dry_run=query.dry_run
+        )
         return answer(200, change_view(done)) if query.dry_run else await _changed(call, done.row, done.warnings)
 
     return await guarded(call.conditions or Conditions(), look, write)
@@ -330,14 +334,14 @@ async def _guarded(
         return await write(only)
 
     async def look() -> tuple[JobRow, bytes]:
-        row = await call.control.job_get(call.principal, job_id)
+        row = await call.control.jobs.get(call.principal, job_id)
         check_version(row, only)
         return row, tag_of(await _shown(call, row))
 
     return await guarded(call.conditions, look, lambda row: write(None if row is None else row.version))
 
 
-async def job_change_buffered(call: Call) -> Answer | None:
+async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
     """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
     query: ChangeQuery = call.query
     if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
@@ -345,7 +349,7 @@ async def job_change_buffered(call: Call) -> Answer | None:
     if call.media == MERGE_PATCH or MASK.encode() in call.body:
         return None
     job_id = call.uuid("job_id", "job")
-    request = await call.control.accept_change(call.principal, job_id, job_body(call.body), call.body)
+    request = await ingest.accept_change(call.principal, job_id, job_body(call.body), call.body)
     return None if request is None else accepted(request)
 
 
@@ -354,11 +358,11 @@ async def job_upsert(call: Call) -> Answer:
     key = call.path_values["key"]
 
     async def look() -> tuple[Found, bytes | None]:
-        row = await call.control.job_find(call.principal, key)
+        row = await call.control.jobs.find(call.principal, key)
         return Found(row), None if row is None else tag_of(await _shown(call, row))
 
     async def write(found: Found | None) -> Answer:
-        done = await call.control.upsert(call.principal, key, job_body(call.body), found)
+        done = await call.control.jobs.upsert(call.principal, key, job_body(call.body), found)
         return await _changed(call, done.row, done.warnings) if isinstance(done, Change) else _created(done)
 
     return await guarded(call.conditions, look, write)
@@ -369,16 +373,16 @@ async def job_cancel(call: Call) -> Answer:
     job_id = call.uuid("job_id", "job")
 
     async def cancel(version: int | None) -> Answer:
-        return await _changed(call, await call.control.cancel(call.principal, job_id, if_version=version))
+        return await _changed(call, await call.control.jobs.cancel(call.principal, job_id, if_version=version))
 
     return await _guarded(call, job_id, cancel)
 
 
-async def job_cancel_buffered(call: Call) -> Answer | None:
+async def job_cancel_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
     """The same, answered once the broker has it."""
     if call.conditions is not None:
         return None
-    request = await call.control.accept_cancel(call.principal, call.uuid("job_id", "job"))
+    request = await ingest.accept_cancel(call.principal, call.uuid("job_id", "job"))
     return None if request is None else accepted(request)
 
 
@@ -388,7 +392,7 @@ async def job_pause(call: Call) -> Answer:
     job_id = call.uuid("job_id", "job")
 
     async def pause(version: int | None) -> Answer:
-        return await _changed(call, await call.control.pause(call.principal, job_id, body, if_version=version))
+        return await _changed(call, await call.control.jobs.pause(call.principal, job_id, body, if_version=version))
 
     return await _guarded(call, job_id, pause)
 
@@ -399,7 +403,7 @@ async def job_resume(call: Call) -> Answer:
     job_id = call.uuid("job_id", "job")
 
     async def resume(version: int | None) -> Answer:
-        return await _changed(call, await call.control.resume(call.principal, job_id, body, if_version=version))
+        return await _changed(call, await call.control.jobs.resume(call.principal, job_id, body, if_version=version))
 
     return await _guarded(call, job_id, resume)
 
@@ -408,7 +412,7 @@ async def job_run_now(call: Call) -> Answer:
     """Ask for one run."""
     body = decode(_run_now, call.body or b"{}", field_names(RunNowBody))
     claim = call.claim
-    done = await call.control.run_now(
+    done = await call.control.jobs.run_now(
         call.principal,
         call.uuid("job_id", "job"),
         body,

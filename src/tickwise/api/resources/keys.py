@@ -71,7 +71,7 @@ def key_view(row: KeyRow) -> KeyView:
 
 async def key_make(call: Call) -> Answer:
     """Make a key."""
-    made = await call.control.key_make(call.principal, decode(_key, call.body, field_names(KeyBody)))
+    made = await call.control.keys.make(call.principal, decode(_key, call.body, field_names(KeyBody)))
     view = MadeKeyView(**msgspec.structs.asdict(key_view(made.row)), key=made.secret)
     return answer(201, view, headers=[(b"cache-control", b"no-store")])
 
@@ -79,7 +79,7 @@ async def key_make(call: Call) -> Answer:
 async def keys_list(call: Call) -> Answer:
     """A page of keys, the newest first."""
     query: KeysQuery = call.query
-    rows = await call.control.keys_list(call.principal, cursor_id(query.cursor), query.limit + 1)
+    rows = await call.control.keys.page(call.principal, cursor_id(query.cursor), query.limit + 1)
     page = rows[: query.limit]
     last = str(page[-1].key_id) if len(rows) > query.limit else None
     return answer(200, [key_view(row) for row in page], headers=page_links(call, last))
@@ -87,7 +87,7 @@ async def keys_list(call: Call) -> Answer:
 
 async def key_revoke(call: Call) -> Answer:
     """Revoke a key."""
-    return answer(200, key_view(await call.control.key_revoke(call.principal, call.uuid("key_id", "key"))))
+    return answer(200, key_view(await call.control.keys.revoke(call.principal, call.uuid("key_id", "key"))))
 
 
 KEYS: Final = (

@@ -127,7 +127,7 @@ async def letters_list(call: Call) -> Answer:
         ended_after=said.ended_after,
         ended_before=said.ended_before,
     )
-    rows = await call.control.letters_search(
+    rows = await call.control.letters.search(
         call.principal, wanted, before=cursor_id(said.cursor), limit=said.limit + 1
     )
     page = rows[: said.limit]
@@ -137,7 +137,7 @@ async def letters_list(call: Call) -> Answer:
 
 async def letter_get(call: Call) -> Answer:
     """One, with its attempts."""
-    found = await call.control.letter_get(call.principal, call.uuid("run_id", "dead letter"))
+    found = await call.control.letters.get(call.principal, call.uuid("run_id", "dead letter"))
     run = found.letter.run
     view = LetterDetailView(
         **_fields(found.letter),
@@ -153,7 +153,7 @@ async def letter_redrive(call: Call) -> Answer:
     """A new run in its place."""
     body = decode(_redrive, call.body or b"{}", field_names(RedriveBody))
     claim = call.claim
-    done = await call.control.letter_redrive(
+    done = await call.control.letters.redrive(
         call.principal,
         call.uuid("run_id", "dead letter"),
         body,
@@ -167,14 +167,14 @@ async def letter_redrive(call: Call) -> Answer:
 async def letter_discard(call: Call) -> Answer:
     """Nothing more is done about it."""
     body = decode(_discard, call.body or b"{}", field_names(DiscardBody))
-    row = await call.control.letter_discard(call.principal, call.uuid("run_id", "dead letter"), body)
+    row = await call.control.letters.discard(call.principal, call.uuid("run_id", "dead letter"), body)
     return answer(200, letter_view(row))
 
 
 async def letter_decide(call: Call) -> Answer:
     """What was true of an unknown outcome."""
     body = decode(_decide, call.body, field_names(DecideBody))
-    row = await call.control.letter_decide(call.principal, call.uuid("run_id", "dead letter"), body)
+    row = await call.control.letters.decide(call.principal, call.uuid("run_id", "dead letter"), body)
     return answer(200, letter_view(row))
 
 

@@ -65,7 +65,7 @@ async def occurrences_list(call: Call) -> Answer:
         after=cursor_id(query.cursor),
         limit=query.limit,
     )
-    line = await call.control.occurrences(call.principal, call.uuid("job_id", "job"), section)
+    line = await call.control.schedules.occurrences(call.principal, call.uuid("job_id", "job"), section)
     last = str(line.occurrences[-1].name) if line.more else None
     return answer(200, [_view(each) for each in line.occurrences], headers=page_links(call, last))
 

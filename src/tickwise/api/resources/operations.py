@@ -124,43 +124,43 @@ def operation_view(row: OperationRow) -> OperationView:
 async def runs_cancel(call: Call) -> Answer:
     """Cancel runs."""
     body = decode(_runs_cancel, call.body, field_names(RunsCancelBody))
-    return _answered(call, await call.control.runs_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.runs(call.principal, body, _receipt(call)))
 
 
 async def runs_retry(call: Call) -> Answer:
     """Retry runs."""
     body = decode(_runs_retry, call.body, field_names(RunsRetryBody))
-    return _answered(call, await call.control.runs_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.runs(call.principal, body, _receipt(call)))
 
 
 async def jobs_pause(call: Call) -> Answer:
     """Pause jobs."""
     body = decode(_jobs_pause, call.body, field_names(JobsPauseBody))
-    return _answered(call, await call.control.jobs_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
 
 
 async def jobs_resume(call: Call) -> Answer:
     """Resume jobs."""
     body = decode(_jobs_resume, call.body, field_names(JobsResumeBody))
-    return _answered(call, await call.control.jobs_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
 
 
 async def jobs_cancel(call: Call) -> Answer:
     """Cancel jobs."""
     body = decode(_jobs_cancel, call.body, field_names(JobsCancelBody))
-    return _answered(call, await call.control.jobs_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
 
 
 async def letters_redrive(call: Call) -> Answer:
     """Redrive dead letters."""
     body = decode(_letters_redrive, call.body, field_names(LettersRedriveBody))
-    return _answered(call, await call.control.letters_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.letters(call.principal, body, _receipt(call)))
 
 
 async def letters_discard(call: Call) -> Answer:
     """Discard dead letters."""
     body = decode(_letters_discard, call.body, field_names(LettersDiscardBody))
-    return _answered(call, await call.control.letters_bulk(call.principal, body, _receipt(call)))
+    return _answered(call, await call.control.bulk.letters(call.principal, body, _receipt(call)))
 
 
 def _receipt(call: Call) -> Any:
@@ -204,7 +204,7 @@ def _location_of(body: bytes) -> Headers:
 async def operations_list(call: Call) -> Answer:
     """A page of operations."""
     said: OperationsQuery = call.query
-    rows = await call.control.operations_list(call.principal, cursor_id(said.cursor), said.limit + 1)
+    rows = await call.control.bulk.page(call.principal, cursor_id(said.cursor), said.limit + 1)
     page = rows[: said.limit]
     last = str(page[-1].operation_id) if len(rows) > said.limit else None
     return answer(200, [operation_view(row) for row in page], headers=page_links(call, last))
@@ -212,13 +212,13 @@ async def operations_list(call: Call) -> Answer:
 
 async def operation_get(call: Call) -> Answer:
     """One operation."""
-    found = await call.control.operation_look(call.principal, call.uuid("operation_id", "operation"))
+    found = await call.control.buffered.operation(call.principal, call.uuid("operation_id", "operation"))
     return awaited(found) if isinstance(found, Pending) else answer(200, operation_view(found))
 
 
 async def operation_cancel(call: Call) -> Answer:
     """It does not go on."""
-    found = await call.control.operation_cancel(call.principal, call.uuid("operation_id", "operation"))
+    found = await call.control.bulk.cancel(call.principal, call.uuid("operation_id", "operation"))
     return answer(200, operation_view(found))
 
 

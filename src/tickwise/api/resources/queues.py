@@ -65,29 +65,29 @@ def _hold_view(hold: QueueHold) -> HoldView:
 
 async def queues_list(call: Call) -> Answer:
     """All of them."""
-    return answer(200, [_view(row) for row in await call.control.queues_list(call.principal)])
+    return answer(200, [_view(row) for row in await call.control.queues.overview(call.principal)])
 
 
 async def queue_get(call: Call) -> Answer:
     """One."""
-    return answer(200, _view(await call.control.queue_get(call.principal, call.path_values["queue"])))
+    return answer(200, _view(await call.control.queues.get(call.principal, call.path_values["queue"])))
 
 
 async def queue_hold(call: Call) -> Answer:
     """Let it stand still."""
     body = decode(_hold, call.body or b"{}", field_names(QueueHoldBody))
-    return answer(200, _view(await call.control.queue_hold(call.principal, call.path_values["queue"], body)))
+    return answer(200, _view(await call.control.queues.hold(call.principal, call.path_values["queue"], body)))
 
 
 async def queue_drain(call: Call) -> Answer:
     """Hold it, and say what still goes on."""
     body = decode(_drain, call.body or b"{}", field_names(QueueDrainBody))
-    return answer(200, _view(await call.control.queue_drain(call.principal, call.path_values["queue"], body)))
+    return answer(200, _view(await call.control.queues.drain(call.principal, call.path_values["queue"], body)))
 
 
 async def queue_resume(call: Call) -> Answer:
     """Let it go on."""
-    return answer(200, _view(await call.control.queue_resume(call.principal, call.path_values["queue"])))
+    return answer(200, _view(await call.control.queues.resume(call.principal, call.path_values["queue"])))
 
 
 QUEUES: Final = (

@@ -127,7 +127,7 @@ async def runs_page(call: Call, job_id: UUID | None) -> Answer:
     )
     if isinstance(said, RunsQuery):
         query = replace(query, job_name=given(said.job_name), labels=labels_of(said.label), queue=given(said.queue))
-    rows = await call.control.runs_search(call.principal, query, must_exist=not isinstance(said, RunsQuery))
+    rows = await call.control.runs.search(call.principal, query, must_exist=not isinstance(said, RunsQuery))
     page = rows[: said.limit]
     last = str(page[-1].run_id) if len(rows) > said.limit else None
     return answer(200, [run_view(row) for row in page], headers=page_links(call, last))
@@ -142,7 +142,7 @@ async def run_counts(call: Call) -> Answer:
     """How many came on record, by the hour."""
     since, until = given_instant(call.query.since), given_instant(call.query.until)
     try:
-        tallies = await call.control.runs_tally(call.principal, since, until)
+        tallies = await call.control.runs.tally(call.principal, since, until)
     except Invalid as refusal:
         raise BadParameter(refusal.detail, parameter="since") from None
     return answer(200, [run_count_view(tally) for tally in tallies])
@@ -150,14 +150,14 @@ async def run_counts(call: Call) -> Answer:
 
 async def run_get(call: Call) -> Answer:
     """One run."""
-    details = await call.control.run_get(call.principal, call.uuid("run_id", "run"))
+    details = await call.control.runs.get(call.principal, call.uuid("run_id", "run"))
     return answer(200, run_detail_view(details))
 
 
 async def run_cancel(call: Call) -> Answer:
     """Cancel it: 200 if it is over, 202 if its executor was asked."""
     run_id = call.uuid("run_id", "run")
-    state = await call.control.run_cancel(call.principal, run_id)
+    state = await call.control.runs.cancel(call.principal, run_id)
     done = state is RunState.CANCELLED
     return answer(200 if done else 202, RunStateView(run_id=run_id, status=state))
 
@@ -166,7 +166,7 @@ async def run_retry(call: Call) -> Answer:
     """A new run like it."""
     body = decode(_retry, call.body or b"{}", field_names(RunRetryBody))
     claim = call.claim
-    done = await call.control.run_retry(
+    done = await call.control.runs.retry(
         call.principal,
         call.uuid("run_id", "run"),
         body,
@@ -181,7 +181,7 @@ async def run_log(call: Call) -> Answer:
     """A part of a log: as it was written, or as JSON if that is asked for."""
     query: LogQuery = call.query
     run_id = call.uuid("run_id", "run")
-    chunk = await call.control.log(
+    chunk = await call.control.runs.log(
         call.principal, run_id, attempt=given(query.attempt), offset=query.offset, limit=query.limit
     )
     headers = [
@@ -198,7 +198,7 @@ async def run_log(call: Call) -> Answer:
 
 async def executors_list(call: Call) -> Answer:
     """Executors."""
-    return answer(200, [executor_view(row) for row in await call.control.executors()])
+    return answer(200, [executor_view(row) for row in await call.control.runs.executors()])
 
 
 RUNS: Final = (

@@ -97,14 +97,14 @@ async def job_preview(call: Call) -> Answer:
     """The next fires of a job."""
     query: PreviewQuery = call.query
     look = Look(start=given(query.start), count=query.count, viewer_timezone=given(query.viewer_timezone))
-    preview = await call.control.preview_job(call.principal, call.uuid("job_id", "job"), look)
+    preview = await call.control.schedules.preview_job(call.principal, call.uuid("job_id", "job"), look)
     return answer(200, _preview_view(preview))
 
 
 async def schedule_preview(call: Call) -> Answer:
     """The next fires of a schedule that is not saved."""
     body = decode(_preview, call.body, field_names(PreviewBody))
-    return answer(200, _preview_view(await call.control.preview(call.principal, body)))
+    return answer(200, _preview_view(await call.control.schedules.preview(call.principal, body)))
 
 
 def _preview_view(preview: Preview) -> PreviewView:
@@ -131,13 +131,13 @@ def _preview_view(preview: Preview) -> PreviewView:
 async def job_skip_next(call: Call) -> Answer:
     """Skip the next occurrence: 200 if that is done, 202 if its executor was asked."""
     body = decode(_skip_next, call.body or b"{}", field_names(SkipNextBody))
-    return _moved(await call.control.skip_next(call.principal, call.uuid("job_id", "job"), body))
+    return _moved(await call.control.schedules.skip_next(call.principal, call.uuid("job_id", "job"), body))
 
 
 async def job_snooze(call: Call) -> Answer:
     """Let the next occurrence run later."""
     body = decode(_snooze, call.body, field_names(SnoozeBody))
-    return _moved(await call.control.snooze(call.principal, call.uuid("job_id", "job"), body))
+    return _moved(await call.control.schedules.snooze(call.principal, call.uuid("job_id", "job"), body))
 
 
 def _moved(moved: Moved) -> Answer:
@@ -154,7 +154,7 @@ async def job_backfill(call: Call) -> Answer:
     """Ask for runs of the past."""
     body = decode(_backfill, call.body, field_names(BackfillBody))
     claim = call.claim
-    done = await call.control.backfill(
+    done = await call.control.schedules.backfill(
         call.principal,
         call.uuid("job_id", "job"),
         body,
@@ -177,7 +177,7 @@ def _backfilled(done: Backfill) -> Answer:
 
 async def backfill_cancel(call: Call) -> Answer:
     """End what is left of a backfill."""
-    cancelled = await call.control.backfill_cancel(
+    cancelled = await call.control.schedules.cancel_backfill(
         call.principal, call.uuid("job_id", "job"), call.uuid("backfill_id", "backfill")
     )
     return answer(200, BackfillCancelled(cancelled=cancelled))

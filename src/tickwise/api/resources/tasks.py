@@ -62,7 +62,7 @@ class ScriptText(msgspec.Struct):
 async def task_put(call: Call) -> Answer:
     """Store a task."""
     body = decode(_task, call.body, field_names(TaskBody))
-    stored = await call.control.task_put(call.principal, body)
+    stored = await call.control.tasks.put(call.principal, body)
     return answer(201, task_view(stored))
 
 
@@ -77,11 +77,13 @@ async def script_put(call: Call) -> Answer:
     task_id = call.path_values["task_id"]
 
     async def look() -> tuple[FoundTask, bytes | None]:
-        newest = await call.control.task_find(call.principal, task_id)
+        newest = await call.control.tasks.find(call.principal, task_id)
         return FoundTask(newest), None if newest is None else tag_of(_shown(newest))
 
     async def write(found: FoundTask | None) -> Answer:
-        done = await call.control.script_put(call.principal, task_id, call.body, name=given(query.name), found=found)
+        done = await call.control.tasks.put_script(
+            call.principal, task_id, call.body, name=given(query.name), found=found
+        )
         shown = _shown(done.task)
         return Answer(201 if done.created else 200, shown, etag(shown))
 
@@ -93,7 +95,7 @@ async def script_get(call: Call) -> Answer:
     task_id, said = call.path_values["task_id"], call.path_values["version"]
     if not _VERSION.fullmatch(said):
         raise NotFound(f"no task {task_id[:200]!r} is stored in version {said[:100]!r}; versions are 1, 2, 3, …")
-    content = await call.control.script_get(call.principal, task_id, int(said))
+    content = await call.control.tasks.script(call.principal, task_id, int(said))
     # A stored script is text: no browser may take it for a page.
     return Answer(200, content, [(b"x-content-type-options", b"nosniff")], SCRIPT_ANSWER)
 
@@ -102,7 +104,7 @@ async def task_versions(call: Call) -> Answer:
     """A page of the versions of a task, newest first."""
     query: TasksQuery = call.query
     before = None if query.cursor is UNSET else _version_of(query.cursor)
-    rows = await call.control.task_versions(call.principal, call.path_values["task_id"], before, query.limit + 1)
+    rows = await call.control.tasks.versions(call.principal, call.path_values["task_id"], before, query.limit + 1)
     page = rows[: query.limit]
     last = str(page[-1].version) if len(rows) > query.limit else None
     return answer(200, [task_view(row) for row in page], headers=page_links(call, last))
@@ -118,7 +120,7 @@ def _version_of(cursor: str) -> int:
 async def task_get(call: Call) -> Answer:
     """One version of a task."""
     query: TaskQuery = call.query
-    found = await call.control.task_get(call.principal, call.path_values["task_id"], given(query.version))
+    found = await call.control.tasks.get(call.principal, call.path_values["task_id"], given(query.version))
     return answer(200, task_view(found))
 
 
@@ -126,7 +128,7 @@ async def tasks_list(call: Call) -> Answer:
     """A page of tasks, by id."""
     query: TasksQuery = call.query
     after = None if query.cursor is UNSET else cursor_text(query.cursor)
-    rows = await call.control.tasks_list(call.principal, after, query.limit + 1)
+    rows = await call.control.tasks.page(call.principal, after, query.limit + 1)
     page = rows[: query.limit]
     last = page[-1].task_id if len(rows) > query.limit else None
     return answer(200, [task_view(row) for row in page], headers=page_links(call, last))

@@ -1,7 +1,7 @@
 """Applies the requests that an API answered with 202, in the order of each job.
 
     batch ──► creates ──────────gathered──► jobs_add            CREATED, REPEATED: the job says it
-          ├─► change, cancel ──one by one─► the jobs' service   as of when it was accepted
+          ├─► change, cancel ──one by one─► the parts of jobs    as of when it was accepted
           │      (creates before it that it could meet are stored first)
           └─► what is refused ────────────► operations_record   FAILED, with its problem; never silence
 
@@ -22,11 +22,15 @@ import structlog
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.bulk.pages import BulkProblem, Kind
-from tickwise.control.jobs.service import AcceptedChange, Jobs
-from tickwise.control.jobs.submission import refusal_of
+from tickwise.control.context import ControlContext
+from tickwise.control.jobs.changes import AcceptedChange, JobChanges
+from tickwise.control.jobs.composer import JobComposer
+from tickwise.control.jobs.moves import JobMoves
+from tickwise.control.jobs.submission import Counters, Submissions, refusal_of
+from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
 from tickwise.domain.model import Principal
-from tickwise.ports.store import EndedOperation, NewJob, OperationStatus, Store
+from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
 from tickwise.roles.messages import Request
 from tickwise.roles.requests import AppliedCount
 
@@ -89,9 +93,14 @@ class _Turn:
 class RequestApplier:
     """Brings accepted requests into the store. It carries them out on the store, whatever way requests take in."""
 
-    def __init__(self, *, jobs: Jobs, store: Store) -> None:
-        self._jobs = jobs
-        self._store = store
+    def __init__(self, context: ControlContext, check: TaskCheck, *, counters: Counters | None = None) -> None:
+        """`counters` is told of jobs that were stored."""
+        self._store = context.store
+        self._context = context
+        self.composer = JobComposer(context, check)
+        self.submissions = Submissions(context, self.composer, counters=counters)
+        self.changes = JobChanges(context, self.composer, self.submissions)
+        self.moves = JobMoves(context)
 
     async def apply(self, requests: Sequence[Request]) -> AppliedCount:
         """Apply these, in their order. Applying one again changes nothing.
@@ -135,7 +144,7 @@ class RequestApplier:
     async def _take_create(self, turn: _Turn, request: Request) -> None:
         job = request.new_job()
         try:
-            job = await self._jobs.recheck(job, request.accepted)
+            job = await self.composer.recheck(job, request.accepted)
         except Refused as refusal:
             turn.end(request, refusal)
         else:
@@ -149,7 +158,7 @@ class RequestApplier:
         if turn.refused:
             await self._record(turn)
         try:
-            added = await self._jobs.store_accepted([job for _, job in creates])
+            added = await self.submissions.store_accepted([job for _, job in creates])
         except Refused as refusal:
             if len(creates) == 1:
                 turn.end(creates[0][0], refusal)
@@ -168,7 +177,7 @@ class RequestApplier:
     async def _cancel(self, turn: _Turn, request: Request) -> None:
         # One that was refused, since the job was not there, must not end the job that came after it.
         if not await self._is_over(turn, request):
-            await self._jobs.cancel(_asker(request), request.job_id)
+            await self.moves.cancel(_asker(request), request.job_id)
             turn.end(request, None)
 
     async def _change(self, turn: _Turn, request: Request) -> None:
@@ -178,11 +187,11 @@ class RequestApplier:
             raise Invalid(f"the body cannot be read by this version: {wrong}", pointer="") from wrong
         who, accepted = _asker(request), AcceptedChange(request.accepted, _ended(request, None))
         for _ in range(RACES_MOST):
-            row = await self._jobs.job_get(who, request.job_id)
+            row = await self._context.job(who, request.job_id)
             if await self._is_over(turn, request):
                 return
             try:
-                await self._jobs.change(who, request.job_id, body, if_version=row.version, accepted=accepted)
+                await self.changes.change(who, request.job_id, body, if_version=row.version, accepted=accepted)
             except VersionConflict:
                 continue
             turn.done += 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -22,31 +22,33 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.bodies import SCHEDULE_NAMED, JobBody
-from tickwise.control.buffered.circuit_breaker import Reach, Remembered
 from tickwise.control.buffered.pending import Pending, Pendings, RequestKind
-from tickwise.control.context import Parts
+from tickwise.control.circuit_breaker import Remembered, StoreCircuitBreaker
+from tickwise.control.context import ControlContext
+from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.composing import (
     Composed,
     Scene,
     check_calendars,
     check_texts,
-    compose,
     resolve_task,
     successors,
 )
 from tickwise.control.jobs.planning import planned
 from tickwise.control.jobs.policies import check_kept, policies
-from tickwise.control.jobs.service import Jobs
+from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
 from tickwise.control.jobs.successors import NOTHING, Graph, listed
 from tickwise.control.tasks import TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.control.turns import Turns
-from tickwise.domain.errors import Bug, Invalid, KeyReused, NotFound, Refused, StoreUnavailable
+from tickwise.domain.errors import Invalid, KeyReused, NotFound, Refused, StoreUnavailable
 from tickwise.domain.model import Principal, id_instant, time_id
-from tickwise.ports.broker import REQUESTS, Message
+from tickwise.observability.buffers import Buffer
+from tickwise.ports.board import Board
+from tickwise.ports.broker import REQUESTS, Broker, Message
+from tickwise.ports.signing import Signer
 from tickwise.ports.store import OperationStatus, StoredTask
-from tickwise.roles.gather import Gatherer
 from tickwise.roles.messages import NewJobPart, Request, encode
 from tickwise.roles.sending import Sender, fits
 from tickwise.roles.signatures import signed
@@ -70,40 +72,52 @@ class Once(NamedTuple):
     digest: bytes
 
 
-class Ingest(Jobs):
-    """What is taken in through the broker, and what is known of it until it is applied."""
+class BufferedIngest:
+    """Takes requests in through the broker, and tells what of them may not be applied yet."""
 
-    def __init__(self, parts: Parts, gatherer: Gatherer) -> None:
-        super().__init__(parts, gatherer)
-        self._broker = parts.broker
-        self._sender = None if parts.broker is None else Sender(parts.broker, REQUESTS, parts.clock, room=gatherer.room)
-        self._reach = Reach(parts.clock)
+    def __init__(
+        self,
+        context: ControlContext,
+        *,
+        composer: JobComposer,
+        jobs: JobService,
+        breaker: StoreCircuitBreaker,
+        sender: Sender,
+        broker: Broker,
+        signer: Signer | None,
+        board: Board | None,
+    ) -> None:
+        """`jobs` tries a change on the job as it is. `signer` signs requests, so that recorders know that this API took
+        them in. `board` tells other processes of them."""
+        self._context = context
+        self._composer = composer
+        self._jobs = jobs
+        self._breaker = breaker
+        self._sender = sender
+        self._broker = broker
+        self._signer = signer
         self._cluster: str | None = None
-        self._signer = parts.signer
-        self._pendings = Pendings(parts.clock, parts.board)
-        self._tasks_seen = Remembered[tuple[str, str], StoredTask](parts.clock)
-        self._calendars_seen = Remembered[tuple[str, str], str](parts.clock)
-        self._graphs_seen = Remembered[tuple[str, frozenset[str]], Graph](parts.clock, most=1_000)
+        self.pendings = Pendings(context.clock, board)
+        self._tasks_seen = Remembered[tuple[str, str], StoredTask](context.clock)
+        self._calendars_seen = Remembered[tuple[str, str], str](context.clock)
+        self._graphs_seen = Remembered[tuple[str, frozenset[str]], Graph](context.clock, most=1_000)
 
-    @property
-    def sender(self) -> Sender | None:
-        """Through which requests are taken in; None: each is answered when the store has it."""
-        return self._sender
+    async def start(self) -> None:
+        """Begin to take requests in."""
+        await self._sender.start()
+        await self.pendings.start()
+        with contextlib.suppress(StoreUnavailable):  # else with the first that needs it
+            await self._cluster_name()
+            await self._breaker.ask(self._context.time.now)
 
-    async def ingest_start(self) -> None:
-        """Begin to take requests in, if they go through a broker."""
-        if self._sender is not None:
-            await self._sender.start()
-            await self._pendings.start()
-            with contextlib.suppress(StoreUnavailable):  # else with the first that needs it
-                await self._cluster_name()
-                await self._reach.ask(self._time.now)
-
-    async def ingest_stop(self) -> None:
+    async def stop(self) -> None:
         """Send what waits, take nothing more."""
-        if self._sender is not None:
-            await self._sender.stop()
-            await self._pendings.stop()
+        await self._sender.stop()
+        await self.pendings.stop()
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits to be sent."""
+        return self._sender.buffers()
 
     # ------------------------------------------------------------------------------------------ creates
 
@@ -117,7 +131,7 @@ class Ingest(Jobs):
         if once is not None:
             name = await self._name_of(who, once)
             if self._is_repeat(name, once):
-                known = self._pendings.own(who.namespace, body.job_id or _job_id_of(name, 0), "create")
+                known = self.pendings.own(who.namespace, body.job_id or _job_id_of(name, 0), "create")
                 if known is not None:
                     return known
         if name is not None:
@@ -129,7 +143,7 @@ class Ingest(Jobs):
             return None
         await self._send([made])
         if name is not None and once is not None:
-            self._pendings.keep_key(name, once.digest)
+            self.pendings.keep_key(name, once.digest)
         return made[0]
 
     async def accept_many(
@@ -143,7 +157,7 @@ class Ingest(Jobs):
         scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
         verdicts: list[Pending | Refused] = []
         made: list[tuple[Pending, Message]] = []
-        turns = Turns(self._clock)
+        turns = Turns(self._context.clock)
         for place, body in enumerate(bodies):
             if turns.is_over(size_of(body)):
                 await turns.give()
@@ -161,14 +175,14 @@ class Ingest(Jobs):
             verdicts.append(job[0])
         await self._send(made)
         if name is not None and once is not None:
-            self._pendings.keep_key(name, once.digest)
+            self.pendings.keep_key(name, once.digest)
         return verdicts
 
     async def _created(self, who: Principal, body: JobBody, scene: Scene | None = None) -> tuple[Pending, Message]:
         """A create, ready to be sent. Raises `Refused` kinds."""
         scene = scene or await self._scene_at_hand(who, (body,))
         try:
-            composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
+            composed = self._composer.compose_now(who, body, scene)
         except Invalid as refusal:
             composed = await self._repeated_at_best(who, body, scene, refusal)
         job = composed.job
@@ -176,7 +190,7 @@ class Ingest(Jobs):
         if job.digest is not None:
             # The same id may come again with another body: that is another operation, with an end of its own.
             operation = _id_of(hashlib.sha256(_pack((job.namespace, job.job_id, job.digest))).digest())
-            known = self._pendings.own(who.namespace, job.job_id, "create")
+            known = self.pendings.own(who.namespace, job.job_id, "create")
             if known is not None and known.digest != job.digest and not await self._is_refused(known):
                 raise id_taken(job.job_id)
         request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
@@ -184,17 +198,17 @@ class Ingest(Jobs):
         return pending, self._message(request) if self._cluster is not None else await self._first_message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
-        """A create that is repeated after its time has passed (`_repeated`). Raises the refusal, and `StoreUnavailable`
-        if it may be one and nobody can tell."""
+        """A create that is repeated after its time has passed (`JobComposer.as_it_was`). Raises the refusal,
+        and `StoreUnavailable` if it may be one and nobody can tell."""
         if not body.job_id or refusal.pointer not in ("/schedule_time", "/at"):
             raise refusal
-        return await self._reach.ask(lambda: self._repeated(who, body, scene, refusal))
+        return await self._breaker.ask(lambda: self._composer.as_it_was(who, body, scene, refusal))
 
     async def _check_key(self, who: Principal, key: str, job_id: UUID | None) -> None:
         """Refuse a key that another job has, if the store can be asked; else whoever applies it does. The very job has
         it if this is a repeat."""
         try:
-            row = await self._reach.ask(lambda: self._store.job_by_key(who.namespace, key))
+            row = await self._breaker.ask(lambda: self._context.store.job_by_key(who.namespace, key))
         except StoreUnavailable:
             return
         if row is not None and row.job_id != job_id:
@@ -203,7 +217,9 @@ class Ingest(Jobs):
     async def _is_refused(self, request: Pending) -> bool:
         """Whether it could not be applied, as far as that can be asked."""
         try:
-            row = await self._reach.ask(lambda: self._store.operation_get(request.namespace, request.operation_id))
+            row = await self._breaker.ask(
+                lambda: self._context.store.operation_get(request.namespace, request.operation_id)
+            )
         except StoreUnavailable:
             return False
         return row is not None and row.status is OperationStatus.FAILED
@@ -217,7 +233,7 @@ class Ingest(Jobs):
 
     def _is_repeat(self, name: bytes, once: Once) -> bool:
         """Whether this was asked for before, as far as is remembered. Raises `KeyReused` for something else."""
-        digest = self._pendings.digest_of_key(name)
+        digest = self.pendings.digest_of_key(name)
         if digest is not None and digest != once.digest:
             raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
         return digest is not None
@@ -229,14 +245,14 @@ class Ingest(Jobs):
         other request for it is on its way; else by itself. Raises and answers as `accept`."""
         scene = await self._scene_at_hand(who, (body,))
         if self._is_foreseen(who.namespace, job_id) or not await self._is_judged(who, job_id, body):
-            _judge_alone(job_id, body, scene, self._check_task)
+            _judge_alone(job_id, body, scene, self._composer.check)
         return await self._asked_for(who, job_id, "change", text)
 
     async def accept_cancel(self, who: Principal, job_id: UUID) -> Pending | None:
         """Take a cancel in. Raises and answers as `accept`."""
         if not self._is_foreseen(who.namespace, job_id):
             try:
-                row = await self._reach.ask(lambda: self._store.job_get(who.namespace, job_id))
+                row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, job_id))
             except StoreUnavailable:
                 pass
             else:
@@ -245,8 +261,8 @@ class Ingest(Jobs):
         return await self._asked_for(who, job_id, "cancel", b"")
 
     async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> Pending | None:
-        now = self._time.at_best()
-        operation = time_id(int(now * 1000), self._clock.noise(10))
+        now = self._context.time.at_best()
+        operation = time_id(int(now * 1000), self._context.clock.noise(10))
         request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
         message = self._message(request) if self._cluster is not None else await self._first_message(request)
         if not fits(message):
@@ -258,7 +274,7 @@ class Ingest(Jobs):
     async def _is_judged(self, who: Principal, job_id: UUID, body: JobBody) -> bool:
         """Whether the change was tried on the job as it is. Raises what that came to."""
         try:
-            await self._reach.ask(lambda: self.change(who, job_id, body, dry_run=True), probes=False)
+            await self._breaker.ask(lambda: self._jobs.change(who, job_id, body, dry_run=True), probes=False)
         except StoreUnavailable:
             return False
         except NotFound:
@@ -268,11 +284,11 @@ class Ingest(Jobs):
 
     def _is_foreseen(self, namespace: str, job_id: UUID) -> bool:
         """Whether this process took in what will make the job another one."""
-        return any(self._pendings.own(namespace, job_id, kind) is not None for kind in ("create", "change"))
+        return any(self.pendings.own(namespace, job_id, kind) is not None for kind in ("create", "change"))
 
     async def _must_be_awaited(self, who: Principal, job_id: UUID) -> None:
         """Raises `NotFound` for a job of an id of ours that would be there by now. Of another id nobody can tell."""
-        told = await self._pendings.of_job(who.namespace, job_id, "create")
+        told = await self.pendings.of_job(who.namespace, job_id, "create")
         if told is None and await self.is_past(job_id):
             raise NotFound(f"there is no job {job_id} in the namespace {who.namespace}")
 
@@ -280,31 +296,31 @@ class Ingest(Jobs):
         """Whether all that was accepted when this id was made, if it is one of ours, is applied. Raises
         `StoreUnavailable`."""
         broker, made = self._broker, id_instant(identifier)
-        now = self._time.at_best()
-        if broker is None or made < now - PENDING_SECONDS_MOST:
+        now = self._context.time.at_best()
+        if made < now - PENDING_SECONDS_MOST:
             return True
         if made > now + CLOCKS_SECONDS:
             return False
-        marked = await self._reach.ask(lambda: self._store.requests_marked(broker.partitions(REQUESTS)))
+        marked = await self._breaker.ask(lambda: self._context.store.requests_marked(broker.partitions(REQUESTS)))
         return marked is not None and made < marked - CLOCKS_SECONDS - SENDING_SECONDS_MOST
 
     # ------------------------------------------------------------------------------------------ what is known
 
     async def _scene_at_hand(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
-        """`_scene`, if the store can be asked; else what it said lately. With what was found in scripts. Raises
-        `StoreUnavailable` if it said nothing of what is named."""
-        scripts = await self._scripts_of(bodies)
+        """The scene of the bodies, if the store can be asked; else what it said lately. With what was found in scripts.
+        Raises `StoreUnavailable` if it said nothing of what is named."""
+        scripts = await self._composer.scripts_of(bodies)
         scene = await self._scene_or_seen(who, bodies)
         return scene._replace(scripts=scripts) if scripts else scene
 
     async def _scene_or_seen(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         named = any(body.task_id or body.calendars or body.then or body.on_failure for body in bodies)
         if not named:
-            now, offered = self._time.fresh(), self._living.fresh_functions()
+            now, offered = self._context.time.fresh(), self._context.executors.fresh_functions()
             if now is not None and offered is not None:
-                return Scene(now, {}, offered, serving=self._living.serving())
+                return Scene(now, {}, offered, serving=self._context.executors.serving())
         try:
-            scene = await self._reach.ask(lambda: self._scene(who, bodies), probes=not named)
+            scene = await self._breaker.ask(lambda: self._composer.scene(who, bodies), probes=not named)
         except StoreUnavailable:
             return self._scene_seen(who.namespace, bodies)
         if named:
@@ -335,18 +351,18 @@ class Ingest(Jobs):
         if graph is None:
             raise _cannot_tell("successor")
         return Scene(
-            self._time.at_best(),
+            self._context.time.at_best(),
             tasks,
-            self._living.known_functions(),
+            self._context.executors.known_functions(),
             calendars,
             graph,
-            serving=self._living.serving(),
+            serving=self._context.executors.serving(),
         )
 
     async def _cluster_name(self) -> str:
         """The name of the store. Raises `StoreUnavailable` if it was never heard."""
         if self._cluster is None:
-            self._cluster = await self._reach.ask(self._store.cluster_id)
+            self._cluster = await self._breaker.ask(self._context.store.cluster_id)
         return self._cluster
 
     async def _first_message(self, request: Request) -> Message:
@@ -358,14 +374,12 @@ class Ingest(Jobs):
     def _message(self, request: Request) -> Message:
         """As it is sent: signed, where there is a secret."""
         message = Message(encode(request), request.job_id.bytes)
-        if self._signer is None or self._broker is None or self._cluster is None:
+        if self._signer is None or self._cluster is None:
             return message
         return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=self._cluster)
 
     async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:
         """Returns when the broker has all of them. Raises `Busy`, `BrokerUnavailable`."""
-        if self._sender is None:
-            raise Bug("a request was taken in by a control that has no broker")
         futures = self._sender.put([message for _, message in made])
         if len(futures) == 1:
             await futures[0]
@@ -373,7 +387,7 @@ class Ingest(Jobs):
             for answer in await asyncio.gather(*futures, return_exceptions=True):
                 if isinstance(answer, BaseException):
                     raise answer
-        self._pendings.accepted([pending for pending, _ in made])
+        self.pendings.accepted([pending for pending, _ in made])
 
 
 def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) -> None:

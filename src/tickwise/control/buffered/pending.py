@@ -17,7 +17,7 @@ from uuid import UUID
 
 import structlog
 
-from tickwise.control.buffered.circuit_breaker import STALE_SECONDS, Recent
+from tickwise.control.circuit_breaker import STALE_SECONDS, Recent
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock

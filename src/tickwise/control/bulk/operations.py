@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.bulk.pages import KINDS, RETRIED, STATES, STATUSES, Kind, Request
-from tickwise.control.context import ReceiptFor
+from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.filters import (
     UNFINISHED,
     Filter,
@@ -37,7 +37,6 @@ from tickwise.control.filters import (
     runs_query,
 )
 from tickwise.control.jobs.policies import payload_of
-from tickwise.control.runs.service import Runs
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
 from tickwise.domain.errors import Forbidden, Invalid, NotFound
@@ -90,10 +89,13 @@ Done = Matches | Accepted | Replay
 """What a bulk request comes to: on trial, in earnest, or as it did before."""
 
 
-class Operations(Runs):
+class OperationService:
     """Bulk requests, and what becomes of them."""
 
-    async def runs_bulk(
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+
+    async def runs(
         self, who: Principal, body: RunsCancelBody | RunsRetryBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
         """Cancel or retry runs. Raises `Invalid`."""
@@ -109,9 +111,7 @@ class Operations(Runs):
         request = Request(filter=_raw(said), payload=UNSET if payload is None else payload)
         return await self._asked(who, kind, Asked(matches, request, receipt_for))
 
-    async def jobs_bulk(
-        self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None
-    ) -> Done:
+    async def jobs(self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None) -> Done:
         """Pause, resume or cancel jobs. Raises `Invalid`."""
         said, kind = body.filter, Kind.JOBS_CANCEL
         check(said)
@@ -119,7 +119,7 @@ class Operations(Runs):
         if isinstance(body, JobsPauseBody):
             kind = Kind.JOBS_PAUSE
             reason = None if body.reason is None else clean_text(body.reason, "/reason")
-            if body.until is not None and instant_within(body.until, "/until") <= await self._time.now():
+            if body.until is not None and instant_within(body.until, "/until") <= await self._context.time.now():
                 raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
             request = Request(filter=_raw(said), reason=reason, until=body.until)
         elif isinstance(body, JobsResumeBody):
@@ -128,7 +128,7 @@ class Operations(Runs):
         matches = await self._jobs_matched(who, said, kind)
         return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
 
-    async def letters_bulk(
+    async def letters(
         self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
         """Redrive or discard dead letters. Raises `Invalid`."""
@@ -143,24 +143,24 @@ class Operations(Runs):
         matches = await self._letters_matched(who, said)
         return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
 
-    async def operation_get(self, who: Principal, operation: UUID) -> OperationRow:
+    async def get(self, who: Principal, operation: UUID) -> OperationRow:
         """One operation. Raises `NotFound`, `Forbidden`."""
         found = await self._operation(who, operation)
         check_scope(who, found.kind, "read", "write")
         return found
 
-    async def operations_list(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
+    async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
         """Newest first, of those that this key may look at."""
         kinds = [kind for kind in KINDS if _may(who, kind, "read", "write")]
-        return await self._searches.operations_list(who.namespace, before, limit, kinds=kinds)
+        return await self._context.searches.operations_list(who.namespace, before, limit, kinds=kinds)
 
-    async def operation_cancel(self, who: Principal, operation: UUID) -> OperationRow:
+    async def cancel(self, who: Principal, operation: UUID) -> OperationRow:
         """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
         check_scope(who, (await self._operation(who, operation)).kind, "write")
-        return await self._surely(lambda: self._store.operation_cancel(who.namespace, operation))
+        return await self._context.surely(lambda: self._context.store.operation_cancel(who.namespace, operation))
 
     async def _operation(self, who: Principal, operation: UUID) -> OperationRow:
-        found = await self._store.operation_get(who.namespace, operation)
+        found = await self._context.store.operation_get(who.namespace, operation)
         if found is None:
             raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
         return found
@@ -169,16 +169,16 @@ class Operations(Runs):
 
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
         query = runs_query(who.namespace, said, states=STATES[kind], limit=COUNTED_MOST + 1)
-        sample = await self._store.runs_list(replace(query, limit=SAMPLE))
-        return _matches(await self._store.runs_count(query) if len(sample) == SAMPLE else len(sample), sample)
+        sample = await self._context.store.runs_list(replace(query, limit=SAMPLE))
+        return _matches(await self._context.store.runs_count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
         query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=COUNTED_MOST + 1)
         count, sample = 0, list[JobRow]()
         for status in statuses:
             each = replace(query, statuses=(status,))
-            sample += await self._store.jobs_list(replace(each, limit=SAMPLE))
-            count += await self._store.jobs_count(each) if count <= COUNTED_MOST else 0
+            sample += await self._context.store.jobs_list(replace(each, limit=SAMPLE))
+            count += await self._context.store.jobs_count(each) if count <= COUNTED_MOST else 0
         sample.sort(key=lambda row: row.job_id, reverse=True)
         return _matches(count, sample[:SAMPLE])
 
@@ -186,18 +186,21 @@ class Operations(Runs):
         query = letters_query(
             who.namespace,
             said,
-            expire_seconds=self._dead_letter_seconds,
+            expire_seconds=self._context.dead_letter_seconds,
             statuses=(LetterStatus.OPEN,),
             limit=COUNTED_MOST + 1,
         )
-        sample = await self._store.letters_list(replace(query, limit=SAMPLE))
-        return _matches(await self._store.letters_count(query) if len(sample) == SAMPLE else len(sample), sample)
+        sample = await self._context.store.letters_list(replace(query, limit=SAMPLE))
+        return _matches(
+            await self._context.store.letters_count(query) if len(sample) == SAMPLE else len(sample), sample
+        )
 
     async def _asked(self, who: Principal, kind: str, asked: Asked) -> Accepted | Replay:
         """A stored operation."""
-        now = await self._time.now()
+        now = await self._context.time.now()
         accepted = Accepted(
-            time_id(int(now * 1000), self._clock.noise(10)), None if asked.matches.more else asked.matches.number
+            time_id(int(now * 1000), self._context.clock.noise(10)),
+            None if asked.matches.more else asked.matches.number,
         )
         operation = NewOperation(
             operation_id=accepted.operation_id,
@@ -208,10 +211,10 @@ class Operations(Runs):
             matched=accepted.matched,
         )
         receipt: Receipt | None = None if asked.receipt_for is None else asked.receipt_for(accepted)
-        stored = await self._surely(lambda: self._store.operation_add(operation, receipt=receipt))
+        stored = await self._context.surely(lambda: self._context.store.operation_add(operation, receipt=receipt))
         if isinstance(stored, Replay):
             return stored
-        self._signals.send(Topic.OPERATIONS)
+        self._context.signals.send(Topic.OPERATIONS)
         return accepted
 
 

@@ -21,6 +21,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.control.bodies import MissedMode, PauseBody, ResumeBody
+from tickwise.control.context import ControlContext
+from tickwise.control.demand import make_runs
 from tickwise.control.filters import (
     UNFINISHED,
     JobsFilter,
@@ -30,8 +32,9 @@ from tickwise.control.filters import (
     letters_query,
     runs_query,
 )
-from tickwise.control.runs.letters import new_run, new_run_id, refusal
-from tickwise.control.runs.service import Runs
+from tickwise.control.jobs.moves import JobMoves
+from tickwise.control.runs.letters import LetterService, new_run, new_run_id, refusal
+from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
@@ -115,6 +118,18 @@ STATUSES: Final[dict[str, Sequence[JobStatus]]] = {
 }
 """Which jobs are meant if the filter does not say."""
 STATES: Final[dict[str, Sequence[RunState]]] = {Kind.RUNS_CANCEL: UNFINISHED, Kind.RUNS_RETRY: (RunState.FAILED,)}
+KINDS: Final = (
+    Kind.RUNS_CANCEL,
+    Kind.RUNS_RETRY,
+    Kind.JOBS_PAUSE,
+    Kind.JOBS_RESUME,
+    Kind.JOBS_CANCEL,
+    Kind.LETTERS_REDRIVE,
+    Kind.LETTERS_DISCARD,
+    Kind.JOB_CREATE,
+    Kind.JOB_CHANGE,
+    Kind.JOB_CANCEL,
+)
 RETRIED: Final = tuple(state for state in RunState if state in FINAL)
 
 _runs: Final = msgspec.json.Decoder(RunsFilter)
@@ -123,25 +138,6 @@ _letters: Final = msgspec.json.Decoder(LettersFilter)
 _requests: Final = msgspec.json.Decoder(Request)
 _problems: Final = msgspec.json.Decoder(list[BulkProblem])
 _encode: Final = msgspec.json.Encoder().encode
-
-
-async def page(core: Runs, operation: OperationRow, size: int) -> Page:
-    """Carry out the next page of up to `size` subjects. Raises `Unavailable`: carry it out again later.
-
-    `core` may be a control that was never started: it only writes to the store.
-    """
-    work = _WORKS.get(operation.kind)
-    if work is None:
-        raise Bug(f"there is no operation of the kind {operation.kind!r}")
-    tally = Tally(operation, size)
-    try:
-        await work(core, tally)
-    except Invalid as failure:
-        # Its search takes too long, and would again: that is told in place of what was not found.
-        tally.cursor = None
-        tally.refuse(operation.operation_id, failure)
-    kept = [*_problems.decode(operation.problems), *tally.problems][:PROBLEMS_MOST]
-    return Page(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
 
 
 class Tally:
@@ -178,20 +174,194 @@ class Tally:
         self.problems.append(BulkProblem(id=subject, code=failure.code, detail=failure.detail))
 
 
-# ------------------------------------------------------------------------------------------ runs
+class OperationPages:
+    """Carries operations out, page by page. It only writes to the store, so it needs no control that takes jobs."""
 
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+        self._letters = LetterService(context)
+        self._runs = RunService(context, self._letters)
+        self._moves = JobMoves(context)
+        self._works: dict[str, Callable[[Tally], Awaitable[None]]] = {
+            Kind.RUNS_CANCEL: self._runs_cancel,
+            Kind.RUNS_RETRY: self._runs_retry,
+            Kind.JOBS_PAUSE: self._jobs_pause,
+            Kind.JOBS_RESUME: self._jobs_resume,
+            Kind.JOBS_CANCEL: self._jobs_cancel,
+            Kind.LETTERS_REDRIVE: self._letters_redrive,
+            Kind.LETTERS_DISCARD: self._letters_discard,
+        }
 
-async def _runs_cancel(core: Runs, tally: Tally) -> None:
-    said = _runs.decode(tally.request.filter)
-    query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_CANCEL], limit=tally.size)
-    rows = await core.runs_find(replace(query, before=tally.before))
-    last = tally.turn([row.run_id for row in rows])
-    # What this very page ended before it was cut off is not found again, and was done all the same.
-    ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
-    since = tally.operation.created_at
-    tally.done += sum((row.ended_at or 0.0) >= since for row in await core.runs_find(ended))
-    meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
-    await _each(tally, meant, lambda run: core.run_cancel(tally.who, run))
+    async def page(self, operation: OperationRow, size: int) -> Page:
+        """Carry out the next page of up to `size` subjects. Raises `Unavailable`: carry it out again later."""
+        work = self._works.get(operation.kind)
+        if work is None:
+            raise Bug(f"there is no operation of the kind {operation.kind!r}")
+        tally = Tally(operation, size)
+        try:
+            await work(tally)
+        except Invalid as failure:
+            # Its search takes too long, and would again: that is told in place of what was not found.
+            tally.cursor = None
+            tally.refuse(operation.operation_id, failure)
+        kept = [*_problems.decode(operation.problems), *tally.problems][:PROBLEMS_MOST]
+        return Page(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
+
+    # ------------------------------------------------------------------------------------------ runs
+
+    async def _runs_cancel(self, tally: Tally) -> None:
+        said = _runs.decode(tally.request.filter)
+        query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_CANCEL], limit=tally.size)
+        rows = await self._context.store.runs_list(replace(query, before=tally.before))
+        last = tally.turn([row.run_id for row in rows])
+        # What this very page ended before it was cut off is not found again, and was done all the same.
+        ended = replace(query, states=(RunState.CANCELLED,), before=tally.before, after=last, limit=tally.recalled)
+        since = tally.operation.created_at
+        tally.done += sum((row.ended_at or 0.0) >= since for row in await self._context.store.runs_list(ended))
+        meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
+        await _each(tally, meant, lambda run: self._runs.cancel(tally.who, run))
+
+    async def _runs_retry(self, tally: Tally) -> None:
+        said = _runs.decode(tally.request.filter)
+        query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_RETRY], limit=tally.size)
+        rows = await self._context.store.runs_list(replace(query, before=tally.was_there))
+        tally.turn([row.run_id for row in rows])
+        # What goes on, or failed only after the operation was asked for, is not what was meant.
+        meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
+        await self._redrive(tally, [row for row in meant if row.state is RunState.FAILED])
+        by_job: dict[UUID, list[RunRow]] = {}
+        for row in meant:
+            if row.state is not RunState.FAILED:
+                by_job.setdefault(row.job_id, []).append(row)
+        for job_id, some in by_job.items():
+            try:
+                await make_runs(self._context, tally.who.namespace, job_id, await self._anew(tally, some, {}))
+            except Refused as failure:  # its job is cancelled, or gone
+                for row in some:
+                    tally.refuse(row.run_id, failure)
+            else:
+                tally.done += len(some)
+
+    async def _anew(self, tally: Tally, rows: Sequence[RunRow], jobs: dict[UUID, str]) -> list[NewRun]:
+        """A new run for each, named by the operation. They all bear the time at which it was asked for. `jobs`: the
+        definitions that were read so far."""
+        operation, payload = tally.operation, tally.request.payload
+        found: list[NewRun] = []
+        for row in rows:
+            if row.job_id not in jobs:
+                jobs[row.job_id] = (await self._context.job(tally.who, row.job_id)).definition
+            definition = row.definition
+            if payload is not UNSET:
+                definition = with_payload(definition or jobs[row.job_id], payload)
+            overlap = decode_plan(jobs[row.job_id]).overlap_of_asked()
+            request = operation.operation_id.bytes
+            found.append(new_run(row, operation.created_at, definition=definition, overlap=overlap, request=request))
+        return found
+
+    # ------------------------------------------------------------------------------------------ dead letters
+
+    async def _letters_redrive(self, tally: Tally) -> None:
+        rows = await self._letters_meant(tally, LetterStatus.REDRIVEN)
+        await self._redrive(tally, [row.run for row in rows])
+
+    async def _redrive(self, tally: Tally, rows: Sequence[RunRow]) -> None:
+        """Each becomes a new run, all of them in one transaction."""
+        kept: list[RunRow] = []
+        runs: list[NewRun] = []
+        jobs: dict[UUID, str] = {}
+        for row in rows:
+            try:
+                runs += await self._anew(tally, (row,), jobs)
+            except NotFound as failure:  # its job is gone
+                tally.refuse(row.run_id, failure)
+            else:
+                kept.append(row)
+        note = tally.request.reason
+        found = [Settlement(row.run_id, LetterStatus.REDRIVEN, note, run) for row, run in zip(kept, runs, strict=True)]
+        await self._settle(tally, found)
+
+    async def _letters_discard(self, tally: Tally) -> None:
+        rows = await self._letters_meant(tally, LetterStatus.DISCARDED)
+        note = tally.request.reason
+        await self._settle(tally, [Settlement(row.run.run_id, LetterStatus.DISCARDED, note) for row in rows])
+
+    async def _letters_meant(self, tally: Tally, settled: LetterStatus) -> Sequence[LetterRow]:
+        """The letters of this page; those that it settled before it was cut off count as done."""
+        operation = tally.operation
+        said = _letters.decode(tally.request.filter)
+        query = letters_query(
+            tally.who.namespace,
+            said,
+            expire_seconds=self._context.dead_letter_seconds,
+            statuses=(LetterStatus.OPEN,),
+            limit=tally.size,
+        )
+        rows = await self._context.store.letters_list(replace(query, before=tally.was_there))
+        last = tally.turn([row.run.run_id for row in rows])
+        for row in await self._context.store.letters_list(
+            replace(query, statuses=(settled,), before=tally.was_there, limit=tally.recalled)
+        ):
+            own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
+            if settled is LetterStatus.REDRIVEN:
+                own = row.redriven_as == new_run_id(row.run, operation.created_at, operation.operation_id.bytes)
+            tally.done += own and (last is None or row.run.run_id > last)
+        return [row for row in rows if (row.run.ended_at or 0.0) <= operation.created_at]
+
+    async def _settle(self, tally: Tally, settlements: Sequence[Settlement]) -> None:
+        if not settlements:
+            return
+        for settlement, settled in zip(
+            settlements, await self._letters.settle_many(tally.who, settlements), strict=True
+        ):
+            if settled in (Settled.SETTLED, Settled.REPEATED):
+                tally.done += 1
+            else:
+                letter = await self._letters.find(tally.who, settlement.run_id) if settled is Settled.TAKEN else None
+                tally.refuse(settlement.run_id, refusal(settled, settlement.run_id, letter))
+
+    # ------------------------------------------------------------------------------------------ jobs
+
+    async def _jobs_pause(self, tally: Tally) -> None:
+        body = PauseBody(reason=tally.request.reason, until=tally.request.until)
+        meant = await self._jobs_meant(tally, JobStatus.PAUSED, lambda row: row.paused_at)
+        await _each(tally, meant, lambda job: self._moves.pause(tally.who, job, body))
+
+    async def _jobs_resume(self, tally: Tally) -> None:
+        body = ResumeBody(missed=tally.request.missed)
+        await _each(tally, await self._jobs_meant(tally), lambda job: self._moves.resume(tally.who, job, body))
+
+    async def _jobs_cancel(self, tally: Tally) -> None:
+        meant = await self._jobs_meant(tally, JobStatus.CANCELLED, lambda row: row.updated_at)
+        await _each(tally, meant, lambda job: self._moves.cancel(tally.who, job))
+
+    async def _jobs_meant(
+        self,
+        tally: Tally,
+        moved: JobStatus | None = None,
+        since: Callable[[JobRow], float | None] = lambda _row: None,
+    ) -> Sequence[UUID]:
+        """The jobs of this page; those that it moved before it was cut off count as done. One that was changed since
+        the operation was asked for may have come to match by that, and is refused."""
+        said = _jobs.decode(tally.request.filter)
+        created = tally.operation.created_at
+        usual = STATUSES[tally.operation.kind]
+        query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
+        rows = await self._context.store.jobs_list(replace(query, before=tally.before))
+        last = tally.turn([row.listed for row in rows])
+        if moved is not None and moved not in statuses:
+            before = rows
+            if query.statuses:
+                before = await self._context.store.jobs_list(
+                    replace(query, statuses=(moved,), before=tally.before, limit=tally.recalled)
+                )
+                before = [row for row in before if last is None or row.listed > last]
+            own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
+            tally.done += sum(row.created_at <= created for row in own)
+        found = [row for row in rows if row.status in statuses and row.created_at <= created]
+        for row in found:
+            if row.updated_at > created:
+                tally.refuse(row.job_id, Conflict(CHANGED_SINCE, code="changed_since"))
+        return [row.job_id for row in found if row.updated_at <= created]
 
 
 def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:
@@ -201,157 +371,6 @@ def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:
         return False
     since = {RunState.DISPATCHED: row.dispatched_at, RunState.RUNNING: row.started_at}.get(row.state)
     return not states or since is None or since <= asked_at
-
-
-async def _runs_retry(core: Runs, tally: Tally) -> None:
-    said = _runs.decode(tally.request.filter)
-    query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_RETRY], limit=tally.size)
-    rows = await core.runs_find(replace(query, before=tally.was_there))
-    tally.turn([row.run_id for row in rows])
-    # What goes on, or failed only after the operation was asked for, is not what was meant.
-    meant = [row for row in rows if row.ended_at is not None and row.ended_at <= tally.operation.created_at]
-    await _redrive(core, tally, [row for row in meant if row.state is RunState.FAILED])
-    by_job: dict[UUID, list[RunRow]] = {}
-    for row in meant:
-        if row.state is not RunState.FAILED:
-            by_job.setdefault(row.job_id, []).append(row)
-    for job_id, some in by_job.items():
-        try:
-            await core.runs_make(tally.who, job_id, await _anew(core, tally, some, {}))
-        except Refused as failure:  # its job is cancelled, or gone
-            for row in some:
-                tally.refuse(row.run_id, failure)
-        else:
-            tally.done += len(some)
-
-
-async def _anew(core: Runs, tally: Tally, rows: Sequence[RunRow], jobs: dict[UUID, str]) -> list[NewRun]:
-    """A new run for each, named by the operation. They all bear the time at which it was asked for. `jobs`: the
-    definitions that were read so far."""
-    operation, payload = tally.operation, tally.request.payload
-    found: list[NewRun] = []
-    for row in rows:
-        if row.job_id not in jobs:
-            jobs[row.job_id] = (await core.job_get(tally.who, row.job_id)).definition
-        definition = row.definition
-        if payload is not UNSET:
-            definition = with_payload(definition or jobs[row.job_id], payload)
-        overlap = decode_plan(jobs[row.job_id]).overlap_of_asked()
-        request = operation.operation_id.bytes
-        found.append(new_run(row, operation.created_at, definition=definition, overlap=overlap, request=request))
-    return found
-
-
-# ------------------------------------------------------------------------------------------ dead letters
-
-
-async def _letters_redrive(core: Runs, tally: Tally) -> None:
-    rows = await _letters_meant(core, tally, LetterStatus.REDRIVEN)
-    await _redrive(core, tally, [row.run for row in rows])
-
-
-async def _redrive(core: Runs, tally: Tally, rows: Sequence[RunRow]) -> None:
-    """Each becomes a new run, all of them in one transaction."""
-    kept: list[RunRow] = []
-    runs: list[NewRun] = []
-    jobs: dict[UUID, str] = {}
-    for row in rows:
-        try:
-            runs += await _anew(core, tally, (row,), jobs)
-        except NotFound as failure:  # its job is gone
-            tally.refuse(row.run_id, failure)
-        else:
-            kept.append(row)
-    note = tally.request.reason
-    found = [Settlement(row.run_id, LetterStatus.REDRIVEN, note, run) for row, run in zip(kept, runs, strict=True)]
-    await _settle(core, tally, found)
-
-
-async def _letters_discard(core: Runs, tally: Tally) -> None:
-    rows = await _letters_meant(core, tally, LetterStatus.DISCARDED)
-    note = tally.request.reason
-    await _settle(core, tally, [Settlement(row.run.run_id, LetterStatus.DISCARDED, note) for row in rows])
-
-
-async def _letters_meant(core: Runs, tally: Tally, settled: LetterStatus) -> Sequence[LetterRow]:
-    """The letters of this page; those that it settled before it was cut off count as done."""
-    operation = tally.operation
-    said = _letters.decode(tally.request.filter)
-    query = letters_query(
-        tally.who.namespace,
-        said,
-        expire_seconds=core.dead_letter_seconds,
-        statuses=(LetterStatus.OPEN,),
-        limit=tally.size,
-    )
-    rows = await core.letters_find(replace(query, before=tally.was_there))
-    last = tally.turn([row.run.run_id for row in rows])
-    for row in await core.letters_find(
-        replace(query, statuses=(settled,), before=tally.was_there, limit=tally.recalled)
-    ):
-        own = row.settled_by == operation.created_by and (row.settled_at or 0.0) >= operation.created_at
-        if settled is LetterStatus.REDRIVEN:
-            own = row.redriven_as == new_run_id(row.run, operation.created_at, operation.operation_id.bytes)
-        tally.done += own and (last is None or row.run.run_id > last)
-    return [row for row in rows if (row.run.ended_at or 0.0) <= operation.created_at]
-
-
-async def _settle(core: Runs, tally: Tally, settlements: Sequence[Settlement]) -> None:
-    if not settlements:
-        return
-    for settlement, settled in zip(settlements, await core.letters_settled(tally.who, settlements), strict=True):
-        if settled in (Settled.SETTLED, Settled.REPEATED):
-            tally.done += 1
-        else:
-            letter = await core.letter_find(tally.who, settlement.run_id) if settled is Settled.TAKEN else None
-            tally.refuse(settlement.run_id, refusal(settled, settlement.run_id, letter))
-
-
-# ------------------------------------------------------------------------------------------ jobs
-
-
-async def _jobs_pause(core: Runs, tally: Tally) -> None:
-    body = PauseBody(reason=tally.request.reason, until=tally.request.until)
-    meant = await _jobs_meant(core, tally, JobStatus.PAUSED, lambda row: row.paused_at)
-    await _each(tally, meant, lambda job: core.pause(tally.who, job, body))
-
-
-async def _jobs_resume(core: Runs, tally: Tally) -> None:
-    body = ResumeBody(missed=tally.request.missed)
-    await _each(tally, await _jobs_meant(core, tally), lambda job: core.resume(tally.who, job, body))
-
-
-async def _jobs_cancel(core: Runs, tally: Tally) -> None:
-    meant = await _jobs_meant(core, tally, JobStatus.CANCELLED, lambda row: row.updated_at)
-    await _each(tally, meant, lambda job: core.cancel(tally.who, job))
-
-
-async def _jobs_meant(
-    core: Runs,
-    tally: Tally,
-    moved: JobStatus | None = None,
-    since: Callable[[JobRow], float | None] = lambda _row: None,
-) -> Sequence[UUID]:
-    """The jobs of this page; those that it moved before it was cut off count as done. One that was changed since the
-    operation was asked for may have come to match by that, and is refused."""
-    said = _jobs.decode(tally.request.filter)
-    created = tally.operation.created_at
-    usual = STATUSES[tally.operation.kind]
-    query, statuses = jobs_queries(tally.who.namespace, said, statuses=usual, limit=tally.size)
-    rows = await core.jobs_find(replace(query, before=tally.before))
-    last = tally.turn([row.listed for row in rows])
-    if moved is not None and moved not in statuses:
-        before = rows
-        if query.statuses:
-            before = await core.jobs_find(replace(query, statuses=(moved,), before=tally.before, limit=tally.recalled))
-            before = [row for row in before if last is None or row.listed > last]
-        own = [row for row in before if row.status is moved and (since(row) or 0.0) >= created]
-        tally.done += sum(row.created_at <= created for row in own)
-    found = [row for row in rows if row.status in statuses and row.created_at <= created]
-    for row in found:
-        if row.updated_at > created:
-            tally.refuse(row.job_id, Conflict(CHANGED_SINCE, code="changed_since"))
-    return [row.job_id for row in found if row.updated_at <= created]
 
 
 async def _each(tally: Tally, subjects: Sequence[UUID], effect: Callable[[UUID], Awaitable[Any]]) -> None:
@@ -367,15 +386,3 @@ async def _each(tally: Tally, subjects: Sequence[UUID], effect: Callable[[UUID],
                 raise end
             else:
                 tally.done += 1
-
-
-_WORKS: Final[dict[str, Callable[[Runs, Tally], Awaitable[None]]]] = {
-    Kind.RUNS_CANCEL: _runs_cancel,
-    Kind.RUNS_RETRY: _runs_retry,
-    Kind.JOBS_PAUSE: _jobs_pause,
-    Kind.JOBS_RESUME: _jobs_resume,
-    Kind.JOBS_CANCEL: _jobs_cancel,
-    Kind.LETTERS_REDRIVE: _letters_redrive,
-    Kind.LETTERS_DISCARD: _letters_discard,
-}
-KINDS: Final = (*_WORKS, Kind.JOB_CREATE, Kind.JOB_CHANGE, Kind.JOB_CANCEL)

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
+from tickwise.control.context import ControlContext
 from tickwise.control.explain.explanations import Followed
-from tickwise.control.jobs.service import Jobs
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
@@ -20,23 +20,28 @@ HOLDERS_MOST: Final = 20
 """So many holders of slots are told of, among so many runs that go on."""
 
 
-class Surroundings(Jobs):
-    """The facts of `judging_flow`."""
+class RunContext:
+    """The facts of `waits`."""
 
-    async def _flow(self, run: RunRow, job: tuple[JobRow, Definition] | None) -> dict[str, Any]:
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+
+    async def facts(self, run: RunRow, job: tuple[JobRow, Definition] | None) -> dict[str, Any]:
         """What it waits for beside an executor, what started it, and what it started."""
         found: dict[str, Any] = {}
         namespace = run.namespace
         if run.trigger == Trigger.SEQUENCE and run.origin is not None:
-            before = await self._store.run_get(namespace, run.origin)
+            before = await self._context.store.run_get(namespace, run.origin)
             if before is not None:
                 found["origin"] = (before, await self._job_name(namespace, before.job_id))
         if run.state is RunState.FAILED:
-            found["letter"] = await self._store.letter_get(namespace, run.run_id, self._dead_letter_seconds)
+            found["letter"] = await self._context.store.letter_get(
+                namespace, run.run_id, self._context.dead_letter_seconds
+            )
         if job is None:
             return found
         if run.state in (RunState.QUEUED, RunState.RETRYING):
-            rows = await self._store.queues_list(namespace)
+            rows = await self._context.store.queues_list(namespace)
             found["queue"] = next((row for row in rows if row.queue == job[0].lane.queue), None)
             if run.blocked and run.limit_key is not None:
                 found["holders"] = await self._holders(namespace, run.limit_key)
@@ -47,11 +52,11 @@ class Surroundings(Jobs):
     async def _holders(self, namespace: str, key: str) -> list[tuple[RunRow, str]]:
         """The runs that have the slots of a concurrency limit."""
         query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT)
-        rows = [row for row in await self._store.runs_list(query) if row.limit_key == key]
+        rows = [row for row in await self._context.store.runs_list(query) if row.limit_key == key]
         return [(row, await self._job_name(namespace, row.job_id)) for row in rows[:HOLDERS_MOST]]
 
     async def _job_name(self, namespace: str, job_id: UUID) -> str:
-        row = await self._store.job_get(namespace, job_id)
+        row = await self._context.store.job_get(namespace, job_id)
         return str(job_id) if row is None else row.name
 
     async def _followed(self, run: RunRow, own: Definition, letter: LetterRow | None) -> list[Followed]:
@@ -65,8 +70,8 @@ class Surroundings(Jobs):
         field = "then" if succeeded else "on_failure"
         found: list[Followed] = []
         for job_id in getattr(plan, field):
-            job = await self._store.job_get(run.namespace, job_id)
-            runs = await self._store.runs_list(
+            job = await self._context.store.job_get(run.namespace, job_id)
+            runs = await self._context.store.runs_list(
                 RunQuery(
                     namespace=run.namespace, job_id=job_id, origin=run.run_id, triggers=(Trigger.SEQUENCE,), limit=1
                 )

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tickwise.control.context import ControlContext
 from tickwise.control.explain.explanations import (
     ON_TIME_SECONDS,
     Because,
@@ -28,7 +29,8 @@ from tickwise.control.explain.explanations import (
     sentence,
 )
 from tickwise.control.explain.reasons import judged
-from tickwise.control.explain.run_context import Surroundings
+from tickwise.control.explain.run_context import RunContext
+from tickwise.control.rules import rules_for
 from tickwise.control.schedules.occurrences import (
     OF_SCHEDULE,
     TOLD_UNTIL,
@@ -90,20 +92,24 @@ class Standing:
         return self.row.created_at if self.plan.planned_at is None else self.plan.planned_at
 
 
-class Explains(Surroundings):
-    """`explain` of jobs and runs."""
+class ExplainService:
+    """Explains jobs and runs."""
 
-    async def explain_run(self, who: Principal, run: UUID) -> Explanation:
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+        self._around = RunContext(context)
+
+    async def run(self, who: Principal, run: UUID) -> Explanation:
         """Why a run is where it is. Raises `NotFound`."""
-        row = await self._run(who, run)
-        job = await self._store.job_get(who.namespace, row.job_id)
+        row = await self._context.run(who, run)
+        job = await self._context.store.job_get(who.namespace, row.job_id)
         standing = None if job is None else await self._standing(job)
         return await self._explained(row, standing)
 
-    async def explain_job(self, who: Principal, job_id: UUID, at: float | None = None) -> Explanation:
+    async def job(self, who: Principal, job_id: UUID, at: float | None = None) -> Explanation:
         """Why a job does at a time what it does, did or will do; at None: at the moment. Raises `NotFound`; `Invalid`
         for a time too far ahead."""
-        standing = await self._standing(await self._job(who, job_id))
+        standing = await self._standing(await self._context.job(who, job_id))
         if at is None:
             return await self._at_present(standing)
         if standing.schedule.type is ScheduleType.ON_DEMAND:
@@ -130,20 +136,20 @@ class Explains(Surroundings):
             row=row,
             plan=plan,
             schedule=plan.schedule(row.job_id),
-            rules=await self._rules(row.namespace, plan.calendars, row.labels),
+            rules=await rules_for(self._context, row.namespace, plan.calendars, row.labels),
             # Read, not carried on: a run that was made a moment ago must not seem to be due later.
-            now=await self._store.now(),
+            now=await self._context.store.now(),
             zone=zone_named(plan.timezone),
         )
 
     async def _explained(self, run: RunRow, standing: Standing | None) -> Explanation:
         """A run, judged by all that can be known of it."""
-        now = await self._store.now()
-        attempts = await self._store.run_attempts(run.run_id)
+        now = await self._context.store.now()
+        attempts = await self._context.store.run_attempts(run.run_id)
         facts = Facts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
-        flow = await self._flow(run, None if standing is None else (standing.row, standing.plan))
+        flow = await self._around.facts(run, None if standing is None else (standing.row, standing.plan))
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
-        noticed = await self._store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
+        noticed = await self._context.store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
         incidents = [each for each in noticed if each.kind != CIRCUIT_OPEN]
         if standing is None:
             return judged(replace(facts, incidents=incidents, **flow))
@@ -162,7 +168,7 @@ class Explains(Surroundings):
                 function=_function(standing.row, standing.plan),
                 incidents=incidents,
                 circuits=_circuits(noticed, standing),
-                executors=await self._store.executors_between(run.due_at, until) if late else (),
+                executors=await self._context.store.executors_between(run.due_at, until) if late else (),
                 living=await self._alive(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
                 earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
                 favoured=await self._favoured(run, standing, until) if late else (),
@@ -171,12 +177,12 @@ class Explains(Surroundings):
         )
 
     async def _alive(self, now: float) -> list[ExecutorRow]:
-        rows = await self._store.executors_list()
+        rows = await self._context.store.executors_list()
         return [row for row in rows if row.gone_at is None and row.lease_until > now]
 
     async def _others(self, run: RunRow, until: float) -> list[RunRow]:
         """Runs of the job that this one may have had to do with."""
-        rows = await self._store.runs_list(
+        rows = await self._context.store.runs_list(
             RunQuery(
                 namespace=run.namespace,
                 job_id=run.job_id,
@@ -189,7 +195,7 @@ class Explains(Surroundings):
 
     async def _favoured(self, run: RunRow, standing: Standing, until: float) -> list[tuple[RunRow, JobRow]]:
         """Runs of a higher priority that were taken from the same queue while this one waited."""
-        rows = await self._store.runs_list(
+        rows = await self._context.store.runs_list(
             RunQuery(namespace=run.namespace, states=TAKEN, before=name_from(until + 1.0), limit=2 * RUNS_LOOKED_AT)
         )
         found: list[tuple[RunRow, JobRow]] = []
@@ -200,7 +206,7 @@ class Explains(Surroundings):
             if row.job_id not in jobs:
                 if len(jobs) > FAVOURED_JOBS_MOST:
                     continue
-                jobs[row.job_id] = await self._store.job_get(run.namespace, row.job_id)
+                jobs[row.job_id] = await self._context.store.job_get(run.namespace, row.job_id)
             job, own = jobs[row.job_id], standing.row.lane
             if job is not None and job.lane.queue == own.queue and job.lane.priority > own.priority:
                 found.append((row, job))
@@ -209,7 +215,7 @@ class Explains(Surroundings):
     async def _records_near(self, standing: Standing, at: float) -> list[RunRow]:
         """What is on record of occurrences of this time, within `EXACT_SECONDS`."""
         row = standing.row
-        rows = await self._store.runs_list(
+        rows = await self._context.store.runs_list(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -250,7 +256,7 @@ class Explains(Surroundings):
             last = each.nominal if each.until is None else each.until
             if round(each.nominal, 6) <= round(nominal, 6) <= round(last, 6):
                 return await self._open(standing, each)
-        return _unrecorded(standing, nominal, self._runs_kept_seconds)
+        return _unrecorded(standing, nominal, self._context.runs_kept_seconds)
 
     async def _recorded(self, standing: Standing, nominal: float) -> list[RunRow]:
         """Its runs, that of the schedule first; else the record of several that it is one of."""
@@ -261,7 +267,7 @@ class Explains(Surroundings):
         if here:
             # What made up for it tells more than that it was skipped.
             return sorted(here, key=lambda each: (each.state is RunState.SKIPPED, each.trigger))
-        earlier = await self._store.runs_list(
+        earlier = await self._context.store.runs_list(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -285,7 +291,7 @@ class Explains(Surroundings):
         return await self._overdue(standing, each)
 
     async def _overdue(self, standing: Standing, each: Occurrence) -> Explanation:
-        noticed = await self._store.incidents_list(each.nominal, standing.now)
+        noticed = await self._context.store.incidents_list(each.nominal, standing.now)
         incidents = [found for found in noticed if found.kind != CIRCUIT_OPEN]
         late = standing.now - each.nominal
         words = (
@@ -302,7 +308,7 @@ class Explains(Surroundings):
         """What the job does at the moment, or waits for."""
         row, now = standing.row, standing.now
         query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=UNFINISHED, limit=2 * RUNS_LOOKED_AT)
-        runs = await self._store.runs_list(query)
+        runs = await self._context.store.runs_list(query)
         begun = [each for each in runs if each.state is not RunState.QUEUED and each.due_at <= now]
         overdue = [each for each in runs if each.due_at <= now]
         for some in ([each for each in begun if each.state is RunState.RUNNING], begun, overdue):
@@ -332,7 +338,7 @@ class Explains(Surroundings):
         """What comes next; and if the last run of the job failed, that and why."""
         row = standing.row
         query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=ENDED, limit=1)
-        last = next(iter(await self._store.runs_list(query)), None)
+        last = next(iter(await self._context.store.runs_list(query)), None)
         if last is None or last.state is not RunState.FAILED:
             return found
         why = await self._explained(last, standing)
@@ -343,7 +349,7 @@ class Explains(Surroundings):
     async def _once(self, standing: Standing) -> Explanation:
         """A job that runs once, at present or at another time than its own: what became, or becomes, of its run."""
         row = standing.row
-        runs = await self._store.runs_list(
+        runs = await self._context.store.runs_list(
             RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=OF_SCHEDULE, limit=RUNS_LOOKED_AT)
         )
         latest = max(runs, key=lambda each: each.queued_at, default=None)
@@ -369,7 +375,7 @@ class Explains(Surroundings):
     async def _demanded(self, standing: Standing, at: float) -> Explanation:
         """A job without a schedule: whatever ran then was asked for."""
         row = standing.row
-        runs = await self._store.runs_list(
+        runs = await self._context.store.runs_list(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -384,7 +390,7 @@ class Explains(Surroundings):
     async def _between(self, standing: Standing, at: float) -> Explanation:
         """The schedule does not name this time: what came before it, and what after."""
         row, schedule = standing.row, standing.schedule
-        rows = await self._store.runs_list(
+        rows = await self._context.store.runs_list(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,

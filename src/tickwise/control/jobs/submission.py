@@ -6,25 +6,33 @@ only if every one of them will be taken; where one is not, the answer is made an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
-from tickwise.control.context import Core, ReceiptFor, ring_for
-from tickwise.control.jobs.composing import Composed, Scene, compose
-from tickwise.control.jobs.rechecking import Named, is_usual, named, read, rechecked
-from tickwise.control.jobs.successors import NOTHING, listed, look
-from tickwise.control.tasks import Findings, TaskCheck
+from tickwise.control.context import ControlContext, ReceiptFor
+from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.turns import Turns
-from tickwise.domain.errors import Busy, Conflict, Invalid, Refused
+from tickwise.control.wakeups import wake_for
+from tickwise.domain.errors import Busy, Conflict, Refused
 from tickwise.domain.model import Principal
-from tickwise.ports.store import Added, NewJob, Replay, StoredTask, no_lane
+from tickwise.observability.buffers import Buffer
+from tickwise.ports.store import Added, NewJob, Replay, no_lane
+from tickwise.roles.gather import Gatherer, Room
 
 FORETELLINGS_MAX: Final = 5
+
+
+class Counters(Protocol):
+    """What control tells the metrics."""
+
+    def submitted(self, count: int) -> None:
+        """Jobs that were stored."""
+        ...
 
 
 class Submitted(NamedTuple):
@@ -37,23 +45,69 @@ class Submitted(NamedTuple):
 Verdict = Submitted | Refused
 
 
-class Submits(Core):
-    """`submit` and `submit_many`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCommit:
+    """How concurrent submits share one write."""
 
-    _check_task: TaskCheck
+    seconds: float = 0.003
+    """How long a submit may wait for others under load."""
+    limit: int = 500
+    """Jobs of one write."""
+    waiting_max: int = 20_000
+    """Jobs that may wait; more are refused as `Busy`."""
+
+
+class Submissions:
+    """Stores new jobs. Start it before the first submit, stop it after the last."""
+
+    def __init__(
+        self,
+        context: ControlContext,
+        composer: JobComposer,
+        *,
+        counters: Counters | None = None,
+        group_commit: GroupCommit | None = None,
+    ) -> None:
+        """`counters` is told of what was stored."""
+        self._context = context
+        self._composer = composer
+        self._counters = counters
+        group = group_commit or GroupCommit()
+        self._gatherer = Gatherer(
+            self._write,
+            context.clock,
+            wait_seconds=group.seconds,
+            limit=group.limit,
+            waiting_max=group.waiting_max,
+            wrote=self._stored,
+        )
+
+    @property
+    def room(self) -> Room:
+        """What may wait at once, in memory."""
+        return self._gatherer.room
+
+    async def start(self) -> None:
+        """Begin to take jobs."""
+        await self._gatherer.start()
+
+    async def stop(self) -> None:
+        """Write what waits, take nothing more."""
+        await self._gatherer.stop()
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits to be written."""
+        return self._gatherer.buffers()
 
     async def submit(
         self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
     ) -> Submitted | Replay:
         """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
-        scene = self._usual_scene(body)
+        scene = self._composer.usual_scene(body)
         if scene is None:
-            scripts = await self._scripts_of((body,))
-            scene = (await self._scene(who, (body,)))._replace(scripts=scripts)
-        try:
-            composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
-        except Invalid as refusal:
-            composed = await self._repeated(who, body, scene, refusal)
+            scripts = await self._composer.scripts_of((body,))
+            scene = (await self._composer.scene(who, (body,)))._replace(scripts=scripts)
+        composed = await self._composer.compose(who, body, scene)
         job = composed.job
         submitted = Submitted(job.job_id, composed.warnings)
         if receipt_for is None:
@@ -61,7 +115,7 @@ class Submits(Core):
         else:
             receipt = receipt_for(submitted)
             with self._gatherer.room.taken((job,)):
-                results = await self._surely(lambda: self._store.jobs_add_all((job,), receipt))
+                results = await self._context.surely(lambda: self._context.store.jobs_add_all((job,), receipt))
             if isinstance(results, Replay):
                 return results
             added = results[0]
@@ -93,7 +147,7 @@ class Submits(Core):
         if places:
             chosen = [jobs[place] for place in places]
             with self._gatherer.room.taken(chosen):
-                results = await self._surely(lambda: self._store.jobs_add(chosen))
+                results = await self._context.surely(lambda: self._context.store.jobs_add(chosen))
             if not isinstance(results, Replay):
                 _tell(verdicts, jobs, zip(places, results, strict=True))
             self._stored(chosen)
@@ -104,11 +158,11 @@ class Submits(Core):
     ) -> tuple[list[Verdict], dict[int, NewJob]]:
         """A verdict for each body, and the jobs to store by their place."""
         readable = [body for body in bodies if isinstance(body, JobBody)]
-        scripts = await self._scripts_of(readable)
-        scene = (await self._scene(who, readable))._replace(scripts=scripts)
+        scripts = await self._composer.scripts_of(readable)
+        scene = (await self._composer.scene(who, readable))._replace(scripts=scripts)
         verdicts: list[Verdict] = []
         jobs: dict[int, NewJob] = {}
-        turns = Turns(self._clock)
+        turns = Turns(self._context.clock)
         for place, body in enumerate(bodies):
             if turns.is_over(size_of(body)):
                 await turns.give()
@@ -116,10 +170,7 @@ class Submits(Core):
                 verdicts.append(body)
                 continue
             try:
-                try:
-                    composed = compose(who, body, scene, self._check_task, self._clock.noise(10))
-                except Invalid as refusal:
-                    composed = await self._repeated(who, body, scene, refusal)
+                composed = await self._composer.compose(who, body, scene)
             except Refused as refusal:
                 verdicts.append(refusal)
                 continue
@@ -139,7 +190,7 @@ class Submits(Core):
             chosen = list(jobs.values())
             receipt = receipt_for(verdicts) if receipt_for is not None else None
             with self._gatherer.room.taken(chosen):
-                results = await self._surely(lambda: self._store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
+                results = await self._context.surely(lambda: self._context.store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
             if isinstance(results, Replay):
                 return results
             taken = {place for place, result in zip(jobs, results, strict=True) if refusal_of(result, jobs[place])}
@@ -152,86 +203,11 @@ class Submits(Core):
             jobs = {place: job for place, job in jobs.items() if place not in taken}
         raise Busy("others took the keys or ids of this batch while it was written; send it again")
 
-    def _usual_scene(self, body: JobBody) -> Scene | None:
-        """`_scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
-        if body.task_id or body.calendars or body.then or body.on_failure:
-            return None
-        if body.task is not UNSET and self._check_task.needs_look(bytes(body.task)):
-            return None
-        now, offered = self._time.fresh(), self._living.fresh_functions()
-        return None if now is None or offered is None else Scene(now, {}, offered, serving=self._living.serving())
-
-    async def _scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
-        tasks: dict[str, StoredTask] = {}
-        for task_id in {body.task_id for body in bodies if body.task_id}:
-            found = None
-            if "\0" not in task_id:
-                found = await self._store.task_get(who.namespace, task_id)
-            if found is not None:
-                tasks[task_id] = found
-        named = {use.name for body in bodies if body.calendars for use in body.calendars}
-        calendars = await self._calendars_known(who.namespace, named) if named else frozenset()
-        names = [
-            name
-            for body in bodies
-            if body.then or body.on_failure
-            for name in (*listed(body.then), *listed(body.on_failure))
-        ]
-        following = await look(self._store, who.namespace, names) if names else NOTHING
-        now, offered = await self._time.now(), await self._living.functions()
-        return Scene(now, tasks, offered, calendars, following, serving=self._living.serving())
-
-    async def _scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
-        """What a look at the scripts in the bodies came to. Returns within seconds."""
-        tasks = (bytes(body.task) for body in bodies if body.task is not UNSET)
-        return await self._check_task.scripts_looked_at(tasks, Turns(self._clock))
-
-    async def _repeated(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
-        """A create that is repeated after its time has passed is still the same create: compose it as it was then.
-
-        Raises the refusal if no job of this id was ever stored.
-        """
-        at = body.schedule_time or body.at
-        if body.job_id and at and refusal.pointer in ("/schedule_time", "/at"):
-            row = await self._store.job_get(who.namespace, body.job_id)
-            if row is not None:
-                then = scene._replace(now=row.created_at)
-                return compose(who, body, then, self._check_task, self._clock.noise(10))
-        raise refusal
-
-    async def recheck(self, job: NewJob, accepted: float) -> NewJob:
-        """A job that was composed elsewhere and accepted at this time, checked and composed as if here. Raises
-        `Invalid` and `StoreUnavailable`. One that is stored by now was checked then: what it names may be gone
-        meanwhile."""
-        try:
-            definition = read(job)
-            if is_usual(job, definition, accepted, self._check_task):
-                return job
-            scene = Scene(accepted, {}, frozenset())
-            names = named(definition)
-            if names is not None:
-                scene = await self._scene_named(job.namespace, names, accepted)
-            return rechecked(job, definition, scene, self._check_task)
-        except Invalid:
-            if await self._store.job_get(job.namespace, job.job_id) is not None:
-                return job
-            raise
-
-    async def _scene_named(self, namespace: str, names: Named, accepted: float) -> Scene:
-        """What a definition names, as far as it is there."""
-        tasks: dict[str, StoredTask] = {}
-        if names.task is not None:
-            found = await self._store.task_get(namespace, *names.task) if "\0" not in names.task[0] else None
-            tasks = {} if found is None else {found.task_id: found}
-        calendars = await self._calendars_known(namespace, names.calendars) if names.calendars else frozenset()
-        following = await look(self._store, namespace, names.successors) if names.successors else NOTHING
-        return Scene(accepted, tasks, frozenset(), calendars, following)
-
     async def store_accepted(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
         """Store what was composed and accepted before, as far as it can be. Raises `Unavailable` kinds; `Conflict` if
         one of them cannot be stored in any way, and then none is."""
-        await self._time.now()  # what follows the commit goes by it, and asks nobody
-        added = await self._surely(lambda: self._store.jobs_add(jobs))
+        await self._context.time.now()  # what follows the commit goes by it, and asks nobody
+        added = await self._context.surely(lambda: self._context.store.jobs_add(jobs))
         if isinstance(added, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
         self._stored([job for job, result in zip(jobs, added, strict=True) if result is Added.CREATED])
@@ -239,9 +215,15 @@ class Submits(Core):
 
     def _stored(self, jobs: Sequence[NewJob]) -> None:
         """Tell of what is committed. Asks nobody and cannot fail: it would make a failure of a success."""
-        ring_for(self._signals, jobs, self._time.known(), self._near_seconds, self._announcer)
+        wake_for(self._context, jobs)
         if self._counters is not None:
             self._counters.submitted(len(jobs))
+
+    async def _write(self, jobs: Sequence[NewJob]) -> Sequence[Added]:
+        added = await self._context.store.jobs_add(jobs)
+        if isinstance(added, Replay):  # a write without a receipt has no earlier answer
+            raise TypeError("the store answered a replay to a write without a receipt")
+        return added
 
 
 def size_of(body: JobBody | Refused) -> int:

@@ -6,7 +6,7 @@ Invariant: a key gives what its maker has, at most: scopes, namespace and time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
@@ -16,7 +16,8 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.control.bodies import TEXT_MAX, Name, Time
-from tickwise.control.context import Core
+from tickwise.control.circuit_breaker import STALE_SECONDS, StoreCircuitBreaker
+from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
@@ -55,10 +56,36 @@ class MadeKey(NamedTuple):
     secret: str
 
 
-class ApiKeys(Core):
+class KeyService:
     """Everything about keys."""
 
-    async def key_make(self, who: Principal, body: KeyBody) -> MadeKey:
+    def __init__(self, context: ControlContext, keys: Keys, breaker: StoreCircuitBreaker | None = None) -> None:
+        """`breaker` bounds the wait for a store that is away; None: each look-up waits for the store."""
+        self._context = context
+        self._keys = keys
+        self._breaker = breaker
+        self._uses = KeyUses(keys, context.clock)
+
+    async def stop(self) -> None:
+        """Write which keys were used."""
+        await self._uses.stop()
+
+    @property
+    def stale_seconds(self) -> float:
+        """How long a key that the store knew counts while the store is away."""
+        return 0.0 if self._breaker is None else STALE_SECONDS
+
+    async def find(self, digest: bytes) -> FoundKey | None:
+        """The good key with this digest. Raises `StoreUnavailable`."""
+        if self._breaker is None:
+            return self._uses.note(await self._keys.key_find(digest))
+        return self._uses.note(await self._breaker.ask(lambda: self._keys.key_find(digest)))
+
+    def news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
+        """An event that is set when a key that `concerns` the listener may be good no longer."""
+        return self._context.signals.listen(Topic.KEYS, concerns)
+
+    async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
         if name == ADMIN:
@@ -66,12 +93,12 @@ class ApiKeys(Core):
         if body.namespace not in (UNSET, who.namespace):
             raise Forbidden(f"this key makes keys of its own namespace alone, {who.namespace}", pointer="/namespace")
         scopes = _scopes(who, body.scopes)
-        expires_at = self._expiry(who, body.expires_at, await self._time.now())
+        expires_at = self._expiry(who, body.expires_at, await self._context.time.now())
         principal = Principal(name, who.namespace, scopes, expires_at=expires_at)
-        secret = new_secret(self._clock)
-        key = key_of(self._clock, secret, principal, KeyOrigin.MADE, by=who.name)
+        secret = new_secret(self._context.clock)
+        key = key_of(self._context.clock, secret, principal, KeyOrigin.MADE, by=who.name)
         # Again after a commit that may have failed: False then says that it did not.
-        await self._surely(lambda: self._keys.key_add(key))
+        await self._context.surely(lambda: self._keys.key_add(key))
         row = KeyRow(
             key_id=key.key_id,
             name=name,
@@ -80,7 +107,7 @@ class ApiKeys(Core):
             origin=key.origin,
             prefix=key.prefix,
             created_by=key.created_by,
-            created_at=await self._time.now(),
+            created_at=await self._context.time.now(),
             expires_at=expires_at,
             last_used_at=None,
             revoked_at=None,
@@ -96,16 +123,16 @@ class ApiKeys(Core):
         )
         return MadeKey(row, secret)
 
-    async def keys_list(self, who: Principal, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+    async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """The newest first, also those that are over."""
         return await self._keys.keys_list(who.namespace, before=before, limit=limit)
 
-    async def key_revoke(self, who: Principal, key_id: UUID) -> KeyRow:
+    async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
         """From now on it lets nobody in. Raises `NotFound`."""
-        row = await self._surely(lambda: self._keys.key_revoke(who.namespace, key_id))
+        row = await self._context.surely(lambda: self._keys.key_revoke(who.namespace, key_id))
         if row is None:
             raise NotFound(f"there is no key {key_id}")
-        self._signals.send(Topic.KEYS, (key_id,))
+        self._context.signals.send(Topic.KEYS, (key_id,))
         logger.info(
             "key_revoked",
             key_id=str(row.key_id),

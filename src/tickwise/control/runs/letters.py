@@ -17,11 +17,11 @@ from uuid import UUID
 from msgspec import UNSET
 
 from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody, RunRetryBody
-from tickwise.control.context import ReceiptFor
+from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.filters import LettersFilter, letters_query
 from tickwise.control.jobs.policies import payload_of
-from tickwise.control.jobs.service import Jobs
 from tickwise.control.texts import clean_text
+from tickwise.control.wakeups import wake_for_runs
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Conflict, NotFound, Refused
 from tickwise.domain.lifecycle import RunState
@@ -29,7 +29,6 @@ from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     AttemptRow,
-    LetterQuery,
     LetterRow,
     LetterStatus,
     NewRun,
@@ -56,105 +55,100 @@ class LetterDetails(NamedTuple):
     """The runs that were made of each other, the first first, its own among them."""
 
 
-class Letters(Jobs):
+class LetterService:
     """Everything about dead letters."""
 
-    async def letters_search(
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+
+    async def search(
         self, who: Principal, said: LettersFilter, *, before: UUID | None, limit: int
     ) -> Sequence[LetterRow]:
         """Newest first, for people: a replica may be asked. Those of every status if the filter names none."""
-        query = letters_query(who.namespace, said, expire_seconds=self._dead_letter_seconds, limit=limit)
-        return await self._searches.letters_list(replace(query, before=before))
+        query = letters_query(who.namespace, said, expire_seconds=self._context.dead_letter_seconds, limit=limit)
+        return await self._context.searches.letters_list(replace(query, before=before))
 
-    async def letter_get(self, who: Principal, run: UUID) -> LetterDetails:
+    async def get(self, who: Principal, run: UUID) -> LetterDetails:
         """One letter with its attempts. Raises `NotFound`."""
         letter = await self._letter(who, run)
-        attempts = await self._store.run_attempts(run)
+        attempts = await self._context.store.run_attempts(run)
         return LetterDetails(letter, attempts, await self._chain(who, letter))
 
-    async def letter_redrive(
+    async def redrive(
         self, who: Principal, run: UUID, body: RedriveBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
         """A new run in place of a failed one; its id. Raises `NotFound`, `Invalid`; `Conflict` if the run has not
         failed, its letter is settled, or its job is cancelled."""
         note = _note(body.note)
-        row = await self._run(who, run)
+        row = await self._context.run(who, run)
         _check_failed(row)
-        new = await self._again(who, row, body)
+        new = await self.again(who, row, body)
         receipt = None if receipt_for is None else receipt_for(new.run_id)
-        settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, note, new), receipt)
+        settled = await self.settle(who, Settlement(run, LetterStatus.REDRIVEN, note, new), receipt)
         if isinstance(settled, Replay):
             return settled
-        self._signals.send(Topic.RUNS)
-        await self._announce(row.namespace, row.job_id, (new,))
+        await wake_for_runs(self._context, row.namespace, row.job_id, (new,))
         return new.run_id
 
-    async def letter_discard(self, who: Principal, run: UUID, body: DiscardBody) -> LetterRow:
+    async def discard(self, who: Principal, run: UUID, body: DiscardBody) -> LetterRow:
         """Nothing more is done about it. Twice is once. Raises `NotFound`, `Conflict`."""
-        _check_failed(await self._run(who, run))
-        await self._settle(who, Settlement(run, LetterStatus.DISCARDED, _note(body.note)))
+        _check_failed(await self._context.run(who, run))
+        await self.settle(who, Settlement(run, LetterStatus.DISCARDED, _note(body.note)))
         return await self._letter(who, run)
 
-    async def letter_decide(self, who: Principal, run: UUID, body: DecideBody) -> LetterRow:
+    async def decide(self, who: Principal, run: UUID, body: DecideBody) -> LetterRow:
         """What was true of an unknown outcome. Twice the same is once. Raises `NotFound`, `Conflict`."""
-        _check_failed(await self._run(who, run))
+        _check_failed(await self._context.run(who, run))
         settlement = Settlement(run, LetterStatus.DECIDED, _note(body.note), ruling=Ruling(body.outcome))
-        await self._settle(who, settlement)
+        await self.settle(who, settlement)
         # A sequence may go on from here, and it is a scheduler that lets it.
-        self._signals.send(Topic.FOLLOWS)
+        self._context.signals.send(Topic.FOLLOWS)
         return await self._letter(who, run)
 
     # ------------------------------------------------------------------------------------------ for operations
 
-    @property
-    def dead_letter_seconds(self) -> float:
-        """How long a letter waits for a person."""
-        return self._dead_letter_seconds
-
-    async def letters_find(self, query: LetterQuery) -> Sequence[LetterRow]:
-        """Letters, as the store is asked for them."""
-        return await self._store.letters_list(query)
-
-    async def letter_find(self, who: Principal, run: UUID) -> LetterRow | None:
+    async def find(self, who: Principal, run: UUID) -> LetterRow | None:
         """One letter, if there is one."""
-        return await self._store.letter_get(who.namespace, run, self._dead_letter_seconds)
+        return await self._context.store.letter_get(who.namespace, run, self._context.dead_letter_seconds)
 
-    async def letters_settled(self, who: Principal, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+    async def settle_many(self, who: Principal, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         """Settle many letters in one transaction; what became of each."""
-        results = await self._surely(lambda: self._store.letters_settle(who.namespace, settlements, by=who.name))
+        results = await self._context.surely(
+            lambda: self._context.store.letters_settle(who.namespace, settlements, by=who.name)
+        )
         if isinstance(results, Replay):  # a write without a receipt has no earlier answer
             raise TypeError("the store answered a replay to a write without a receipt")
         if any(settlement.run is not None for settlement in settlements):
-            self._signals.send(Topic.RUNS)
+            self._context.signals.send(Topic.RUNS)
         return results
 
     # ------------------------------------------------------------------------------------------ shared with retries
 
-    async def _again(self, who: Principal, row: RunRow, body: RunRetryBody) -> NewRun:
+    async def again(self, who: Principal, row: RunRow, body: RunRetryBody) -> NewRun:
         """A new run like one that has ended, with its payload or another."""
         payload = payload_of(body.payload, body.params)
-        job = await self._job(who, row.job_id)
+        job = await self._context.job(who, row.job_id)
         definition = row.definition
         if payload is not None:
             definition = with_payload(definition or job.definition, payload)
         overlap = decode_plan(job.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
-        now = await self._time.now()
-        return new_run(row, now, definition=definition, overlap=overlap, request=self._clock.noise(16))
+        now = await self._context.time.now()
+        return new_run(row, now, definition=definition, overlap=overlap, request=self._context.clock.noise(16))
 
-    async def _settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
+    async def settle(self, who: Principal, settlement: Settlement, receipt: Receipt | None = None) -> Settled | Replay:
         """Settle one letter. Raises `Conflict`, `NotFound` for what cannot be."""
-        results = await self._surely(
-            lambda: self._store.letters_settle(who.namespace, (settlement,), by=who.name, receipt=receipt)
+        results = await self._context.surely(
+            lambda: self._context.store.letters_settle(who.namespace, (settlement,), by=who.name, receipt=receipt)
         )
         if isinstance(results, Replay):
             return results
         settled = results[0]
         if settled not in (Settled.SETTLED, Settled.REPEATED):
-            raise refusal(settled, settlement.run_id, await self.letter_find(who, settlement.run_id))
+            raise refusal(settled, settlement.run_id, await self.find(who, settlement.run_id))
         return settled
 
     async def _letter(self, who: Principal, run: UUID) -> LetterRow:
-        found = await self.letter_find(who, run)
+        found = await self.find(who, run)
         if found is None:
             raise NotFound(f"there is no dead letter {run} in the namespace {who.namespace}")
         return found
@@ -165,12 +159,12 @@ class Letters(Jobs):
         run: RunRow | None = letter.run
         while run is not None and run.trigger == Trigger.RETRY and run.origin is not None and len(before) < CHAIN_MOST:
             before.append(run.origin)
-            run = await self._store.run_get(who.namespace, run.origin)
+            run = await self._context.store.run_get(who.namespace, run.origin)
         after: list[UUID] = []
         following: LetterRow | None = letter
         while following is not None and following.redriven_as is not None and len(after) < CHAIN_MOST:
             after.append(following.redriven_as)
-            following = await self.letter_find(who, after[-1])
+            following = await self.find(who, after[-1])
         return [*reversed(before), letter.run.run_id, *after]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
-from tickwise.control.context import Core
+from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
 from tickwise.domain.errors import Invalid, NotFound
@@ -24,21 +24,24 @@ PAST_SECONDS: Final = 60.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
-class Queues(Core):
+class QueueService:
     """Everything about queues."""
 
-    async def queues_list(self, who: Principal) -> Sequence[QueueRow]:
-        """By name."""
-        return await self._store.queues_list(who.namespace)
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
 
-    async def queue_get(self, who: Principal, queue: str) -> QueueRow:
+    async def overview(self, who: Principal) -> Sequence[QueueRow]:
+        """By name."""
+        return await self._context.store.queues_list(who.namespace)
+
+    async def get(self, who: Principal, queue: str) -> QueueRow:
         """One queue. Raises `NotFound` for one that no job has used and nobody holds."""
-        for row in await self._store.queues_list(who.namespace):
+        for row in await self._context.store.queues_list(who.namespace):
             if row.queue == queue:
                 return row
         raise NotFound(f"no job of the namespace {who.namespace} has used a queue {queue[:100]!r}, and nobody holds it")
 
-    async def queue_hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
+    async def hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
         """Let it stand still, in place of a hold that there is. One that no job has used yet can be held too.
 
         Raises `NotFound` for a name that no queue can have; `Invalid`."""
@@ -49,7 +52,7 @@ class Queues(Core):
         reason = None if body.reason is None else clean_text(body.reason, "/reason")
         begin = None if body.begin is None else instant_within(body.begin, "/from")
         until = None if body.until is None else instant_within(body.until, "/until")
-        now = await self._time.now()
+        now = await self._context.time.now()
         if begin is not None and begin < now - PAST_SECONDS:
             raise Invalid("from is in the past; leave it out to hold the queue from now on", pointer="/from")
         if until is not None and until <= (now if begin is None else max(now, begin)):
@@ -58,23 +61,23 @@ class Queues(Core):
         hold = QueueHold(
             namespace=who.namespace, queue=queue, begin=begin, until=until, reason=reason, by=who.name
         )  # fmt: skip
-        row = await self._surely(lambda: self._store.queue_hold(hold))
+        row = await self._context.surely(lambda: self._context.store.queue_hold(hold))
         # What executors hold of it and have not begun is asked back.
-        self._signals.send(Topic.CANCELS)
+        self._context.signals.send(Topic.CANCELS)
         return row
 
-    async def queue_drain(self, who: Principal, queue: str, body: QueueDrainBody) -> QueueRow:
-        """Hold it from now on; the answer tells what still goes on. Raises as `queue_hold`."""
-        return await self.queue_hold(who, queue, QueueHoldBody(reason=body.reason, until=body.until))
+    async def drain(self, who: Principal, queue: str, body: QueueDrainBody) -> QueueRow:
+        """Hold it from now on; the answer tells what still goes on. Raises as `hold`."""
+        return await self.hold(who, queue, QueueHoldBody(reason=body.reason, until=body.until))
 
-    async def queue_resume(self, who: Principal, queue: str) -> QueueRow:
+    async def resume(self, who: Principal, queue: str) -> QueueRow:
         """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
-        resumed = await self._surely(lambda: self._store.queue_resume(who.namespace, queue))
+        resumed = await self._context.surely(lambda: self._context.store.queue_resume(who.namespace, queue))
         if resumed:
             # Before anything else is looked at: executors may claim from it now.
-            self._signals.send(Topic.QUEUES)
+            self._context.signals.send(Topic.QUEUES)
         try:
-            return await self.queue_get(who, queue)
+            return await self.get(who, queue)
         except NotFound:
             if not resumed:
                 raise

@@ -8,9 +8,12 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.control.bodies import RunRetryBody
-from tickwise.control.context import ReceiptFor
-from tickwise.control.runs.letters import Letters
+from tickwise.control.context import ControlContext, ReceiptFor
+from tickwise.control.demand import make_runs
+from tickwise.control.jobs.changes import function_of
+from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.logs import LogChunk, read_log
+from tickwise.control.wakeups import wake_for_runs
 from tickwise.domain.errors import Conflict, Invalid, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
@@ -20,7 +23,6 @@ from tickwise.ports.store import (
     ExecutorRow,
     JobRow,
     LetterStatus,
-    NewRun,
     Replay,
     RunQuery,
     RunRow,
@@ -28,8 +30,13 @@ from tickwise.ports.store import (
     StoreStats,
     Tally,
 )
+from tickwise.roles.definition import decode_definition
+from tickwise.roles.serving import not_offered, unserved
 
 DAY_SECONDS: Final = 86_400.0
+BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
+NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
+NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
 TALLIED_SECONDS_MOST: Final = 92 * DAY_SECONDS
 """What fits into one answer of the store, `TALLIES_MOST`."""
 
@@ -46,34 +53,35 @@ class RunDetails(NamedTuple):
     """The job whose payload it has; None: it has its own, or the job is gone."""
 
 
-class Runs(Letters):
+class RunService:
     """Everything about runs."""
 
-    async def run_get(self, who: Principal, run: UUID) -> RunDetails:
+    def __init__(self, context: ControlContext, letters: LetterService) -> None:
+        """`letters` settles the dead letter of a run that is repeated."""
+        self._context = context
+        self._letters = letters
+
+    async def get(self, who: Principal, run: UUID) -> RunDetails:
         """One run with its attempts. Raises `NotFound`."""
-        row = await self._run(who, run)
-        attempts = await self._store.run_attempts(run)
+        row = await self._context.run(who, run)
+        attempts = await self._context.store.run_attempts(run)
         warnings: Sequence[str] = ()
         if row.state in (RunState.QUEUED, RunState.RETRYING):
             warnings = await self._waiting_for(row)
-        letter = await self.letter_find(who, run) if row.state is RunState.FAILED else None
-        job = None if row.definition is not None else await self._store.job_get(who.namespace, row.job_id)
+        letter = await self._letters.find(who, run) if row.state is RunState.FAILED else None
+        job = None if row.definition is not None else await self._context.store.job_get(who.namespace, row.job_id)
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
-    async def runs_find(self, query: RunQuery) -> Sequence[RunRow]:
-        """Newest first, for what something is decided by: the store is asked."""
-        return await self._store.runs_list(query)
-
-    async def runs_search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
-        """The same for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job that is asked
-        for is not there. An occurrence to come that is on record as skipped is no run that there was: it is found only
-        if the search names states."""
+    async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
+        """Newest first, for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job of the
+        query is not there. An occurrence to come that is on record as skipped is no run that there was: it is found
+        only if the search names states."""
         if must_exist and query.job_id is not None:
-            await self._job(who, query.job_id)
-        rows = await self._searches.runs_list(query)
+            await self._context.job(who, query.job_id)
+        rows = await self._context.searches.runs_list(query)
         if query.states or not rows or rows[0].state is not RunState.SKIPPED:
             return rows
-        now = await self._time.now()
+        now = await self._context.time.now()
         found: list[RunRow] = []
         while True:
             # Those to come bear the greatest ids, so this is about the first page alone.
@@ -81,63 +89,72 @@ class Runs(Letters):
             if len(rows) < query.limit or len(found) >= query.limit:
                 return found[: query.limit]
             query = replace(query, before=rows[-1].run_id)
-            rows = await self._searches.runs_list(query)
+            rows = await self._context.searches.runs_list(query)
 
-    async def runs_tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
+    async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
         """How many runs of the namespace came on record in each hour that begins in this time; of the last day if no
         time is named. Raises `Invalid`."""
-        end = await self._time.now() if until is None else until
+        end = await self._context.time.now() if until is None else until
         start = end - DAY_SECONDS if since is None else since
         if not 0 <= end - start <= TALLIED_SECONDS_MOST:
             raise Invalid(f"ask for {TALLIED_SECONDS_MOST / DAY_SECONDS:.0f} days at most, that begin before they end")
-        return await self._searches.runs_tally(who.namespace, start, end)
+        return await self._context.searches.runs_tally(who.namespace, start, end)
 
-    async def run_cancel(self, who: Principal, run: UUID) -> RunState:
+    async def cancel(self, who: Principal, run: UUID) -> RunState:
         """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
         in another way before."""
-        state = await self._surely(lambda: self._store.runs_cancel(who.namespace, run, who.name))
+        state = await self._context.surely(lambda: self._context.store.runs_cancel(who.namespace, run, who.name))
         if state in FINAL and state is not RunState.CANCELLED:
             raise Conflict(f"the run has ended already: {state}", code="run_ended")
-        self._signals.send(Topic.CANCELS, (run,))
+        self._context.signals.send(Topic.CANCELS, (run,))
         return state
 
-    async def run_retry(
+    async def retry(
         self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
         """A new run like one that has ended, linked to it; its id. The dead letter of a failed one is settled by it.
 
         Raises `Conflict` while that one is going on, and if its letter was settled before: what follows the run
         would follow it twice."""
-        row = await self._run(who, run)
+        row = await self._context.run(who, run)
         if row.state not in FINAL:
             raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
-        new = await self._again(who, row, body)
+        new = await self._letters.again(who, row, body)
         receipt = receipt_for(new.run_id) if receipt_for is not None else None
         if row.state is RunState.FAILED:
-            settled = await self._settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
-            self._signals.send(Topic.RUNS)
-            await self._announce(row.namespace, row.job_id, (new,))
+            settled = await self._letters.settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
+            await wake_for_runs(self._context, row.namespace, row.job_id, (new,))
             return settled if isinstance(settled, Replay) else new.run_id
-        replay = await self._demand(row.namespace, row.job_id, (new,), receipt)
+        replay = await make_runs(self._context, row.namespace, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay
-
-    async def runs_make(self, who: Principal, job_id: UUID, runs: Sequence[NewRun]) -> None:
-        """Make runs of one job that an operation asks for. Raises `NotFound`; `Conflict` if the job is cancelled."""
-        await self._demand(who.namespace, job_id, runs, None)
 
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
         """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
-        row = await self._run(who, run)
+        row = await self._context.run(who, run)
         number = row.attempt if attempt is None else attempt
         if attempt is not None and not 1 <= attempt <= row.attempt:
             raise NotFound(f"the run has had {row.attempt} attempts so far, there is no attempt {attempt}")
         ended = row.state in FINAL or number < row.attempt
-        return await read_log(self._blobs, run, number, offset=offset, limit=limit, ended=ended)
+        return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
 
     async def executors(self) -> Sequence[ExecutorRow]:
         """Living executors, and those gone lately."""
-        return await self._store.executors_list()
+        return await self._context.store.executors_list()
 
     async def stats(self) -> StoreStats:
         """Counts for metrics and readiness. Raises `StoreUnavailable`."""
-        return await self._store.stats()
+        return await self._context.store.stats()
+
+    async def _waiting_for(self, row: RunRow) -> Sequence[str]:
+        """What keeps a run waiting that nobody holds."""
+        if row.blocked:
+            return (BLOCKED if row.limit_key is None else f"{NO_SLOT} ({row.limit_key})",)
+        job = await self._context.store.job_get(row.namespace, row.job_id)
+        if job is None:
+            return ()
+        function = function_of(job, decode_definition(row.definition or job.definition))
+        passing = not_offered(function, await self._context.executors.functions())
+        if passing is None:
+            active = await self._context.executors.rows()
+            passing = unserved(job.lane, function, active) if active else NOBODY_ALIVE
+        return (passing,) if passing else ()

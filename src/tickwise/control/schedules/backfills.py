@@ -12,10 +12,11 @@ from uuid import UUID
 from msgspec import UNSET
 
 from tickwise.control.bodies import OCCURRENCES_MAX, BackfillBody
-from tickwise.control.context import ReceiptFor
+from tickwise.control.context import ControlContext, ReceiptFor
+from tickwise.control.demand import make_runs
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.replans import check_recurring
-from tickwise.control.jobs.service import Jobs
+from tickwise.control.rules import rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Rules
@@ -46,8 +47,11 @@ class Backfill(NamedTuple):
     """The limit was reached before the end of the range."""
 
 
-class Backfills(Jobs):
-    """`backfill` and its end."""
+class Backfills:
+    """Runs occurrences of the past, and ends such a request."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
 
     async def backfill(
         self, who: Principal, job_id: UUID, body: BackfillBody, receipt_for: ReceiptFor[Backfill] | None = None
@@ -56,19 +60,19 @@ class Backfills(Jobs):
 
         Raises `NotFound`; `Invalid` for a range that is none, lies in the future or holds too many occurrences;
         `Conflict` for a job that runs once or is CANCELLED."""
-        row = await self._job(who, job_id)
+        row = await self._context.job(who, job_id)
         plan = decode_definition(row.definition)
         check_recurring(row, plan, "backfilled")
         payload = payload_of(body.payload, body.params)
-        now = await self._time.now()
+        now = await self._context.time.now()
         start, end = instant_within(body.start, "/from"), instant_within(body.end, "/to")
         schedule = plan.schedule(job_id)
         _check_range(schedule, start, end, body.limit, now)
         # Calendars say at which times the job is meant to run; a window closed something else, in its time.
-        rules = await self._rules(row.namespace, plan.calendars, row.labels)
+        rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
         rules = None if rules is None else Rules(rules.calendars)
         chosen = await self._occurrences(schedule, start, end, body.limit or OCCURRENCES_MAX, rules)
-        backfill = Backfill(time_id(int(now * 1000), self._clock.noise(10)), *chosen)
+        backfill = Backfill(time_id(int(now * 1000), self._context.clock.noise(10)), *chosen)
         definition = None if payload is None else with_payload(row.definition, payload)
         if definition is not None and len(definition) * len(backfill.nominals) > PAYLOADS_BYTES_MAX:
             raise Invalid(
@@ -89,7 +93,7 @@ class Backfills(Jobs):
             for nominal in backfill.nominals
         )
         receipt = receipt_for(backfill) if receipt_for is not None else None
-        replay = await self._demand(row.namespace, job_id, runs, receipt)
+        replay = await make_runs(self._context, row.namespace, job_id, runs, receipt)
         return backfill if replay is None else replay
 
     async def _occurrences(
@@ -106,7 +110,7 @@ class Backfills(Jobs):
             else:
                 found.append(at)
             if (len(found) + closed) % SLICE == 0:
-                await self._clock.sleep(0)
+                await self._context.clock.sleep(0)
             at = schedules.next_fire(schedule, at)
         if not found:
             raise Conflict(
@@ -116,13 +120,13 @@ class Backfills(Jobs):
             )
         return tuple(found), closed, at is not None and at <= end
 
-    async def backfill_cancel(self, who: Principal, job_id: UUID, backfill_id: UUID) -> int:
+    async def cancel(self, who: Principal, job_id: UUID, backfill_id: UUID) -> int:
         """End its unfinished runs: how many there were. Raises `NotFound` for the job."""
-        row = await self._job(who, job_id)
-        cancelled = await self._surely(
-            lambda: self._store.runs_cancel_all(row.namespace, job_id, backfill_id, principal=who.name)
+        row = await self._context.job(who, job_id)
+        cancelled = await self._context.surely(
+            lambda: self._context.store.runs_cancel_all(row.namespace, job_id, backfill_id, principal=who.name)
         )
-        self._signals.send(Topic.CANCELS)
+        self._context.signals.send(Topic.CANCELS)
         return cancelled
 
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from tickwise.control.bodies import Labels
-from tickwise.control.context import Core
+from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
 from tickwise.control.times import written
 from tickwise.domain.calendar import Calendar, Otherwise, Recurring, Rule, Rules, Window, end_of_cover, next_cover
@@ -26,6 +26,7 @@ from tickwise.domain.calendar_words import entry as entry_words
 from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
+from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.calendars import (
@@ -120,16 +121,18 @@ class Covers(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class Calendars(Core):
+class CalendarService:
     """Everything about calendars and maintenance windows."""
 
-    _readings: asyncio.Semaphore | None = None
-    _slots_of: WeakValueDictionary[str, asyncio.Lock]
-    """By namespace, as long as somebody has or wants one."""
+    def __init__(self, context: ControlContext, reader: CalendarReader) -> None:
+        """`reader` reads .ics files and the holidays of countries."""
+        self._context = context
+        self._calendar_reader = reader
+        self._readings = asyncio.Semaphore(READINGS_MOST)
+        self._slots_of = WeakValueDictionary[str, asyncio.Lock]()
+        """By namespace, as long as somebody has or wants one."""
 
-    async def calendar_put(
-        self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None
-    ) -> Written:
+    async def put(self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None) -> Written:
         """Create or replace; with `found`, only what was found. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict`
         if no more can be stored."""
         _check_name(name, RuleKind.CALENDAR)
@@ -137,7 +140,7 @@ class Calendars(Core):
         await self._check_cost(who, RuleKind.CALENDAR, name, stored.calendar)
         return await self._put(who, RuleKind.CALENDAR, name, encode_calendar(stored), found)
 
-    async def window_put(self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None) -> Written:
+    async def put_window(self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None) -> Written:
         """The same for a maintenance window."""
         _check_name(name, RuleKind.WINDOW)
         clean_text(body.reason, "/reason")
@@ -146,33 +149,35 @@ class Calendars(Core):
         window = Window(name, when.calendar, dict(body.labels), body.action, body.reason)
         return await self._put(who, RuleKind.WINDOW, name, encode_window(window, when), found)
 
-    async def rule_find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
+    async def find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
         """One, or None."""
-        return None if "\0" in name else await self._store.rule_get(who.namespace, kind, name)
+        return None if "\0" in name else await self._context.store.rule_get(who.namespace, kind, name)
 
-    async def rule_get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
+    async def get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
         """One. Raises `NotFound`."""
-        row = await self.rule_find(who, kind, name)
+        row = await self.find(who, kind, name)
         if row is None:
             raise NotFound(f"there is no {kind} {name[:NAME_MAX]!r} in the namespace {who.namespace}")
         return row
 
-    async def calendars_list(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
+    async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
         """By name, those after `after`."""
-        rows = await self._store.rules_list(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
+        rows = await self._context.store.rules_list(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
         return await self._in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
-    async def windows_list(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
+    async def windows_page(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
         """The same for maintenance windows."""
-        rows = await self._store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
+        rows = await self._context.store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
         return await self._in_thread(who, lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows])
 
-    async def rule_delete(self, who: Principal, kind: RuleKind, name: str, only: RuleRow | None = None) -> RuleRow:
+    async def delete(self, who: Principal, kind: RuleKind, name: str, only: RuleRow | None = None) -> RuleRow:
         """Delete, with `only` nothing but that; what was deleted. Raises `NotFound`, `VersionConflict`; `Conflict`,
         code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
-        row = only or await self.rule_get(who, kind, name)
+        row = only or await self.get(who, kind, name)
         try:
-            await self._surely(lambda: self._store.rule_delete(who.namespace, kind, name, expected=only))
+            await self._context.surely(
+                lambda: self._context.store.rule_delete(who.namespace, kind, name, expected=only)
+            )
         except NotFound:
             pass  # it was there a moment ago: somebody else, or our own first try, has deleted it
         except Conflict as refusal:
@@ -183,22 +188,22 @@ class Calendars(Core):
                 "of these jobs, or cancel them, then delete it",
                 code="calendar_in_use",
             ) from None
-        self._signals.send(Topic.TIMERS)
+        self._context.signals.send(Topic.TIMERS)
         return row
 
-    async def calendar_covers(self, who: Principal, name: str, within: Range) -> Covers:
+    async def covers(self, who: Principal, name: str, within: Range) -> Covers:
         """Which times a stored calendar covers. Raises `NotFound`, `Invalid`."""
-        row = await self.rule_get(who, RuleKind.CALENDAR, name)
+        row = await self.get(who, RuleKind.CALENDAR, name)
         stored = decode_calendar(row.body)
         return await self._covers(who, stored.calendar, within, stored.warnings)
 
     async def window_covers(self, who: Principal, name: str, within: Range) -> Covers:
         """The same for a maintenance window."""
-        row = await self.rule_get(who, RuleKind.WINDOW, name)
+        row = await self.get(who, RuleKind.WINDOW, name)
         stored = decode_window(row.name, row.body)
         return await self._covers(who, stored.window.when, within, stored.warnings)
 
-    async def calendar_preview(self, who: Principal, body: CalendarBody, within: Range) -> Covers:
+    async def preview(self, who: Principal, body: CalendarBody, within: Range) -> Covers:
         """Which times a calendar would cover if it were stored now. Raises `Invalid`, `Busy`."""
         stored = await self._read(who, body, "/calendar")
         return await self._covers(who, stored.calendar, within, stored.warnings)
@@ -206,7 +211,7 @@ class Calendars(Core):
     # ------------------------------------------------------------------------------------------ how it is done
 
     async def _put(self, who: Principal, kind: RuleKind, name: str, text: str, found: FoundRule | None) -> Written:
-        before = await self.rule_find(who, kind, name) if found is None else found.row
+        before = await self.find(who, kind, name) if found is None else found.row
         expected = None if found is None else 0 if found.row is None else found.row.version
         rule = RuleRow(
             namespace=who.namespace,
@@ -217,13 +222,13 @@ class Calendars(Core):
             created_at=found.row.created_at if found is not None and found.row is not None else 0.0,
         )
         tries = itertools.count()
-        row = await self._surely(lambda: self._store.rule_put(rule, expected, again=next(tries) > 0))
-        self._signals.send(Topic.TIMERS)
+        row = await self._context.surely(lambda: self._context.store.rule_put(rule, expected, again=next(tries) > 0))
+        self._context.signals.send(Topic.TIMERS)
         return Written(row, before is None)
 
     async def _check_cost(self, who: Principal, kind: RuleKind, name: str, calendar: Calendar) -> None:
         """Raises `Invalid` for one whose open times cannot be found at a bounded cost: schedules would wait for it."""
-        now = await self._time.now()
+        now = await self._context.time.now()
         rules = Rules(calendars=(Rule(name, calendar),))
         if not rules.is_complex or not await self._in_thread(who, lambda: rules.is_too_much(now)):
             return
@@ -236,7 +241,7 @@ class Calendars(Core):
         )
 
     async def _read(self, who: Principal, body: CalendarBody, pointer: str = "") -> StoredCalendar:
-        now = await self._time.now()
+        now = await self._context.time.now()
         reader = self._calendar_reader
         if body.ics is None and body.holidays is None:
             return read_calendar(body, reader, now=now, pointer=pointer)
@@ -251,7 +256,7 @@ class Calendars(Core):
             ) from None
 
     async def _covers(self, who: Principal, calendar: Calendar, within: Range, warnings: tuple[str, ...]) -> Covers:
-        start = await self._time.now() if within.start is None else within.start
+        start = await self._context.time.now() if within.start is None else within.start
         end = start + RANGE_SECONDS_USUAL if within.end is None else within.end
         if end <= start:
             raise Invalid(f"to must come after from, {written(start)}; give a later time", pointer="/to")
@@ -263,9 +268,6 @@ class Calendars(Core):
 
     async def _in_thread(self, who: Principal, work: Callable[[], T]) -> T:
         """Done beside the event loop, a few at a time, of each namespace one. Raises `Busy` if it takes too long."""
-        if self._readings is None:
-            self._readings = asyncio.Semaphore(READINGS_MOST)
-            self._slots_of = WeakValueDictionary()
         readings, slot = self._readings, self._slots_of.setdefault(who.namespace, asyncio.Lock())
         busy = Busy(
             f"calendars of the namespace {who.namespace} are being read for more than {READING_SECONDS_MOST:.0f} s; "

@@ -13,12 +13,15 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.control.bodies import SkipNextBody, SnoozeBody
+from tickwise.control.context import ControlContext
 from tickwise.control.jobs.links import RACES_MAX
+from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
 from tickwise.control.jobs.planning import zone_data
 from tickwise.control.jobs.replans import check_recurring, skipped, was_paused
-from tickwise.control.jobs.service import CHANGED_TOO_OFTEN, Jobs
+from tickwise.control.rules import rules_for
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant, instant_within, written
+from tickwise.control.wakeups import wake_all
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar import Closed, Otherwise
 from tickwise.domain.decision import Hold, Pending, Reason, spread
@@ -56,8 +59,11 @@ class _Next(NamedTuple):
     run: RunRow | None = None
 
 
-class Fires(Jobs):
-    """`skip_next` and `snooze`."""
+class NextOccurrence:
+    """Skips the next occurrence of a job, or lets it run later."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
 
     async def skip_next(self, who: Principal, job_id: UUID, body: SkipNextBody) -> Moved:
         """The next occurrence does not run. Raises `NotFound`; `Conflict` if there is none that can be skipped."""
@@ -79,7 +85,7 @@ class Fires(Jobs):
         until = instant_within(body.until, "/until")
         for _ in range(RACES_MAX):
             found = await self._next(who, job_id, "snoozed", body.occurrence)
-            _check_until(until, found, await self._time.now())
+            _check_until(until, found, await self._context.time.now())
             if found.run is not None:
                 return await self._postpone_run(found.run, until)
             move, moved = _snooze(found, until)
@@ -109,7 +115,7 @@ class Fires(Jobs):
     async def _awake(self, who: Principal, job_id: UUID, done: str) -> JobRow:
         """The job, as a scheduler would have it by now: what fell into a pause that is over is on record."""
         for _ in range(RACES_MAX):
-            row = await self._job(who, job_id)
+            row = await self._context.job(who, job_id)
             plan = decode_definition(row.definition)
             check_recurring(row, plan, done)
             if row.status is JobStatus.PAUSED:
@@ -121,8 +127,8 @@ class Fires(Jobs):
 
     async def _made_ahead(self, row: JobRow) -> RunRow | None:
         """The earliest run by schedule that is yet to come; schedulers make them a moment before."""
-        now = await self._time.now()
-        runs = await self._store.runs_list(
+        now = await self._context.time.now()
+        runs = await self._context.store.runs_list(
             RunQuery(
                 namespace=row.namespace,
                 job_id=row.job_id,
@@ -137,7 +143,7 @@ class Fires(Jobs):
 
     async def _check_open(self, found: _Next) -> None:
         """Refuse an occurrence that a calendar or window skips anyway: another one is meant."""
-        rules = await self._rules(found.row.namespace, found.plan.calendars, found.row.labels)
+        rules = await rules_for(self._context, found.row.namespace, found.plan.calendars, found.row.labels)
         verdict = None if rules is None else rules.verdict(found.nominal)
         if isinstance(verdict, Closed) and verdict.otherwise is Otherwise.SKIP:
             raise Conflict(
@@ -146,37 +152,37 @@ class Fires(Jobs):
             )
 
     async def _skip_run(self, run: RunRow, said: str) -> Moved:
-        state = await self._surely(lambda: self._store.run_skip(run.namespace, run.run_id, said))
+        state = await self._context.surely(lambda: self._context.store.run_skip(run.namespace, run.run_id, said))
         if state not in (RunState.SKIPPED, RunState.DISPATCHED):
             raise Conflict(f"its run has begun meanwhile, it is {state}; cancel that", code="occurrence_begun")
-        self._ring_all()
+        wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, None, state)
 
     async def _postpone_run(self, run: RunRow, until: float) -> Moved:
-        if not await self._surely(lambda: self._store.run_postpone(run.namespace, run.run_id, until)):
+        if not await self._context.surely(lambda: self._context.store.run_postpone(run.namespace, run.run_id, until)):
             raise Conflict(
                 f"the run of {written(run.nominal_at)} is in the hands of an executor already, or has begun; wait a "
                 "moment and send the same again to snooze the next one",
                 code="occurrence_begun",
             )
-        self._ring_all()
+        wake_all(self._context)
         return Moved(run.run_id, run.nominal_at, until, RunState.QUEUED)
 
     async def _is_moved(self, move: OccurrenceMove) -> bool:
         """False: the timer is not where the move was made for."""
         try:
-            await self._surely(lambda: self._store.occurrence_move(move))
+            await self._context.surely(lambda: self._context.store.occurrence_move(move))
         except VersionConflict:
             # Or it was made, the answer was lost, and a scheduler moved the timer on since: another occurrence is not
             # meant.
             if not await self._is_on_record(move):
                 return False
-        self._ring_all()
+        wake_all(self._context)
         return True
 
     async def _is_on_record(self, move: OccurrenceMove) -> bool:
         made = move.skip if move.run is None else move.run
-        row = None if made is None else await self._store.run_get(move.namespace, made.run_id)
+        row = None if made is None else await self._context.store.run_get(move.namespace, made.run_id)
         if row is None:
             return False
         if move.run is not None:

@@ -19,8 +19,9 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.control.context import ControlContext
 from tickwise.control.jobs.replans import paused_note
-from tickwise.control.jobs.service import Jobs
+from tickwise.control.rules import rules_for
 from tickwise.control.schedules.previews import Fate
 from tickwise.control.times import written
 from tickwise.domain import cron
@@ -101,20 +102,23 @@ class TimeLine(NamedTuple):
     more: bool
 
 
-class Occurrences(Jobs):
-    """`occurrences` of a job."""
+class TimeLines:
+    """Reads the time lines of jobs."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
 
     async def occurrences(self, who: Principal, job_id: UUID, section: Section) -> TimeLine:
         """A page of a job's time line. Raises `NotFound`, `Invalid`."""
-        row = await self._job(who, job_id)
-        now = await self._time.now()
+        row = await self._context.job(who, job_id)
+        now = await self._context.time.now()
         start = now - USUAL_SECONDS if section.start is None else section.start
         end = now + USUAL_SECONDS if section.end is None else section.end
         if end < start:
             raise Invalid(f"to must not come before from, {written(start)}; give a later time", pointer="/to")
         limit = min(section.limit, PAGE_MOST)
         plan = decode_definition(row.definition)
-        rules = await self._rules(row.namespace, plan.calendars, row.labels)
+        rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
         outlook = Outlook(row, plan.schedule(job_id), rules, now)
         records = await self._records(row, start, end, section.after, limit + 1)
         found = {each.run_id: outlook.recorded(each) for each in records}
@@ -134,7 +138,7 @@ class Occurrences(Jobs):
         found: list[RunRow] = []
         first = name_before(start)
         if after is None:
-            earlier = await self._store.runs_list(
+            earlier = await self._context.store.runs_list(
                 RunQuery(
                     namespace=row.namespace,
                     job_id=row.job_id,
@@ -179,7 +183,7 @@ class Occurrences(Jobs):
             before=UUID(int=top),
             limit=limit,
         )
-        return list(await self._store.runs_list(query))
+        return list(await self._context.store.runs_list(query))
 
 
 # ------------------------------------------------------------------------------------------ what is not on record

@@ -15,10 +15,11 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from tickwise.control.bodies import PreviewBody
+from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import check_calendars
 from tickwise.control.jobs.planning import planned, upcoming
 from tickwise.control.jobs.replans import paused_note
-from tickwise.control.jobs.service import Jobs
+from tickwise.control.rules import calendars_known, rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
@@ -92,16 +93,19 @@ class Look:
     viewer_timezone: str | None = None
 
 
-class Previews(Jobs):
-    """`preview` of saved and unsaved schedules."""
+class Previews:
+    """Previews saved and unsaved schedules."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
 
     async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
         """What a job's schedule says. While the job is paused or cancelled, each occurrence is skipped, and says why.
         Raises `NotFound`, `Invalid`."""
-        row = await self._job(who, job_id)
-        now = await self._time.now()
+        row = await self._context.job(who, job_id)
+        now = await self._context.time.now()
         plan = decode_definition(row.definition)
-        rules = await self._rules(row.namespace, plan.calendars, row.labels)
+        rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
         fired = 0 if row.timer is None else row.timer.fired
         schedule = plan.schedule(job_id)
         recorded = await self._previewed_records(row, schedule, look, now)
@@ -113,10 +117,10 @@ class Previews(Jobs):
         after = now if look.start is None else instant_within(look.start, "/from")
         last = max(upcoming(schedule, after, look.count), default=after)
         mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=RECORDS_MOST)
-        ahead = await self._store.runs_list(
+        ahead = await self._context.store.runs_list(
             replace(mine, after=name_before(schedules.just_after(after)), before=name_from(last + 0.001))
         )
-        moved = await self._store.runs_list(
+        moved = await self._context.store.runs_list(
             replace(mine, states=(RunState.QUEUED, RunState.DISPATCHED), due_after=schedules.just_after(after))
         )
         found = {run.run_id: run for run in (*ahead, *moved) if run.nominal_at > after or look.start is None}
@@ -124,12 +128,12 @@ class Previews(Jobs):
 
     async def preview(self, who: Principal, body: PreviewBody) -> Preview:
         """What a schedule would say if it were saved now. Raises `Invalid`."""
-        now = await self._time.now()
+        now = await self._context.time.now()
         timing = planned(body, NO_JOB, now)
         uses = timing.plan.calendars
         if uses:
-            check_calendars(uses, await self._calendars_known(who.namespace, {use.name for use in uses}))
-        rules = await self._rules(who.namespace, uses, body.labels or {})
+            check_calendars(uses, await calendars_known(self._context, who.namespace, {use.name for use in uses}))
+        rules = await rules_for(self._context, who.namespace, uses, body.labels or {})
         look = Look(
             start=body.start,
             count=body.count,
@@ -174,7 +178,7 @@ class Previews(Jobs):
             if shut == SHUT_MAX:
                 break
             if len(fires) % SLICE == 0:
-                await self._clock.sleep(0)
+                await self._context.clock.sleep(0)
         return Preview(
             schedule,
             schedules.explain(schedule),

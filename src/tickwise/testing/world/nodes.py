@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from typing import Any
 
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.control.bulk.pages import page
+from tickwise.control.bulk.pages import OperationPages
+from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_QUEUE
@@ -134,7 +134,7 @@ class Node:
                 clock=self.clock,
                 settings=settings,
                 telemetry=Silent(),
-                carry_out=partial(page, self._control(signals)),
+                carry_out=OperationPages(self._context(signals)).page,
                 announcer=self._announcer(),
             )
         if self.kind == "api":
@@ -167,19 +167,25 @@ class Node:
     def _announcer(self) -> Announcer | None:
         return None if self.broker is None else Announcer(self.broker)
 
-    def _control(self, signals: ProcessSignals) -> Control:
+    def _context(self, signals: ProcessSignals) -> ControlContext:
         assert self.link is not None
         assert self.clock is not None
-        return Control(
+        return ControlContext(
             store=self.link,
-            keys=self.link,
             blobs=NoBlobs(),
             signals=signals,
             clock=self.clock,
-            kinds=KINDS,
-            calendars=CalendarFiles(),
             near_seconds=self._ground.swarm.horizon_seconds,
             announcer=self._announcer(),
+        )
+
+    def _control(self, signals: ProcessSignals) -> Control:
+        assert self.link is not None
+        return Control(
+            self._context(signals),
+            keys=self.link,
+            kinds=KINDS,
+            calendars=CalendarFiles(),
         )
 
     def _seats(self, process: Process) -> Sequence[Seat]:

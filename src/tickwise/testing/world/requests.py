@@ -43,7 +43,7 @@ class Requests(Submits):
 
     async def _some_run(self, *states: RunState) -> tuple[UUID, UUID] | None:
         query = RunQuery(namespace=WHO.namespace, states=states, limit=30)
-        _, rows = await self._told(lambda c: c.runs_search(WHO, query), "list runs")
+        _, rows = await self._told(lambda c: c.runs.search(WHO, query), "list runs")
         if not rows:
             return None
         row = self._dice.choice(rows)
@@ -67,11 +67,11 @@ class Requests(Submits):
     async def _demand(self, control: Control, job_id: UUID, key: str) -> UUID:
         """As the API's route does it."""
         route, digest = f"POST /jobs/{job_id}/run-now", sha256(key.encode()).digest()
-        found = await control.receipt_find(WHO.name, route, key)
+        found = await control.receipts.find(WHO.name, route, key)
         if found is not None:
             return UUID(found.body.decode())
         body = RunNowBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
-        made = await control.run_now(WHO, job_id, body, lambda run_id: receipt(route, key, digest, run_id))
+        made = await control.jobs.run_now(WHO, job_id, body, lambda run_id: receipt(route, key, digest, run_id))
         return UUID(made.body.decode()) if isinstance(made, Replay) else made
 
     async def _retry(self) -> None:
@@ -82,7 +82,7 @@ class Requests(Submits):
         key = self._name("retry")
         body = RunRetryBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
         begun = self.now()
-        answer, new = await self._told(lambda c: c.run_retry(WHO, run_id, body), key)
+        answer, new = await self._told(lambda c: c.runs.retry(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
         self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
 
@@ -92,7 +92,7 @@ class Requests(Submits):
             return
         run_id, job_id = found
         begun = self.now()
-        answer, state = await self._told(lambda c: c.run_cancel(WHO, run_id), f"cancel run {run_id}")
+        answer, state = await self._told(lambda c: c.runs.cancel(WHO, run_id), f"cancel run {run_id}")
         self.operations.append(
             Operation(Asked.CANCEL, answer, begun, self.now(), job_id=job_id, run_id=run_id, state=state)
         )
@@ -107,7 +107,7 @@ class Requests(Submits):
         job = self._some_job(recurring=True)
         if job is not None and job.job_id is not None:
             job_id = self._touch(job)
-            await self._told(lambda c: c.cancel(WHO, job_id), f"cancel job {job_id}")
+            await self._told(lambda c: c.jobs.cancel(WHO, job_id), f"cancel job {job_id}")
 
     async def _pause(self) -> None:
         job = self._some_job(recurring=True)
@@ -115,12 +115,12 @@ class Requests(Submits):
             return
         job_id = self._touch(job)
         until = None if self._dice.random() < 0.7 else datetime.fromtimestamp(self.now() + 5.0, UTC)
-        await self._told(lambda c: c.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
+        await self._told(lambda c: c.jobs.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
         await pause(self._loop, self._dice.random() * 10.0)
         missed = self._dice.choice(("skip", "run_latest", "run_all"))
         for _ in range(REPEATS_MOST):
             body = msgspec.convert({"missed": missed}, ResumeBody)
-            answer, _row = await self._told(lambda c, body=body: c.resume(WHO, job_id, body), f"resume {job_id}")  # type: ignore[misc]  # mypy knows no lambda with a default
+            answer, _row = await self._told(lambda c, body=body: c.jobs.resume(WHO, job_id, body), f"resume {job_id}")  # type: ignore[misc]  # mypy knows no lambda with a default
             if answer is Answer.OK:
                 break
             await pause(self._loop, 1.0)
@@ -139,7 +139,7 @@ class Requests(Submits):
             )
         )
         body = msgspec.json.decode(json.dumps(change), type=JobBody)
-        await self._told(lambda c: c.change(WHO, job_id, body), f"change {job_id}")
+        await self._told(lambda c: c.jobs.change(WHO, job_id, body), f"change {job_id}")
 
     # ------------------------------------------------------------------ dead letters, queues, in bulk
 
@@ -152,7 +152,7 @@ class Requests(Submits):
         key = self._name("redrive")
         body = RedriveBody(payload=msgspec.Raw(json.dumps({"key": key}).encode()))
         begun = self.now()
-        answer, new = await self._told(lambda c: c.letter_redrive(WHO, run_id, body), key)
+        answer, new = await self._told(lambda c: c.letters.redrive(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
         self._tell(f"redrive {answer}")
         self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
@@ -160,7 +160,7 @@ class Requests(Submits):
     async def _settle(self) -> None:
         """A failed run is discarded; one whose outcome is unknown is decided."""
         query = RunQuery(namespace=WHO.namespace, states=(RunState.FAILED,), limit=30)
-        _, rows = await self._told(lambda c: c.runs_search(WHO, query), "list failed runs")
+        _, rows = await self._told(lambda c: c.runs.search(WHO, query), "list failed runs")
         if not rows:
             return
         held = [row for row in rows if row.reason == UNKNOWN_OUTCOME]
@@ -168,20 +168,20 @@ class Requests(Submits):
         if held:
             outcome = self._dice.choice((Ruling.SUCCEEDED, Ruling.FAILED))
             body = DecideBody(outcome=outcome)
-            answer, _ = await self._told(lambda c: c.letter_decide(WHO, row.run_id, body), f"decide {row.run_id}")
+            answer, _ = await self._told(lambda c: c.letters.decide(WHO, row.run_id, body), f"decide {row.run_id}")
             self._tell(f"decide {answer}")
         else:
-            await self._told(lambda c: c.letter_discard(WHO, row.run_id, DiscardBody()), f"discard {row.run_id}")
+            await self._told(lambda c: c.letters.discard(WHO, row.run_id, DiscardBody()), f"discard {row.run_id}")
 
     async def _hold(self) -> None:
         """A queue stands still for a while, by its own end or by a request."""
         until = datetime.fromtimestamp(self.now() + self._dice.uniform(1.0, 12.0), UTC)
         body = QueueHoldBody(until=until)
-        answer, _ = await self._told(lambda c: c.queue_hold(WHO, SIDE, body), "hold the side queue")
+        answer, _ = await self._told(lambda c: c.queues.hold(WHO, SIDE, body), "hold the side queue")
         self._tell(f"hold {answer}")
         await pause(self._loop, self._dice.random() * 8.0)
         if self._dice.random() < 0.5:
-            await self._told(lambda c: c.queue_resume(WHO, SIDE), "resume the side queue")
+            await self._told(lambda c: c.queues.resume(WHO, SIDE), "resume the side queue")
 
     async def _bulk(self) -> None:
         """Many at once, by a filter."""
@@ -191,13 +191,13 @@ class Requests(Submits):
         body: Any
         if what == "cancel":
             body = msgspec.convert({"filter": {"status": ["QUEUED", "RETRYING"], **recent}}, RunsCancelBody)
-            answer, _ = await self._told(lambda c: c.runs_bulk(WHO, body), "cancel in bulk")
+            answer, _ = await self._told(lambda c: c.bulk.runs(WHO, body), "cancel in bulk")
         elif what == "retry":
             body = msgspec.convert({"filter": {"status": ["FAILED"], **recent}}, RunsRetryBody)
-            answer, _ = await self._told(lambda c: c.runs_bulk(WHO, body), "retry in bulk")
+            answer, _ = await self._told(lambda c: c.bulk.runs(WHO, body), "retry in bulk")
         else:
             body = msgspec.convert({"filter": {"reason": "exit_code"}}, LettersRedriveBody)
-            answer, _ = await self._told(lambda c: c.letters_bulk(WHO, body), "redrive in bulk")
+            answer, _ = await self._told(lambda c: c.bulk.letters(WHO, body), "redrive in bulk")
         self._tell(f"bulk {what} {answer}")
 
     async def _maintain(self) -> None:
@@ -206,8 +206,8 @@ class Requests(Submits):
         span = {"from": written(begin), "to": written(begin + self._dice.uniform(1.0, 10.0))}
         said = {"when": {"timezone": self._swarm.zone, "periods": [span]}, "action": self._dice.choice([*Otherwise])}
         body = msgspec.convert(said, WindowBody)
-        answer, _ = await self._told(lambda c: c.window_put(WHO, name, body), f"maintenance {name}")
+        answer, _ = await self._told(lambda c: c.calendars.put_window(WHO, name, body), f"maintenance {name}")
         self._tell(f"maintenance {answer}")
         await pause(self._loop, self._dice.random() * 5.0)
         if self._dice.random() < 0.3:
-            await self._told(lambda c: c.rule_delete(WHO, RuleKind.WINDOW, name), f"end {name}")
+            await self._told(lambda c: c.calendars.delete(WHO, RuleKind.WINDOW, name), f"end {name}")

@@ -179,12 +179,12 @@ class Submits(Asking):
         """As the API's route does it."""
         body = msgspec.json.decode(text, type=JobBody)
         if key is None:
-            done = await control.submit(WHO, body)
+            done = await control.jobs.submit(WHO, body)
             return job_of(done)
         digest = sha256(text.encode()).digest()
-        found = await control.receipt_find(WHO.name, "POST /jobs", key)
+        found = await control.receipts.find(WHO.name, "POST /jobs", key)
         if found is None:
-            result = await control.submit(WHO, body, lambda made: receipt("POST /jobs", key, digest, made.job_id))
+            result = await control.jobs.submit(WHO, body, lambda made: receipt("POST /jobs", key, digest, made.job_id))
             return job_of(result)
         return UUID(found.body.decode())
 
@@ -206,7 +206,7 @@ class Submits(Asking):
 
         async def send(control: Control) -> None:
             bodies = [msgspec.json.decode(text, type=JobBody) for text in texts]
-            verdicts = await control.submit_many(WHO, bodies)
+            verdicts = await control.jobs.submit_many(WHO, bodies)
             if not isinstance(verdicts, Replay):
                 for verdict in verdicts:
                     if isinstance(verdict, Refused):

@@ -30,7 +30,7 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-class Reach:
+class StoreCircuitBreaker:
     """Whether the store answers, as of a moment ago."""
 
     def __init__(self, clock: Clock) -> None:

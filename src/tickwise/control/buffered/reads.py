@@ -16,10 +16,12 @@ from uuid import UUID
 
 import msgspec
 
-from tickwise.control.buffered.ingest import CLOCKS_SECONDS, Ingest
+from tickwise.control.buffered.ingest import CLOCKS_SECONDS, BufferedIngest
 from tickwise.control.buffered.pending import Pending
-from tickwise.control.bulk.operations import Operations, check_scope
+from tickwise.control.bulk.operations import OperationService, check_scope
 from tickwise.control.bulk.pages import BulkProblem, Kind
+from tickwise.control.circuit_breaker import StoreCircuitBreaker
+from tickwise.control.context import ControlContext
 from tickwise.domain.errors import NotFound, StoreUnavailable
 from tickwise.domain.model import Principal, id_instant
 from tickwise.ports.store import JobRow, OperationRow, OperationStatus
@@ -27,18 +29,30 @@ from tickwise.ports.store import JobRow, OperationRow, OperationStatus
 _problems: Final = msgspec.json.Decoder(list[BulkProblem])
 
 
-class Awaited(Ingest, Operations):
+class PendingReads:
     """Jobs and operations that may still be on their way."""
 
-    async def job_awaited(self, who: Principal, job_id: UUID) -> Pending | None:
+    def __init__(
+        self,
+        context: ControlContext,
+        *,
+        ingest: BufferedIngest,
+        operations: OperationService,
+        breaker: StoreCircuitBreaker,
+    ) -> None:
+        self._context = context
+        self._ingest = ingest
+        self._pendings = ingest.pendings
+        self._operations = operations
+        self._breaker = breaker
+
+    async def job(self, who: Principal, job_id: UUID) -> Pending | None:
         """The request that will make this job, which the store does not have or cannot be asked for; None: there is
         none, as far as can be told. Raises `NotFound` if it was refused."""
-        if self.sender is None:
-            return None
         told = await self._pendings.of_job(who.namespace, job_id, "create")
         operation = job_id if told is None else told.operation_id
         try:
-            row = await self._reach.ask(lambda: self._store.operation_get(who.namespace, operation))
+            row = await self._breaker.ask(lambda: self._context.store.operation_get(who.namespace, operation))
             if row is not None and row.status is OperationStatus.FAILED:
                 raise NotFound(_why(row, job_id))
             if told is None and await self._may_come(job_id):
@@ -47,25 +61,21 @@ class Awaited(Ingest, Operations):
             pass
         return told
 
-    async def is_change_awaited(self, row: JobRow) -> bool:
+    async def is_change_pending(self, row: JobRow) -> bool:
         """Whether a change or a cancel of this job was accepted and is not applied, as far as that is known."""
-        if self.sender is None:
-            return False
         told = await self._pendings.of_job(row.namespace, row.job_id, "change")
         if told is None:
             return False
-        if await self._store.operation_get(row.namespace, told.operation_id) is None:
+        if await self._context.store.operation_get(row.namespace, told.operation_id) is None:
             return True
         self._pendings.applied(told)
         return False
 
-    async def operation_look(self, who: Principal, operation: UUID) -> OperationRow | Pending:
+    async def operation(self, who: Principal, operation: UUID) -> OperationRow | Pending:
         """One operation, or the request that will be on record as one. Raises `NotFound`, `Forbidden`."""
         try:
-            return await self.operation_get(who, operation)
+            return await self._operations.get(who, operation)
         except (NotFound, StoreUnavailable):
-            if self.sender is None:
-                raise
             told = await self._pendings.of_operation(who.namespace, operation)
             found = await self._request_of(who, operation, told)
             if found is None:
@@ -78,7 +88,7 @@ class Awaited(Ingest, Operations):
         try:
             if told is None or told.kind == "create":
                 job_id = operation if told is None or told.job_id is None else told.job_id
-                row = await self._reach.ask(lambda: self._store.job_get(who.namespace, job_id))
+                row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, job_id))
                 if row is not None:
                     return _created(row, operation)
             if told is None and await self._may_come(operation):
@@ -89,8 +99,8 @@ class Awaited(Ingest, Operations):
 
     async def _may_come(self, identifier: UUID) -> bool:
         """Whether an id that holds the time of its making was made after what is applied."""
-        made, now = id_instant(identifier), self._time.at_best()
-        return made <= now + CLOCKS_SECONDS and not await self.is_past(identifier)
+        made, now = id_instant(identifier), self._context.time.at_best()
+        return made <= now + CLOCKS_SECONDS and not await self._ingest.is_past(identifier)
 
 
 def _created(row: JobRow, operation: UUID) -> OperationRow:

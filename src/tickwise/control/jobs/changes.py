@@ -1,0 +1,328 @@
+"""Changes of jobs that are there: the fields that were sent, and what that does to the next fires."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from tickwise.control.bodies import JobBody
+from tickwise.control.context import ControlContext
+from tickwise.control.jobs.composer import JobComposer
+from tickwise.control.jobs.composing import (
+    OWN_FUNCTION,
+    ResolvedTask,
+    check_calendars,
+    check_texts,
+    lane,
+    resolve_task,
+    successors,
+)
+from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
+from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
+from tickwise.control.jobs.planning import Replanned, plan_fields, plan_of, replanned, upcoming
+from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
+from tickwise.control.jobs.replans import Ahead, replan_changed
+from tickwise.control.jobs.submission import Submissions, Submitted
+from tickwise.control.jobs.successors import listed
+from tickwise.control.tasks import CheckedTask, Findings, with_secrets
+from tickwise.control.texts import clean_text
+from tickwise.control.wakeups import wake_all
+from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
+from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.model import Principal, Trigger, time_id
+from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
+from tickwise.ports.store import EndedOperation, JobChange, JobRow, RunQuery
+from tickwise.roles.definition import Definition, decode_definition, encode_definition
+
+COMPARED_FIRES: Final = 20
+AHEAD_MOST: Final = 1_000
+"""So many occurrences that were made or skipped ahead of their time are known when a schedule is changed."""
+RANGES_MOST: Final = 20
+"""And so many of the last records of skips are looked at for one that lasts until after now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a change did, or would do."""
+
+    row: JobRow
+    before: Sequence[float]
+    """The next fires as they were, …"""
+    after: Sequence[float]
+    """… and as they are under the new definition."""
+    removed: Sequence[float] = ()
+    """Those of `before` that the new schedule does not name, …"""
+    added: Sequence[float] = ()
+    """… those of `after` that the old one did not, …"""
+    kept: Sequence[float] = ()
+    """… and those of either that both name. So each time of `before` and `after` is in exactly one of the three."""
+    warnings: Sequence[str] = ()
+    """What the change brings along and may not be meant."""
+
+
+class Found(NamedTuple):
+    """What was looked at under a key, for a write that must not meet anything else."""
+
+    row: JobRow | None
+    """None: there was no job."""
+
+
+class AcceptedChange(NamedTuple):
+    """A change that was accepted to be made later."""
+
+    at: float
+    """When, by the store's clock as far as it was known."""
+    operation: EndedOperation
+    """What goes on record with it."""
+
+
+class JobChanges:
+    """Changes jobs."""
+
+    def __init__(self, context: ControlContext, composer: JobComposer, submissions: Submissions) -> None:
+        """`submissions` creates a job for a key that no job has."""
+        self._context = context
+        self._composer = composer
+        self._submissions = submissions
+        self._links = SequenceLinks(context)
+        self._sequencing = asyncio.Lock()
+        """Held from the look at successors until the change that names them is kept: two would not see each other."""
+
+    async def change(
+        self,
+        who: Principal,
+        job_id: UUID,
+        body: JobBody,
+        *,
+        if_version: int | None = None,
+        dry_run: bool = False,
+        accepted: AcceptedChange | None = None,
+    ) -> Change:
+        """Change the fields that were sent. A new schedule replaces the old one, its time zone included, and counts
+        from now, or from when it was `accepted`: a time that has passed since is not refused.
+
+        Raises `NotFound`, `Conflict`, `Invalid`, and `VersionConflict` if `if_version` is not the newest.
+        """
+        scripts = await self._composer.scripts_of((body,))
+        for _ in range(RACES_MAX):
+            row = await self._context.job(who, job_id)
+            check_version(row, if_version)
+            try:
+                async with self._sequencing if listed(body.then) or listed(body.on_failure) else nullcontext():
+                    return await self._change(who, row, body, scripts, dry_run=dry_run, accepted=accepted)
+            except VersionConflict:
+                # Without a version of the caller's, fields of two changes that meet are both applied.
+                if if_version is not None:
+                    raise
+        raise Busy(CHANGED_TOO_OFTEN)
+
+    async def upsert(self, who: Principal, key: str, body: JobBody, found: Found | None = None) -> Submitted | Change:
+        """Change the job with this key, or create it. With `found`, raises `VersionConflict` if what has the key is
+        another job, or at another version."""
+        clean_text(key, "/key")
+        if body.key is not UNSET and body.key != key:
+            raise Invalid("the key in the body is not the one in the path; leave it out", pointer="/key")
+        body = msgspec.structs.replace(body, key=key)
+        for _ in range(RACES_MAX):
+            row = await self._context.store.job_by_key(who.namespace, key) if found is None else found.row
+            if row is not None:
+                version = None if found is None else row.version
+                return await self.change(who, row.job_id, body, if_version=version)
+            try:
+                created = await self._submissions.submit(who, body)
+            except Conflict as refusal:
+                if refusal.code != "key_taken":
+                    raise
+                if found is not None:
+                    raise VersionConflict(f"a job with the key {key[:200]!r} was created meanwhile") from None
+            else:
+                if isinstance(created, Submitted):
+                    return created
+        raise Busy("others keep taking and leaving this key; send the same again")
+
+    async def _change(
+        self,
+        who: Principal,
+        row: JobRow,
+        body: JobBody,
+        scripts: Findings,
+        *,
+        dry_run: bool,
+        accepted: AcceptedChange | None,
+    ) -> Change:
+        if row.status is JobStatus.CANCELLED:
+            raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
+        if body.job_id and body.job_id != row.job_id:
+            raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
+        check_texts(body)
+        if isinstance(body.task, msgspec.Raw):
+            stored = decode_definition(row.definition).task
+            body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(stored)))
+        scene = (await self._composer.scene(who, (body,)))._replace(scripts=scripts)
+        if accepted is not None:
+            scene = scene._replace(now=min(accepted.at, scene.now))
+        old = decode_definition(row.definition)
+        resolved = resolve_task(body, scene, self._composer.check)
+        task = resolved.task if resolved else _task(row, old)
+        before = plan_of(old)
+        changed = replanned(body, before, row.job_id, scene.now)
+        plan = before if changed is None else changed.timing.plan
+        if body.calendars:
+            check_calendars(plan.calendars, scene.calendars)
+        name = clean_text(body.name or row.name, "/name")
+        labels = row.labels if body.labels is UNSET else body.labels or {}
+        where = lane(body, task, scene.offered, row.lane)
+        fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene)
+        sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]
+        keyed = Keyed(row.job_id, where.queue, labels)
+        definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
+        if body.limits or resolved is not None:
+            check_kept(definition.limits, task.kind, self._composer.check.limits(task.kind), sent=bool(body.limits))
+        doubts = doubtful(definition.retry, task.kind, task.text) if body.retry else ()
+        change = JobChange(
+            namespace=row.namespace,
+            job_id=row.job_id,
+            expected_version=row.version,
+            name=name,
+            key=row.key if body.key is UNSET else body.key,
+            schedule_type=plan.schedule_type.value,
+            task_kind=task.kind,
+            definition=encode_definition(definition),
+            lane=where,
+            labels=labels,
+            owner=row.owner if body.owner is UNSET else body.owner or who.name,
+            replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
+            calendars=tuple(use.name for use in plan.calendars),
+            expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
+            repace=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
+            operation=None if accepted is None else accepted.operation,
+        )
+        difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
+        if not dry_run:
+            row = await self._links.change(row, change)
+            wake_all(self._context)
+        warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
+        return Change(row=row, warnings=(*warnings, *doubts), **difference)
+
+    async def _ahead(self, row: JobRow, changed: Replanned | None, now: float) -> Ahead:
+        """Times to come that are runs already, or were skipped by request or by a pause."""
+        if changed is None or not changed.times_changed:
+            return Ahead()
+        # By id, which begins with the nominal time: a job that fires each second has millions on record.
+        here = time_id(int(now * 1000), bytes(10))
+        query = RunQuery(
+            namespace=row.namespace,
+            job_id=row.job_id,
+            states=(RunState.SKIPPED, RunState.CANCELLED, RunState.QUEUED, RunState.DISPATCHED),
+            triggers=(Trigger.SCHEDULE,),
+            after=here,
+            limit=AHEAD_MOST,
+        )
+        runs = list(await self._context.store.runs_list(query))
+        made = frozenset(round(run.nominal_at, 6) for run in runs if run.state is not RunState.SKIPPED)
+        # One record of many that began before may last until after now.
+        before = replace(query, states=(RunState.SKIPPED,), after=None, before=here, limit=RANGES_MOST)
+        runs += await self._context.store.runs_list(before)
+        spans = (
+            (run.nominal_at, run.nominal_at if run.until is None else run.until)
+            for run in runs
+            if run.state is RunState.SKIPPED
+        )
+        return Ahead(frozenset((round(first, 6), round(last, 6)) for first, last in spans if last > now), made)
+
+
+def function_of(row: JobRow, definition: Definition) -> str | None:
+    """The name of the function that it runs, if it runs one."""
+    name = msgspec.json.decode(definition.task).get("name") if row.task_kind == "function" else None
+    return name if isinstance(name, str) else None
+
+
+def _task(row: JobRow, definition: Definition) -> CheckedTask:
+    return CheckedTask(row.task_kind, definition.task, function_of(row, definition))
+
+
+def _zone_warning(body: JobBody, old: Definition, changed: Replanned | None) -> tuple[str, ...]:
+    """A schedule is replaced as a whole, its zone included: who did not think of that reads it here."""
+    if changed is None or not changed.anew or changed.timing.plan.cron_expression is None or body.timezone:
+        return ()
+    zone = changed.timing.plan.timezone
+    if old.timezone == zone:
+        return ()
+    return (
+        f"the new schedule goes by {zone}, the old one went by {old.timezone}: a new schedule replaces "
+        f"the old one as a whole; send timezone with it to keep {old.timezone}",
+    )
+
+
+def _changes(
+    body: JobBody, old: Definition, resolved: ResolvedTask | None, changed: Replanned | None
+) -> dict[str, Any]:
+    found = policies(body)
+    if resolved is not None:
+        found.update(task=resolved.task.text, task_id=resolved.task_id, task_version=resolved.version)
+    if changed is not None:
+        found.update(plan_fields(changed.timing.plan))
+    if changed is not None or resolved is not None:
+        of_task = tuple(said for said in old.warnings if said.startswith(OWN_FUNCTION))
+        of_schedule = tuple(said for said in old.warnings if said not in of_task)
+        found["warnings"] = (
+            *(of_schedule if changed is None else changed.timing.warnings),
+            *(of_task if resolved is None else ()),
+        )
+    return found
+
+
+# ------------------------------------------------------------------------------------------ the difference
+
+
+def _difference(row: JobRow, old: Schedule, changed: Replanned | None, now: float) -> dict[str, Sequence[float]]:
+    """The next fires before and after a change, and which of them go, come and stay."""
+    before = _fires(row, old, now)
+    if changed is None or not changed.times_changed or row.status is JobStatus.PAUSED:
+        return {"before": before, "after": before, "kept": before}
+    new = changed.timing.plan.schedule(row.job_id)
+    fired = 0 if changed.anew or row.timer is None else row.timer.fired
+    after = [new.at] if new.at is not None else _limited(new, upcoming(new, now, COMPARED_FIRES), fired)
+    removed, added = _unnamed(before, after, new), _unnamed(after, before, old)
+    return {
+        "before": before,
+        "after": after,
+        "removed": removed,
+        "added": added,
+        "kept": sorted({*before, *after}.difference(removed, added)),
+    }
+
+
+def _fires(row: JobRow, schedule: Schedule, now: float) -> list[float]:
+    """The next fires of a job as it stands."""
+    if row.status in (JobStatus.CANCELLED, JobStatus.PAUSED):
+        return []
+    if schedule.type is ScheduleType.ON_DEMAND:
+        return []
+    if not schedule.recurs:
+        return [] if row.next_run_at is None else [row.next_run_at]
+    if row.timer is None:
+        return []
+    return _limited(schedule, upcoming(schedule, now, COMPARED_FIRES), row.timer.fired)
+
+
+def _limited(schedule: Schedule, fires: list[float], fired: int) -> list[float]:
+    """Those that are left before the schedule has made all its runs."""
+    return fires if schedule.max_runs is None else fires[: max(0, schedule.max_runs - fired)]
+
+
+def _unnamed(fires: Sequence[float], others: Sequence[float], other: Schedule) -> list[float]:
+    """Those of `fires` that the other schedule, whose next fires are `others`, does not name.
+
+    A list that was cut off says nothing of later times: then the schedule is asked.
+    """
+    if len(others) < COMPARED_FIRES:
+        return [at for at in fires if at not in others]
+    return [at for at in fires if at not in others and not fires_between(other, at - 1e-6, at, 1)]

@@ -1,0 +1,124 @@
+"""From a body to the job that is stored: look up what it names, then compose.
+
+JobBody ──► scene: what the store has of what it names ──► compose, pure ──► Composed
+              └── nothing is named, and what is known beside it is fresh ──► no question at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from tickwise.control.bodies import JobBody
+from tickwise.control.context import ControlContext
+from tickwise.control.jobs.composing import Composed, Scene, compose
+from tickwise.control.jobs.rechecking import Named, is_usual, named, read, rechecked
+from tickwise.control.jobs.successors import NOTHING, listed, look
+from tickwise.control.rules import calendars_known
+from tickwise.control.tasks import Findings, TaskCheck
+from tickwise.control.turns import Turns
+from tickwise.domain.errors import Invalid
+from tickwise.domain.model import Principal
+from tickwise.ports.store import NewJob, StoredTask
+
+
+class JobComposer:
+    """Composes jobs from bodies, with what the store has."""
+
+    def __init__(self, context: ControlContext, check: TaskCheck) -> None:
+        """`check` refuses tasks that cannot run."""
+        self._context = context
+        self.check = check
+
+    def usual_scene(self, body: JobBody) -> Scene | None:
+        """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
+        if body.task_id or body.calendars or body.then or body.on_failure:
+            return None
+        if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
+            return None
+        now, offered = self._context.time.fresh(), self._context.executors.fresh_functions()
+        return (
+            None
+            if now is None or offered is None
+            else Scene(now, {}, offered, serving=self._context.executors.serving())
+        )
+
+    async def scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
+        """What the bodies name, as the store has it. Raises `StoreUnavailable`."""
+        tasks: dict[str, StoredTask] = {}
+        for task_id in {body.task_id for body in bodies if body.task_id}:
+            found = None
+            if "\0" not in task_id:
+                found = await self._context.store.task_get(who.namespace, task_id)
+            if found is not None:
+                tasks[task_id] = found
+        named = {use.name for body in bodies if body.calendars for use in body.calendars}
+        calendars = await calendars_known(self._context, who.namespace, named) if named else frozenset()
+        names = [
+            name
+            for body in bodies
+            if body.then or body.on_failure
+            for name in (*listed(body.then), *listed(body.on_failure))
+        ]
+        following = await look(self._context.store, who.namespace, names) if names else NOTHING
+        now, offered = await self._context.time.now(), await self._context.executors.functions()
+        return Scene(now, tasks, offered, calendars, following, serving=self._context.executors.serving())
+
+    async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
+        """What a look at the scripts in the bodies came to. Returns within seconds."""
+        tasks = (bytes(body.task) for body in bodies if body.task is not UNSET)
+        return await self.check.scripts_looked_at(tasks, Turns(self._context.clock))
+
+    async def compose(self, who: Principal, body: JobBody, scene: Scene) -> Composed:
+        """The job of a body. A create that is repeated after its time has passed is composed as it was then. Raises
+        `Invalid`."""
+        try:
+            return self.compose_now(who, body, scene)
+        except Invalid as refusal:
+            return await self.as_it_was(who, body, scene, refusal)
+
+    def compose_now(self, who: Principal, body: JobBody, scene: Scene) -> Composed:
+        """The job of a body at the time of the scene. Raises `Invalid`."""
+        return compose(who, body, scene, self.check, self._context.clock.noise(10))
+
+    async def as_it_was(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
+        """A create that is repeated after its time has passed is still the same create: compose it as it was then.
+
+        Raises the refusal if no job of this id was ever stored.
+        """
+        at = body.schedule_time or body.at
+        if body.job_id and at and refusal.pointer in ("/schedule_time", "/at"):
+            row = await self._context.store.job_get(who.namespace, body.job_id)
+            if row is not None:
+                then = scene._replace(now=row.created_at)
+                return self.compose_now(who, body, then)
+        raise refusal
+
+    async def recheck(self, job: NewJob, accepted: float) -> NewJob:
+        """A job that was composed elsewhere and accepted at this time, checked and composed as if here. Raises
+        `Invalid` and `StoreUnavailable`. One that is stored by now was checked then: what it names may be gone
+        meanwhile."""
+        try:
+            definition = read(job)
+            if is_usual(job, definition, accepted, self.check):
+                return job
+            scene = Scene(accepted, {}, frozenset())
+            names = named(definition)
+            if names is not None:
+                scene = await self._scene_named(job.namespace, names, accepted)
+            return rechecked(job, definition, scene, self.check)
+        except Invalid:
+            if await self._context.store.job_get(job.namespace, job.job_id) is not None:
+                return job
+            raise
+
+    async def _scene_named(self, namespace: str, names: Named, accepted: float) -> Scene:
+        """What a definition names, as far as it is there."""
+        tasks: dict[str, StoredTask] = {}
+        if names.task is not None:
+            found = await self._context.store.task_get(namespace, *names.task) if "\0" not in names.task[0] else None
+            tasks = {} if found is None else {found.task_id: found}
+        calendars = await calendars_known(self._context, namespace, names.calendars) if names.calendars else frozenset()
+        following = await look(self._context.store, namespace, names.successors) if names.successors else NOTHING
+        return Scene(accepted, tasks, frozenset(), calendars, following)

@@ -1,0 +1,21 @@
+"""Answers that are kept under an Idempotency-Key, so that the same request again has the same answer."""
+
+from __future__ import annotations
+
+from tickwise.control.context import ControlContext
+from tickwise.ports.store import Receipt, Replay
+
+
+class ReceiptService:
+    """Finds and keeps answers."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+
+    async def find(self, principal: str, route: str, key: str) -> Replay | None:
+        """The answer that was given under an Idempotency-Key."""
+        return await self._context.store.receipt_find(principal, route, key)
+
+    async def keep(self, receipt: Receipt) -> Replay | None:
+        """Keep an answer whose effect is the same however often it is asked for; or the one that was kept before."""
+        return await self._context.surely(lambda: self._context.store.receipt_keep(receipt))
