@@ -221,7 +221,8 @@ def runs_query(namespace: str, said: RunsFilter, *, states: Sequence[RunState], 
 def jobs_queries(
     namespace: str, said: JobsFilter, *, statuses: Sequence[JobStatus], limit: int
 ) -> tuple[JobQuery, Sequence[JobStatus]]:
-    """As the store knows it, without a status; and the statuses that count, `statuses` if the filter names none."""
+    """As the store knows it, and the statuses that count: those that the filter names, or else `statuses`. The query
+    asks for them, unless they are several that the filter does not name: most of all jobs have one of those."""
     query = JobQuery(
         namespace=namespace,
         name=_given(said.name),
@@ -235,7 +236,7 @@ def jobs_queries(
     )
     named = [said.status] if isinstance(said.status, JobStatus) else said.status
     wanted = tuple(dict.fromkeys(named)) or statuses
-    return (replace(query, statuses=wanted), wanted) if len(wanted) == 1 else (query, wanted)
+    return (replace(query, statuses=wanted), wanted) if named or len(wanted) == 1 else (query, wanted)
 
 
 def letters_query(

@@ -369,6 +369,25 @@ async def test_jobs_are_paused_resumed_and_cancelled(here: Scene) -> None:
     assert {"CANCELLED": 4, "SCHEDULED": 1} == _counted(await here.ask("GET", "/jobs"), "status")
 
 
+async def test_jobs_of_several_statuses_are_cancelled(here: Scene) -> None:
+    """Those of the named statuses alone, in pages; the dry run counts the same. A status may be written alone."""
+    team = {"team": "data"}
+    paused = {await here.create(every="1h", labels=team) for _ in range(3)}
+    await carried_out(here, await asked(here, "/jobs:pause", filter={"labels": team}))
+    await failed(here, 2)
+    ended = {job["job_id"] for job in await here.ask("GET", "/jobs?status=FAILED")}
+    scheduled = {await here.create(every="1h") for _ in range(2)}
+    several = {"status": ["PAUSED", "FAILED"]}
+    tried = await here.ask("POST", "/jobs:cancel", 200, {"filter": several, "dry_run": True})
+    assert (5, paused | ended) == (tried["matches"], {job["job_id"] for job in tried["sample"]})
+    found = await carried_out(here, await asked(here, "/jobs:cancel", filter=several), size=2)
+    assert (5, 0) == (found["done"], found["refused"])
+    assert paused | ended == {job["job_id"] for job in await here.ask("GET", "/jobs?status=CANCELLED")}
+    assert scheduled == {job["job_id"] for job in await here.ask("GET", "/jobs?status=SCHEDULED&status=PAUSED")}
+    await carried_out(here, await asked(here, "/jobs:cancel", filter={"status": "SCHEDULED"}))
+    assert 7 == len(await here.ask("GET", "/jobs?status=CANCELLED"))
+
+
 async def test_letters_are_discarded_with_a_note(here: Scene) -> None:
     """The runs stay on record."""
     await failed(here, 4)

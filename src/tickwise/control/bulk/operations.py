@@ -174,13 +174,9 @@ class OperationService:
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
         query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=COUNTED_MOST + 1)
-        count, sample = 0, list[JobRow]()
-        for status in statuses:
-            each = replace(query, statuses=(status,))
-            sample += await self._context.store.jobs_list(replace(each, limit=SAMPLE))
-            count += await self._context.store.jobs_count(each) if count <= COUNTED_MOST else 0
-        sample.sort(key=lambda row: row.job_id, reverse=True)
-        return _matches(count, sample[:SAMPLE])
+        query, store = replace(query, statuses=statuses), self._context.store
+        sample = await store.jobs_list(replace(query, limit=SAMPLE))
+        return _matches(await store.jobs_count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
         query = letters_query(

@@ -237,6 +237,20 @@ class ListingsContract(StoreContract):
                     query = replace(query, before=page[-1].listed)
                 assert found == expected, (chosen, size)
 
+    async def test_a_job_whose_pause_ends_is_in_one_page_of_both_its_statuses(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """Before and after the end of its pause, once."""
+        snoozed = make.recurring(make.now + HOUR, name="snoozed")
+        await self.add(store, snoozed)
+        plan = make.plan(make.now + HOUR)
+        await store.job_move(make.move(snoozed.job_id, JobAction.PAUSE, plan, until=make.now + 60.0))
+        query = JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED, JobStatus.PAUSED))
+        for status in (JobStatus.PAUSED, JobStatus.SCHEDULED):
+            assert [(row.name, row.status) for row in await store.jobs_list(query)] == [("snoozed", status)]
+            assert await store.jobs_count(query) == 1
+            await self.shift(store, 61.0)
+
     async def test_jobs_are_found_by_the_window_of_their_next_run(self, store: KeyedStore, make: Factory) -> None:
         """From the one instant on, to before the other; who has no next run is in no window."""
         executor = await self.born(store)

@@ -12,7 +12,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.placing import LASTING_TYPES
-from tickwise.adapters.store.postgres.searching import LAST_ID, like, search, search_together
+from tickwise.adapters.store.postgres.searching import LAST_ID, like, search
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.lifecycle import JobStatus
@@ -26,6 +26,16 @@ NARROW_SECONDS: Final = 86_400.0
 FEW: Final = 500
 """So many jobs of a namespace, with a label or of a schedule type are all looked at, whatever else is asked of them;
 among more, those are found first that are planned, due or failed, which may be those of everybody."""
+
+
+MARKS: Final = {
+    JobStatus.SCHEDULED: "planned",
+    JobStatus.FAILED: "failed",
+    JobStatus.PAUSED: "paused",
+    JobStatus.CANCELLED: "cancelled",
+}
+"""How `jobs_found` finds the jobs of a status. COMPLETED says what a job has not, so no index has it."""
+STANDING: Final = frozenset({JobStatus.PAUSED, JobStatus.CANCELLED})
 
 
 class Jobs(Part):
@@ -44,54 +54,54 @@ class Jobs(Part):
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         """See the port."""
-        if replace(query, statuses=()) == JobQuery(
+        if replace(query, statuses=_named(query)) == JobQuery(
             namespace=query.namespace, before=query.before, limit=query.limit
-        ) and _statuses(query) == [None]:
+        ):
             page = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
             newest = [query.namespace, query.before or LAST_ID, query.limit]
             return [job_row(row) for row in await search(self._links, page, newest, self._clock)]
-        parts = await self._looked_for("jobs_found", "jobs_list", query)
-        rows = await search_together(self._links, parts, "listed DESC", query.limit, self._clock)
+        name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
+        rows = await search(self._links, name, arguments, self._clock)
         return [job_row(row) for row in rows]
 
     async def jobs_count(self, query: JobQuery) -> int:
         """See the port."""
-        parts = await self._looked_for("jobs_found_count", "jobs_count", query)
-        rows = await search_together(self._links, parts, "count DESC", len(parts), self._clock)
-        return min(sum(int(row["count"]) for row in rows), query.limit)
+        name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
+        [(count,)] = await search(self._links, name, arguments, self._clock)
+        return int(count)
 
-    async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> list[tuple[str, list[Any]]]:
-        """For each status that is asked for, the statement that reads less, of two that find the same; and its
-        parameters. One statement for several statuses would have no index for most of their combinations."""
-        statuses = _statuses(query)
-        rare = [_found_by(query, status) for status in statuses]
-        if any(rare) and _may_be_few(query):
+    async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> tuple[str, list[Any]]:
+        """The statement that reads less, of two that find the same; and its parameters."""
+        marks = _found_by(query)
+        if marks and _may_be_few(query):
             [(count,)] = await search(self._links, "jobs_alike", _alike(query), self._clock)
-            rare = rare if count > FEW else [None] * len(rare)
-        return [
-            (among_all, _asked(query, status)) if by is None else (by_rare, [*_asked(query, status), by])
-            for status, by in zip(statuses, rare, strict=True)
-        ]
+            marks = marks if count > FEW else []
+        return (by_rare, [*_asked(query), marks]) if marks else (among_all, _asked(query))
 
 
-def _statuses(query: JobQuery) -> list[JobStatus | None]:
-    """Those that are looked for, each by itself; only None if every job has one of them."""
-    asked = frozenset(query.statuses)
-    return [None] if not asked or asked == frozenset(JobStatus) else [*sorted(asked)]
+def _named(query: JobQuery) -> tuple[JobStatus, ...]:
+    """The statuses that narrow this search, each once; none if it asks for all of them."""
+    asked = set(query.statuses)
+    return () if len(asked) == len(JobStatus) else tuple(sorted(asked))
 
 
-def _found_by(query: JobQuery, status: JobStatus | None) -> str | None:
-    """What only few jobs have that this search needs; None: it is looked for among all."""
+def _found_by(query: JobQuery) -> list[str]:
+    """Marks of `jobs_found`: each job of this search has one of them, and few other jobs have. None: the search looks
+    among all jobs. A page of several statuses reads of each mark at most as much as a page of its status alone. With
+    COMPLETED among them it is full no later than a page of COMPLETED alone, which has no mark."""
+    statuses = _named(query)
     if query.key is not None:
-        return None
-    if status is JobStatus.FAILED:
-        return "failed"
+        return []
+    if statuses == (JobStatus.FAILED,):
+        return ["failed"]
     after, before = query.next_run_after, query.next_run_before
     if after is not None and before is not None and before - after <= NARROW_SECONDS:
-        return "due"
-    if status is JobStatus.SCHEDULED or after is not None or before is not None:
-        return "planned"
-    return None
+        return ["due"]
+    if after is not None or before is not None:
+        return ["planned"]
+    if len(statuses) == 1 and statuses[0] in STANDING:
+        return []  # `jobs_list` finds each of these by itself
+    return [MARKS[status] for status in statuses] if MARKS.keys() >= set(statuses) else []
 
 
 def _may_be_few(query: JobQuery) -> bool:
@@ -106,14 +116,14 @@ def _alike(query: JobQuery) -> list[Any]:
     return [query.namespace, labels, query.schedule_type, query.schedule_type in LASTING_TYPES or None, FEW + 1]
 
 
-def _asked(query: JobQuery, status: JobStatus | None) -> list[Any]:
+def _asked(query: JobQuery) -> list[Any]:
     """The parameters of `jobs_list` and `jobs_count`."""
     return [
         query.namespace,
         None if query.name is None else like(query.name),
         query.key,
         json.dumps(dict(query.labels)) if query.labels else None,
-        status,
+        _named(query) or None,
         query.schedule_type,
         query.task_kind,
         query.owner,

@@ -12,7 +12,6 @@ is `StoreUnavailable`, and nothing about the search is at fault.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -42,10 +41,6 @@ KEPT: Final = frozenset(
 three quarters of what it cost: a view of runs is a view of each day's partition."""
 
 
-PARAMETER: Final = re.compile(r"\$(\d+)")
-"""Where a statement has a value of its caller."""
-
-
 def like(text: str) -> str:
     """The pattern of LIKE for what holds this text, in which nothing stands for anything else."""
     literal = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -58,49 +53,16 @@ async def search(links: Links, name: str, arguments: Sequence[Any], clock: Clock
         return await searched(connection, name, arguments, clock)
 
 
-async def search_together(
-    links: Links, parts: Sequence[tuple[str, Sequence[Any]]], order: str, limit: int, clock: Clock
-) -> list[asyncpg.Record]:
-    """The rows of several statements, each of which is given with its arguments and has the columns of the others: in
-    this order, and so many. They are one search, of one moment, and each has a plan of its own. Raises as `search`."""
-    text, arguments = together(parts, order, limit)
-    async with links.pooled(writes=False) as connection:
-        return await _fetched(connection, "search_terms", text, arguments, clock)
-
-
-def together(parts: Sequence[tuple[str, Sequence[Any]]], order: str, limit: int) -> tuple[str, list[Any]]:
-    """One statement of them, and its arguments. One that is alone is in its order, and so many, by itself."""
-    if len(parts) == 1:
-        [(name, asked)] = parts
-        return statement(name), [*asked]
-    texts, arguments = list[str](), list[Any]()
-    for name, asked in parts:
-        texts.append(f"({_renumbered(statement(name), by=len(arguments))}\n)")
-        arguments += asked
-    return "\nUNION ALL\n".join(texts) + f"\nORDER BY {order} LIMIT {limit:d}", arguments
-
-
-def _renumbered(text: str, *, by: int) -> str:
-    """Its parameters after those of the statements before it."""
-    return PARAMETER.sub(lambda found: f"${int(found[1]) + by}", text)
-
-
 async def searched(
     connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
 ) -> list[asyncpg.Record]:
-    """What `search` does, on a connection that the caller has, who translates other errors."""
-    terms = "search_terms_kept" if name in KEPT else "search_terms"
-    return await _fetched(connection, terms, statement(name), arguments, clock)
-
-
-async def _fetched(
-    connection: asyncpg.Connection, terms: str, text: str, arguments: Sequence[Any], clock: Clock
-) -> list[asyncpg.Record]:
+    """The same on a connection that the caller has, who translates other errors."""
     begun = clock.monotonic()
     try:
         async with connection.transaction(readonly=True):
+            terms = "search_terms_kept" if name in KEPT else "search_terms"
             await connection.fetchrow(statement(terms), str(int(SEARCH_SECONDS * 1000)))
-            rows: list[asyncpg.Record] = await connection.fetch(text, *arguments)
+            rows: list[asyncpg.Record] = await connection.fetch(statement(name), *arguments)
     except asyncpg.QueryCanceledError as error:
         if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:
             raise

@@ -5,24 +5,30 @@ SELECT count(*) FROM (
   -- In the order of the ids, and each part by itself too, so that they are merged: a page is full before the rest is read. One that is
   -- found twice comes twice in a row.
   SELECT job_id FROM (
-    (SELECT job_id FROM tickwise.timers WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    (SELECT job_id FROM tickwise.timers WHERE 'planned' = ANY($14::text[]) AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NOT NULL AND ($11::uuid IS NULL OR job_id < $11)
+    (SELECT job_id FROM tickwise.timers WHERE 'due' = ANY($14::text[]) AND run_id IS NOT NULL AND ($11::uuid IS NULL OR job_id < $11)
        AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.timers WHERE $14 = 'due' AND run_id IS NULL AND ($11::uuid IS NULL OR job_id < $11)
+    (SELECT job_id FROM tickwise.timers WHERE 'due' = ANY($14::text[]) AND run_id IS NULL AND ($11::uuid IS NULL OR job_id < $11)
        AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.runs WHERE $14 = 'planned' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    (SELECT job_id FROM tickwise.runs WHERE 'planned' = ANY($14::text[]) AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id FROM tickwise.runs
-     WHERE $14 = 'due' AND ($11::uuid IS NULL OR job_id < $11)
+     WHERE 'due' = ANY($14::text[]) AND ($11::uuid IS NULL OR job_id < $11)
        AND ($9::float8 IS NULL OR due >= to_timestamp($9)) AND due < to_timestamp($10) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id FROM tickwise.jobs_lasting
-     WHERE $14 = 'planned' AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+     WHERE 'planned' = ANY($14::text[]) AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.history WHERE $14 = 'failed' AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
+    (SELECT job_id FROM tickwise.history WHERE 'failed' = ANY($14::text[]) AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.jobs
+     WHERE 'paused' = ANY($14::text[]) AND standing = 1 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT job_id FROM tickwise.jobs
+     WHERE 'cancelled' = ANY($14::text[]) AND standing = 2 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
   ORDER BY job_id DESC OFFSET 0) c
   CROSS JOIN LATERAL (
     SELECT FROM tickwise.jobs_shown j
@@ -30,7 +36,7 @@ SELECT count(*) FROM (
     AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
     AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
     AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
-    AND ($5::text IS NULL OR j.status = $5)
+    AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
     AND ($6::text IS NULL OR j.schedule_type = $6)
     AND ($7::text IS NULL OR j.task_kind = $7)
     AND ($8::text IS NULL OR j.owner = $8)
