@@ -21,6 +21,7 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, PATIENT, ROOT, Player, Scene
 from tickwise.adapters.store.postgres import schema_status, upgrade
+from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.history import Edge
 from tickwise.domain.lifecycle import RunState
 
@@ -64,10 +65,22 @@ async def upgrading(scene: Scene, size: Size) -> Knowledge:
     return Knowledge(edges=edges)
 
 
+async def _upgrade_schema(scene: Scene) -> str:
+    """Gives up where somebody has a table for long, as roles on a busy machine may, and is repeated then."""
+    until = CLOCK.monotonic() + STEP_SECONDS
+    while True:
+        try:
+            return await upgrade(scene.server.url)
+        except StoreUnavailable:
+            if CLOCK.monotonic() > until:
+                raise
+            await CLOCK.sleep(0.5)
+
+
 async def _upgrade(scene: Scene, fleet: _Fleets, over: asyncio.Event, *, again: bool) -> None:
     """Everything that an operator may do about a release, each step under load."""
     await fleet.progress()
-    version = await upgrade(scene.server.url)
+    version = await _upgrade_schema(scene)
     found, _ = await schema_status(scene.server.url)
     if found is None or found.version != version:
         scene.complain(f"after the upgrade to {version} the schema is {found}")

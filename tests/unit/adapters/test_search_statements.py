@@ -27,13 +27,13 @@ def test_a_list_of_runs_and_its_count_ask_the_same_in_both_their_parts() -> None
         near, late = statement(name).split("UNION ALL")
         assert [*_conditions(late), "($12::uuid IS NULL OR run_id >= $12)"] == _conditions(near)
     assert _conditions(statement("runs_list")) == _conditions(statement("runs_count"))
-    assert 31 == len(_conditions(statement("runs_list")))
+    assert 33 == len(_conditions(statement("runs_list")))
 
 
 def test_lists_of_jobs_and_their_counts_ask_the_same() -> None:
     """However the jobs are found."""
     found, counted = statement("jobs_found"), statement("jobs_found_count")
-    assert 7 == len(_candidates(found))
+    assert 9 == len(_candidates(found))
     assert _candidates(found) == _candidates(counted)
     what = _conditions(found[found.index("tickwise.jobs_shown") :])
     assert what == _conditions(counted[counted.index("tickwise.jobs_shown") :])
