@@ -9,7 +9,7 @@ A task's processes are found in six ways. No single one is enough, and no ordina
                  has not used since Linux 2.4 (`RLIMIT_LOCKS`); forks, sessions and cleared environments keep it
     cgroup       a control group, for a task whose limits need one: nobody leaves it without the right to
     groups       two groups of users that only this task is in, where it runs as another user (`task_groups`): nothing
-                 but a right of root's takes them away, so no program whatever sheds these
+                 but a right of root's takes them away, so no program of a task sheds these
 
 A shell command takes its number itself; other programs are given theirs just after their start, for nothing may come
 between fork and exec. What is left where tasks are the executor's own user: a program that, in the moment before, forks
@@ -208,12 +208,12 @@ def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int]
 
 
 class Look(NamedTuple):
-    """What one look at a task has found."""
+    """The result of one look at a task."""
 
     members: set[int]
     """Who belongs to the task, zombies and the leader's own zombie left out."""
     is_certain: bool
-    """Nobody has come meanwhile: whoever lives now was there when the look began, and was looked at."""
+    """No process was added meanwhile: each one that lives now was there when the look began, and was looked at."""
 
 
 def look_at(tree: Tree) -> Look:
@@ -226,7 +226,7 @@ def look_at(tree: Tree) -> Look:
 
 
 def living_members(tree: Tree) -> set[int]:
-    """Who belongs to the task, as one look finds them."""
+    """The processes of the task, as one look finds them."""
     return look_at(tree).members
 
 

@@ -3,7 +3,7 @@
     0x90000000 + …   the group of its executor, from the eleven digits of the executor's number
     0xA0000000 + …   the group of the attempt, from the seven digits that count the executor's attempts
 
-A process keeps its groups whatever it does: it forks, leaves its session, clears its environment, changes its limits,
+A process keeps its groups when it forks, leaves its session, clears its environment, changes its limits,
 makes a user namespace. Only a right of root's (CAP_SETGID) can take one away, and a task has none. `/proc/PID/status`
 shows them. No file belongs to these groups, and the numbers lie above all that systemd, containers and directories
 give out, so to be in one is no right. (Grid Engine and HTCondor find the processes of a job in the same way.)
@@ -26,7 +26,7 @@ _STOPPED: Final = (b"T", b"t")
 
 
 class Credentials(NamedTuple):
-    """What a process may do, as far as we need it."""
+    """The rights of a process that matter here."""
 
     uid: int
     groups: frozenset[int]

@@ -1,6 +1,6 @@
 -- Those that wait for a slot of these keys (each pair once) are claimable if fewer have one than their own limits say, the earliest first.
 -- Returns those that were made so. One call for what needs two snapshots: who is woken is looked at once the keys are locked, so that
--- whoever began to wait before that is seen.
+-- a run that began to wait before that is seen.
 -- `sweeping`: more are woken than there are free slots, if nobody claims what was woken before: as many more as there are such. So their
 -- number doubles with each sweep. `apart`: nothing else is written in this transaction (as in `unblock.sql`).
 -- A slot is taken by what is RUNNING, and for a moment by what was woken: until it should have been claimed, or its start recorded. In a
