@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.integration.processes.house import Errand, House, house
+from tests.integration.processes.house import DOOMED, Errand, House, house
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
@@ -84,7 +84,7 @@ async def test_what_a_killed_executor_held_starts_elsewhere(
 ) -> None:
     """It held all of them for later, and began none. Once its lease is over each starts on another, once and not
     early; as the second attempt, because nobody knows that the first did not begin."""
-    first = await here.executor("held", **FUNCTIONS)
+    first = await here.executor("held", **FUNCTIONS, **DOOMED)
     due = (datetime.now(UTC) + timedelta(seconds=15)).isoformat()
     body = {"name": "a", "schedule_type": "FUTURE", "schedule_time": due, "queue": "held"}
     witness = tmp_path / "witness"
