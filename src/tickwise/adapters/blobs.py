@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,9 +13,8 @@ from obstore.exceptions import BaseError, NotFoundError, NotSupportedError
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
 from tickwise.domain.errors import Bug, Misconfigured, NotFound, Unavailable
-from tickwise.ports.blobs import LOGS, BlobInfo, Blobs
+from tickwise.ports.blobs import LOGS, BlobInfo, Blobs, check_folder, check_key
 
-_KEY = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}/)*[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}")
 _Result = TypeVar("_Result")
 
 
@@ -45,40 +43,38 @@ class StoredBlobs:
 
     async def put(self, key: str, content: bytes) -> None:
         # A local put writes beside the place and renames: no reader sees a part.
-        await self._try(key, lambda: obstore.put_async(self._store, _safe(key), content))
+        await self._try(key, lambda: obstore.put_async(self._store, check_key(key), content))
 
     async def get(self, key: str) -> bytes:
         # The reading is part of it: a disk or a link may fail in the middle of a blob.
-        return await self._try(key, lambda: self._read(_safe(key)))
+        return await self._try(key, lambda: self._read(check_key(key)))
 
     async def _read(self, key: str) -> bytes:
         answer = await obstore.get_async(self._store, key)
         return bytes(await answer.bytes_async())
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
-        size = (await self._try(key, lambda: obstore.head_async(self._store, _safe(key))))["size"]
+        size = (await self._try(key, lambda: obstore.head_async(self._store, check_key(key))))["size"]
         end = min(start + length, size)
         if start >= end:
             return b""
-        part = await self._try(key, lambda: obstore.get_range_async(self._store, _safe(key), start=start, end=end))
+        part = await self._try(key, lambda: obstore.get_range_async(self._store, check_key(key), start=start, end=end))
         return bytes(part)
 
     async def list(self, prefix: str) -> Sequence[BlobInfo]:
-        if not prefix.endswith("/"):
-            raise Bug(f"a listing is of a folder, {prefix!r} does not end in a slash")
+        folder = check_folder(prefix)
         found: list[BlobInfo] = []
         try:
-            async for page in obstore.list(self._store, _safe(prefix.rstrip("/"))):
+            async for page in obstore.list(self._store, folder):
                 found += [BlobInfo(entry["path"], entry["size"], entry["last_modified"].timestamp()) for entry in page]
         except (BaseError, OSError) as error:
             raise Unavailable(f"blob storage could not be listed: {error}") from error
         return sorted(found)
 
     async def folders(self, prefix: str) -> Sequence[str]:
-        if not prefix.endswith("/"):
-            raise Bug(f"a listing is of a folder, {prefix!r} does not end in a slash")
+        folder = check_folder(prefix)
         try:
-            found = await obstore.list_with_delimiter_async(self._store, _safe(prefix.rstrip("/")))
+            found = await obstore.list_with_delimiter_async(self._store, folder)
         except (BaseError, OSError) as error:
             raise Unavailable(f"blob storage could not be listed: {error}") from error
         return sorted(path.rsplit("/", 1)[-1] for path in found["common_prefixes"])
@@ -86,7 +82,7 @@ class StoredBlobs:
     async def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
             try:
-                await self._try(key, partial(obstore.delete_async, self._store, _safe(key)))
+                await self._try(key, partial(obstore.delete_async, self._store, check_key(key)))
             except NotFound:
                 continue
 
@@ -133,10 +129,3 @@ class OutputBlobs:
     def _check(self, key: str) -> None:
         if not key.startswith(LOGS):
             raise Bug(f"an executor writes below {LOGS} alone, not {key[:200]!r}")
-
-
-def _safe(key: str) -> str:
-    """The key, if it is one. Keys are ours: another one is a mistake of ours, or somebody's way out of the folder."""
-    if not _KEY.fullmatch(key):
-        raise Bug(f"{key[:200]!r} is no key of a blob")
-    return key

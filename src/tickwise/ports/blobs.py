@@ -1,17 +1,36 @@
 """Scripts, outputs and logs by key, in a local folder or an object store.
 
-Keys are paths of `/`-separated safe names. Anything may be written again with the same content.
+Keys are paths of `/`-separated safe names (`check_key`). Anything may be written again with the same content.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.model import id_instant
+
+_KEY: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}/)*[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}")
+
+
+def check_key(key: str) -> str:
+    """The key itself. Each name in its path has 1 to 200 of the characters A-Z a-z 0-9 . _ = @ + - and begins with a
+    letter, a digit or `_`. Raises `Bug` for any other key: keys are ours, so it is a mistake or an attack."""
+    if not _KEY.fullmatch(key):
+        raise Bug(f"{key[:200]!r} is no key of a blob")
+    return key
+
+
+def check_folder(prefix: str) -> str:
+    """The path of the folder without the slash that `prefix` ends in. Raises `Bug` for any other prefix."""
+    if not prefix.endswith("/"):
+        raise Bug(f"a listing is of a folder, {prefix!r} does not end in a slash")
+    return check_key(prefix[:-1])
+
 
 LOGS = "logs/"
 LOG_LAST = ".last"
@@ -74,18 +93,22 @@ class BlobInfo(NamedTuple):
     key: str
     size_bytes: int
     written_at: float = 0.0
-    """When, on the blob store's clock."""
+    """When it was written last, on the blob store's clock."""
 
 
 class Blobs(Protocol):
-    """A store of immutable byte strings. Raises `Unavailable` when it cannot be reached."""
+    """A store of immutable byte strings. Raises `Unavailable` when it cannot be reached, and `Bug` for a key that
+    `check_key` refuses. All clients of a store see a write as soon as it has returned.
+
+    The suite that every adapter passes: `tickwise.testing.contracts.blobs`.
+    """
 
     async def put(self, key: str, content: bytes) -> None:
         """Store `content` whole; a reader never sees a part of it. An existing blob is replaced."""
         ...
 
     async def get(self, key: str) -> bytes:
-        """The content. Raises `NotFound`."""
+        """The content. Raises `NotFound`, also for the path of a folder."""
         ...
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
@@ -93,13 +116,17 @@ class Blobs(Protocol):
         ...
 
     async def list(self, prefix: str) -> Sequence[BlobInfo]:
-        """Every blob whose key begins with the folder `prefix` (ending in `/`), in key order."""
+        """Every blob below the folder `prefix`, also in folders of it, in key order. A missing folder has none.
+
+        Raises `Bug` for a prefix that does not end in `/`."""
         ...
 
     async def folders(self, prefix: str) -> Sequence[str]:
-        """The names of the folders directly in the folder `prefix` (ending in `/`), in order."""
+        """The names of the folders directly in the folder `prefix`, in order. A folder exists while it holds a blob.
+
+        Raises `Bug` for a prefix that does not end in `/`."""
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Remove; what is not there is no error."""
+        """Remove these blobs. A missing blob is no error."""
         ...
