@@ -16,15 +16,16 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from tests.support.runners import BrokenBlobs, Listener, assignment, gone, log_of, without_kill
+from tests.support.runners import gone, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import function, function_process, process_tree, python_launcher
 from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.domain.errors import Bug, Misconfigured
+from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
 
 class Shop:
@@ -275,14 +276,6 @@ async def test_a_result_that_cannot_be_kept_fails_the_run(shop: Opener, name: st
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "result")
 
 
-async def test_what_a_function_prints_is_its_log(shop: Opener) -> None:
-    """Both streams."""
-    opened = await shop()
-    given = opened.launch("tests.speak", {"text": "hello"})
-    await opened.listener.ending_of(given)
-    assert await log_of(opened.blobs, given) == "hello\nto the other stream\n"
-
-
 async def test_async_functions_print_each_into_its_own_log(shop: Opener) -> None:
     """Although they run beside each other."""
     opened = await shop()
@@ -290,24 +283,6 @@ async def test_async_functions_print_each_into_its_own_log(shop: Opener) -> None
     for number, one in enumerate(given):
         await opened.listener.ending_of(one)
         assert await log_of(opened.blobs, one) == f"before {number}\nafter {number}\n"
-
-
-async def test_a_silent_function_leaves_no_blob(shop: Opener) -> None:
-    """Nothing is stored on the hot path."""
-    opened = await shop()
-    await opened.run("tests.echo", {})
-    assert list(await opened.blobs.list("logs/")) == []
-
-
-@pytest.mark.parametrize("error", [OSError("disk"), Bug("ours")], ids=repr)
-async def test_nothing_ends_well_whose_output_was_lost(shop: Opener, error: Exception) -> None:
-    """It is tried again; what failed by itself says why, and who says nothing loses nothing."""
-    opened = await shop(blobs=BrokenBlobs(error))
-    lost, failed = await opened.run("tests.speak", {"text": "lost"}), await opened.run("tests.fail", {"text": "mine"})
-    assert (lost.verdict, lost.reason) == (Verdict.FAILED, "output_lost")
-    assert str(error) in lost.error
-    assert (failed.reason, failed.error) == ("error", "ValueError: mine")
-    assert (await opened.run("tests.echo", {})).verdict is Verdict.OK
 
 
 async def test_a_worker_that_cannot_be_killed_is_given_up(
@@ -328,15 +303,6 @@ async def test_a_worker_that_cannot_be_killed_is_given_up(
     # It lost its connection, so it ends itself as soon as it can.
     await eventually(lambda: "has ended" in caplog.text)
     assert not worker.is_running()
-
-
-async def test_too_much_output_ends_the_run(shop: Opener) -> None:
-    """And keeps what was allowed."""
-    opened = await shop()
-    given = opened.launch("tests.speak", {"text": "x" * 5_000}, limits=TaskLimits(1_000))
-    ending = await opened.listener.ending_of(given)
-    assert (ending.verdict, ending.reason) == (Verdict.FAILED, "output_limit")
-    assert await log_of(opened.blobs, given) == "x" * 1_000
 
 
 async def test_slow_async_functions_run_beside_each_other(shop: Opener, tmp_path: Path) -> None:
@@ -559,16 +525,6 @@ async def test_a_cancelled_function_that_never_yields_is_killed_with_its_worker(
     assert (ending.verdict, ending.reason) == (Verdict.CANCELLED, "cancelled")
     assert gone(worker.pid)
     assert (await opened.run("tests.echo", 1)).verdict is Verdict.OK
-
-
-async def test_a_stop_can_be_repeated_with_less_patience(shop: Opener) -> None:
-    """At the end of a lease, for one that was asked kindly before; more patience than before is not given."""
-    opened = await shop()
-    stuck = opened.launch("tests.hold_stubbornly")
-    await opened.listener.until_begun(stuck)
-    for grace_seconds in (3600.0, 0.0, 3600.0):
-        opened.runner.stop(stuck.run_id, grace_seconds=grace_seconds)
-    assert (await opened.listener.ending_of(stuck)).verdict is Verdict.CANCELLED
 
 
 def test_a_stop_is_obeyed_on_the_quicker_event_loop_too(tmp_path: Path) -> None:

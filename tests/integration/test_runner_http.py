@@ -15,7 +15,6 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from tests.support.runners import Listener, assignment, log_of
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import http, output
@@ -23,7 +22,8 @@ from tickwise.adapters.runner.breaker import Breakers
 from tickwise.adapters.runner.http import HttpRunner, retry_after_seconds
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+from tickwise.ports.runner import Assignment, Ending, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
 
 class Shop:
@@ -268,13 +268,6 @@ async def test_an_answer_is_read_no_faster_than_it_is_stored(shop: Shop, monkeyp
     assert (await shop.listener.ending_of(given)).verdict is Verdict.OK
     assert max(waited) <= 10_000
     assert len(await log_of(shop.blobs, given)) == 100_002
-
-
-async def test_an_answer_beyond_the_output_limit_ends_the_run(shop: Shop) -> None:
-    """It is not read to its end."""
-    given = shop.launch(f"{await shop.serve()}/large", changes={"limits": TaskLimits(1_000)})
-    assert (await shop.listener.ending_of(given)).reason == "output_limit"
-    assert len(await log_of(shop.blobs, given)) == 1_000
 
 
 # ---------------------------------------------------------------------------------------------- circuit breaker

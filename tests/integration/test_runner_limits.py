@@ -13,7 +13,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.support.runners import OWN_USER, Listener, assignment, gone, log_of
+from tests.support.runners import OWN_USER, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -23,6 +23,7 @@ from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.work_folder import Marks
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
 MEGABYTE = 1 << 20
 

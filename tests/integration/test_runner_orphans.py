@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.abandoned import FILES
-from tests.support.runners import OWN_USER, Listener, gone
+from tests.support.runners import OWN_USER, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -26,6 +26,7 @@ from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.work_folder import Marks, WorkFolder
 from tickwise.domain.errors import Misconfigured
+from tickwise.testing.contracts.runner import Listener
 
 PATIENCE_SECONDS = 60.0
 ROOT = Path(__file__).parents[2]

@@ -17,16 +17,17 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from tests.support.runners import OWN_USER, BrokenBlobs, Listener, assignment, gone, log_of, without_kill
+from tests.support.runners import OWN_USER, gone, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import process, process_tree
 from tickwise.adapters.runner.process import SYMPTOMS_BYTES_MOST, ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.domain.errors import Bug, Misconfigured
+from tickwise.domain.errors import Misconfigured
 from tickwise.ports.blobs import log_prefix, script_key, shared_script_key
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
 ALL_CONTEXT = """
 import json, os
@@ -220,24 +221,12 @@ async def test_output_can_be_read_while_it_is_written(shop: Shop) -> None:
     await shop.ending(given)
 
 
-async def test_a_silent_process_leaves_no_blob(shop: Shop) -> None:
-    """Nothing is stored for nothing."""
-    await shop.ending(shop.shell("true"))
-    assert list(await shop.blobs.list("logs/")) == []
-
-
 async def test_too_much_output_ends_the_process(shop: Shop) -> None:
     """And keeps what was allowed."""
     given = shop.shell("yes", limits=TaskLimits(100_000))
     ending = await shop.ending(given)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "output_limit")
     assert len(await log_of(shop.blobs, given)) == 100_000
-
-
-async def test_too_much_output_of_a_process_that_ends_by_itself_is_too_much(shop: Shop) -> None:
-    """The limit does not depend on who is quicker."""
-    ending = await shop.ending(shop.shell("head -c 5000 /dev/zero", limits=TaskLimits(1_000)))
-    assert ending.reason == "output_limit"
 
 
 async def test_all_of_a_large_output_arrives(shop: Shop) -> None:
@@ -379,20 +368,6 @@ async def test_a_work_root_that_was_tidied_away_is_made_again(shop: Shop) -> Non
     assert [child.stat().st_mode & 0o777 for child in (shop.root, *shop.root.iterdir())] == [0o700, 0o700]
 
 
-@pytest.mark.parametrize("error", [OSError("disk"), Bug("ours")], ids=repr)
-async def test_nothing_ends_well_whose_output_was_lost(tmp_path: Path, error: Exception) -> None:
-    """It is tried again; what failed by itself says why it failed."""
-    made = Shop(tmp_path, blobs=BrokenBlobs(error))
-    await made.runner.start(made.listener, time.time)
-    good, bad = made.shell("echo lost"), made.shell("echo lost; exit 3")
-    lost, failed = await made.ending(good), await made.ending(bad)
-    assert (lost.verdict, lost.reason) == (Verdict.FAILED, "output_lost")
-    assert str(error) in (lost.error or "")
-    assert (failed.reason, failed.error) == ("exit_code", "exit status 3: lost")
-    assert (await made.ending(made.shell("true"))).verdict is Verdict.OK
-    await made.runner.close()
-
-
 async def test_a_process_that_cannot_be_killed_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -506,16 +481,6 @@ async def test_a_daemon_that_sheds_everything_it_is_known_by_is_ended(shop: Shop
     )
     assert (await shop.ending(shop.python(source))).verdict is Verdict.OK
     assert gone(int(file.read_text()))
-
-
-async def test_a_stop_can_be_repeated_with_less_patience(shop: Shop) -> None:
-    """At the end of a lease, for one that was asked kindly before."""
-    given = shop.shell("trap '' TERM; echo ready; while :; do sleep 1; done")
-    await eventually(lambda: shop.blobs.list(log_prefix(given.run_id, 1)))
-    shop.runner.stop(given.run_id, grace_seconds=3600)
-    shop.runner.stop(given.run_id, grace_seconds=0.0)
-    shop.runner.stop(given.run_id, grace_seconds=3600)
-    assert (await shop.ending(given)).verdict is Verdict.CANCELLED
 
 
 async def test_a_stop_is_kind_to_all_of_a_task(shop: Shop) -> None:

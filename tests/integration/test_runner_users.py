@@ -20,7 +20,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.support.runners import Listener, assignment, gone, log_of
+from tests.support.runners import gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -30,6 +30,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.task_users import RANGE, task_users
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
 NOBODY = 65_534
 ROOT = os.geteuid() == 0

@@ -16,7 +16,6 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.security.probes import probe
-from tests.support.runners import Listener, assignment
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.http import HttpRunner, _redirected, _Request
@@ -24,6 +23,7 @@ from tickwise.adapters.runner.http_access import AddressRefused, HttpAccess
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.ports.runner import Ending, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment
 
 Handler = Callable[[web.Request], web.Response]
 

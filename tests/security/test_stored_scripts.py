@@ -12,7 +12,6 @@ import pytest_asyncio
 
 from tests.security.probes import probe
 from tests.support.app import API, World, world
-from tests.support.runners import Listener, assignment
 from tickwise.adapters.blobs import OutputBlobs, StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process import ProcessRunner
@@ -20,6 +19,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug
 from tickwise.ports.blobs import script_key
 from tickwise.ports.runner import Ending, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment
 
 SOURCE = b"import os\nopen(os.environ['TICKWISE_RESULT_FILE'], 'w').write('1')\n"
 DIGEST = hashlib.sha256(SOURCE).hexdigest()

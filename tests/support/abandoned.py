@@ -11,13 +11,14 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support.runners import OWN_USER, Listener, assignment
+from tests.support.runners import OWN_USER
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.function import FunctionRunner
 from tickwise.adapters.runner.process import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.ports.runner import TaskLimits
+from tickwise.testing.contracts.runner import Listener, assignment
 
 # The leader, a child in a session of its own, and one that has lost its environment and its parent as well.
 SHEDDING = """

@@ -58,6 +58,25 @@ def hold_stubbornly() -> None:
             continue
 
 
+@task("tests.last")
+def last(context: Context, payload: Any) -> None:
+    """Runs until it is stopped. While it runs, a file with the name of its run holds the number of its process."""
+    file = Path(payload["folder"]) / str(context.run_id)
+    file.write_text(f"{os.getpid()}\n")
+    try:
+        while True:
+            time.sleep(0.01)  # noqa: TID251 - until it is stopped
+    finally:
+        file.unlink()
+
+
+@task("tests.last_stubbornly")
+def last_stubbornly(context: Context, payload: Any) -> None:
+    """As `last`, until it is killed."""
+    (Path(payload["folder"]) / str(context.run_id)).write_text(f"{os.getpid()}\n")
+    hold_stubbornly()
+
+
 @task("tests.hold_the_interpreter")
 def hold_the_interpreter() -> None:
     """Lets no other thread of its worker run: the expression goes through 2 ** 60 ways without a pause."""

@@ -4,6 +4,8 @@
              ──stop(run, why)──►        ──ended(run, ending)──► attempts_finish
 
 Invariant: for every attempt that was launched, `ended` is called exactly once, whatever happens to its task.
+
+The suites that adapters pass, also those of plugins: `tickwise.testing.contracts.runner` and its `runner_*` neighbours.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class TaskLimits(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """One attempt to run now. Made by the executor from a claim; `base` tells a runner the store's clock.
+    """One attempt to run now. Made by the executor from a claim. Its instants are on the store's clock.
 
     Its `task` is shared by all runs with the same definition: a runner reads it, and changes nothing in it.
     """
@@ -53,6 +55,7 @@ class Assignment(NamedTuple):
     payload: bytes
     """JSON text of the payload, as it was submitted."""
     timeout_seconds: float | None
+    """An attempt that runs for so long is ended as FAILED with the reason `timeout`. None: it may run for ever."""
     limits: TaskLimits
     names_errors: bool = False
     """Its job has rules for exceptions by name: a script tells which one ended it, which costs 1 ms of its start."""
@@ -93,8 +96,8 @@ class Ending(NamedTuple):
     retry_after_seconds: float | None = None
     """What the task itself asked for (an HTTP `Retry-After`); of an UNOFFERED one, for how long it cannot be here."""
     symptoms: tuple[str, ...] = ()
-    """What exactly it failed of, the most special first, for rules of retrying: an exit code as text ("2"), an HTTP
-    status ("503"), or the names of an exception's classes, its own first, each qualified and short
+    """Why exactly it failed, the most special first, for rules of retrying: an exit code as text ("2"), an HTTP status
+    ("503"), or the names of an exception's classes, its own first, each qualified and short
     ("decimal.InvalidOperation", "InvalidOperation", "decimal.DecimalException", …); with the reason `circuit_open`, the
     host."""
 
@@ -112,7 +115,8 @@ class TaskKind(Protocol):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """JSON Schema of the whole task object, `kind` included, for the API's description."""
+        """JSON Schema of the whole task, for the API's description: an object that names each field, requires `kind`, a
+        constant, and allows no other fields."""
         ...
 
     @property
@@ -121,10 +125,12 @@ class TaskKind(Protocol):
         ...
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The task with its defaults made explicit and unknown fields refused.
+        """The task with its defaults made explicit and unknown fields refused. The argument stays as it is. A checked
+        task is JSON, and a further check changes nothing in it.
 
-        Raises `Invalid` with a pointer relative to the task (`/url`). It is called on the event loop, with a text that
-        anybody may have sent: its work grows with the length of that text and no faster.
+        Raises `Invalid` with a pointer relative to the task (`/url`), and nothing else for any JSON object. It is
+        called on the event loop, with a text that anybody may have sent: its work grows with the length of that text
+        and no faster.
         """
         ...
 
@@ -142,11 +148,11 @@ class ScriptCheck(Protocol):
     """Looks at the syntax of Python scripts, apart from the process that asks, and within limits."""
 
     async def look(self, sources: Sequence[str]) -> Sequence[ScriptFinding]:
-        """One finding for each source. Never raises for what a source says, and returns within seconds."""
+        """One finding for each source, in their order. Returns within seconds. No text of a source makes it raise."""
         ...
 
     async def close(self) -> None:
-        """Free everything. A later look begins anew."""
+        """Free everything. A later look begins anew. May be called again."""
         ...
 
 
@@ -154,7 +160,8 @@ class Reports(Protocol):
     """What a runner tells its executor. Called on the event loop; must not block."""
 
     def began(self, run_id: UUID, started: float) -> None:
-        """The task has been going on for a while; its start is worth recording. Never after `ended`; optional."""
+        """The task has been going on for a while; its start is worth recording. At most once per attempt, never after
+        `ended`; optional."""
         ...
 
     def ended(self, run_id: UUID, ending: Ending) -> None:
@@ -167,7 +174,12 @@ class Reports(Protocol):
 
 
 class Runner(Protocol):
-    """Runs attempts of the kinds that it names."""
+    """Runs attempts of the kinds that it names.
+
+    The output of a task is stored as the attempt's log (`ports/blobs.py`, `log_prefix`), up to the attempt's limit,
+    before `ended` is called. An attempt whose output could not be stored ends as FAILED with the reason `output_lost`,
+    unless it failed by itself. A task without output leaves no log.
+    """
 
     @property
     def kinds(self) -> Sequence[TaskKind]:
@@ -179,24 +191,28 @@ class Runner(Protocol):
         ...
 
     def launch(self, assignments: Sequence[Assignment]) -> None:
-        """Begin them all, in this order, as soon as there is a place for each. Returns at once."""
+        """Begin them all, in this order, as soon as there is a place for each. Returns at once.
+
+        After `close`, each ends as RELEASED."""
         ...
 
     def stop(self, run_id: UUID, *, grace_seconds: float) -> None:
         """Ask one to stop: TERM, after the grace KILL, of its whole process tree. Unknown ids are ignored.
 
-        It ends with verdict CANCELLED, or RELEASED if it had not begun (or with what it reached before).
+        It ends with verdict CANCELLED, or RELEASED if it had not begun (or with what it reached before). After several
+        calls for one run, the grace that ends first counts.
         """
         ...
 
     def offers(self) -> Sequence[str]:
-        """The names of functions that can run here, for the executor's record. Empty if that is no question."""
+        """The names of functions that can run here, for the executor's record. Empty if it runs no functions."""
         ...
 
     def labels(self) -> Sequence[str]:
-        """What a run may require that can go on here: `task:KIND` for each kind, `function:NAME` for each function.
+        """The labels that a run may require to go on here: `task:KIND` for each kind, in the order of `kinds`; then, if
+        there are functions, `function:*` and `function:NAME` for each one, in the order of `offers`.
 
-        Empty: nothing can run here for now, and nothing is claimed for it.
+        Empty: nothing can run here for now, and nothing is claimed for it. It is asked for before every claim.
         """
         ...
 
@@ -205,5 +221,7 @@ class Runner(Protocol):
         ...
 
     async def close(self) -> None:
-        """Kill what still lives, end every attempt, and free everything."""
+        """Kill every task, end every attempt (CANCELLED if it had begun, else RELEASED), and free everything.
+
+        May be called again."""
         ...

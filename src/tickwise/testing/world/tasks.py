@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.domain.errors import Invalid
+from tickwise.adapters.runner.checks import refuse_unknown
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 from tickwise.testing.world.loop import NETWORK, WorldLoop
 from tickwise.testing.world.process import Process
@@ -54,25 +54,26 @@ class Act:
 class Kind:
     """The port `TaskKind`: anything that `Act` can say."""
 
-    schema: Mapping[str, Any] = {"type": "object"}  # the port's shape; never changed
     limits: Collection[str] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.schema: Mapping[str, Any] = {
+            "type": "object",
+            "properties": {"kind": {"const": name}, **{said.name: {} for said in fields(Act)}},
+            "required": ["kind"],
+            "additionalProperties": False,
+        }
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """The task as it is."""
-        self.act(task)
+        refuse_unknown(task, (said.name for said in fields(Act)))
         return task
 
     @staticmethod
     def act(task: Mapping[str, Any]) -> Act:
-        """What it says. Raises `Invalid`."""
-        said = {name: value for name, value in task.items() if name != "kind"}
-        try:
-            return Act(**said)
-        except TypeError as wrong:
-            raise Invalid(f"a simulated task cannot do that: {wrong}", pointer="") from wrong
+        """What a checked task says."""
+        return Act(**{name: value for name, value in task.items() if name != "kind"})
 
 
 @dataclass(slots=True)
@@ -173,6 +174,7 @@ class Runner:
         self._beginning: dict[UUID, Assignment] = {}
         self._tokens: dict[UUID, int] = {}
         self._emptied = asyncio.Event()
+        self._closed = False
         self._reports: Reports
         self._now: Callable[[], float]
         process.at_death.append(self._orphaned)
@@ -199,6 +201,8 @@ class Runner:
         """Begin them as there are places."""
         for assignment in assignments:
             self._waiting[assignment.run_id] = assignment
+        if self._closed:
+            self.release_waiting()
         self._go_on()
 
     def _go_on(self) -> None:
@@ -300,6 +304,7 @@ class Runner:
 
     async def close(self) -> None:
         """Kill what lives, and wait until it is dead."""
+        self._closed = True
         for run_id in [*self._waiting, *self._beginning]:
             self.stop(run_id, grace_seconds=0.0)
         for name in self._tokens.items():
