@@ -10,7 +10,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -195,6 +195,38 @@ def machine_paths(place: str, text: str) -> list[str]:
         for number, line in enumerate(text.splitlines(), start=1)
         if MACHINE_PATH.search(line)
     ]
+
+
+def suites(source: str) -> set[str]:
+    """The classes of tests that a module of the test kit publishes: `…Contract`, with tests of their own."""
+    return {
+        node.name
+        for node in _parsed(source).body
+        if isinstance(node, ast.ClassDef)
+        and node.name.endswith("Contract")
+        and any(getattr(member, "name", "").startswith("test_") for member in node.body)
+    }
+
+
+def ports_without_a_suite(ports: Iterable[str], kit: Mapping[str, str]) -> set[str]:
+    """The ports of which no module of the test kit, called as the port or with `_` and more behind it, has a suite.
+
+    `kit`: the sources of its modules by their names."""
+    published = {name for name, source in kit.items() if suites(source)}
+    return {port for port in ports if not any(f"{name}_".startswith(f"{port}_") for name in published)}
+
+
+def suites_that_nobody_runs(published: Iterable[str], sources: Iterable[str]) -> set[str]:
+    """The published suites that none of these test modules has as the base of a class."""
+    bases = {
+        base.id
+        for source in sources
+        for node in ast.walk(_parsed(source))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(base, ast.Name)
+    }
+    return set(published) - bases
 
 
 def third_party_asset(place: str, text: str) -> list[str]:

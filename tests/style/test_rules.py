@@ -175,6 +175,20 @@ def test_a_path_that_exists_anywhere_passes(text: str) -> None:
     assert [] == rules.machine_paths("README.md", text)
 
 
+def test_a_port_without_a_suite_is_found() -> None:
+    """A module without tests is none, and the suite of one port is not that of another whose name begins alike."""
+    suite = "class SomeContract(Contract):\n    async def test_it(self) -> None: ...\n"
+    bare = "class SomeContract(Contract):\n    async def helper(self) -> None: ...\ndef test_loose() -> None: ...\n"
+    kit = {"store_claims": suite, "clock": suite, "runner": bare, "blobsy": suite, "base": bare}
+    assert {"runner", "blobs"} == rules.ports_without_a_suite(["store", "clock", "runner", "blobs"], kit)
+
+
+def test_a_suite_that_nobody_runs_is_found() -> None:
+    """It is run where it is a base, not where it is named."""
+    run = "class TestIt(Backend, OneContract):\n    pass\nprint(OtherContract)\n"
+    assert {"OtherContract"} == rules.suites_that_nobody_runs(["OneContract", "OtherContract"], ["x = 1\n", run])
+
+
 def test_third_party_assets_are_found() -> None:
     """By name, by folder, or by a line that nobody wrote by hand."""
     assert rules.third_party_asset("src/tickwise/web/static/htmx.min.js", "x")

@@ -26,6 +26,12 @@ NEVER_IMPORTED = {
     "sqlalchemy": "alembic's connection",
     "tzdata": "read by zoneinfo",
 }
+# Their promises have tests of the one adapter that there is.
+PORTS_WITHOUT_A_SUITE = {
+    "calendars": "its answers are those of two libraries, by name: tests/unit/adapters/test_calendar_*",
+    "identity": "stores keep the keys: the suite is contracts/store_keys",
+    "signing": "a signature is of one algorithm, which peers agree on: another adapter would be another protocol",
+}
 
 
 def _collect(rule: Callable[[str, str], list[str]], places: list[str]) -> list[str]:
@@ -76,6 +82,25 @@ def test_lock_files_carry_hashes_and_no_addresses() -> None:
         pins = re.findall(r"^[a-z0-9][\w.\-\[\]]*==", text, re.MULTILINE)
         assert len(pins) == len(re.findall(r"^[a-z0-9][^\n]*\\\n    --hash=sha256:", text, re.MULTILINE)), place
         assert not re.search(r"https?://|--index-url|--find-links|file:", text), place
+
+
+def _kit() -> dict[str, str]:
+    """The sources of the published suites, by the names of their modules."""
+    places = tree.python_files("src/tickwise/testing/contracts")
+    return {place.rsplit("/", 1)[1].removesuffix(".py"): tree.read(place) for place in places}
+
+
+def test_every_port_has_a_published_suite() -> None:
+    """So the author of another adapter can check it; a port without one is named with the reason."""
+    modules = {place.split("/")[3].removesuffix(".py") for place in tree.python_files("src/tickwise/ports")}
+    assert set(PORTS_WITHOUT_A_SUITE) == rules.ports_without_a_suite(modules - {"__init__"}, _kit())
+
+
+def test_every_published_suite_is_run_over_our_adapters() -> None:
+    """A suite that no adapter of ours passes may promise what nobody can keep."""
+    published = {suite for source in _kit().values() for suite in rules.suites(source)}
+    assert len(published) > 50
+    assert set() == rules.suites_that_nobody_runs(published, map(tree.read, tree.python_files("tests/conformance")))
 
 
 def _declared() -> tuple[set[str], set[str]]:
