@@ -1,10 +1,10 @@
-"""The ASGI application: one front for all requests, the hottest route before the framework, the rest in FastAPI.
+"""The ASGI application: one front for all requests, the hottest route before the framework, the rest by Starlette.
 
-    request ──► Front: request id, key ──┬─ POST /api/v1/jobs ─────────────► serve(endpoint)
-                                         └─ everything else ──► FastAPI ──► serve(endpoint)
+    request ──► Front: request id, key ──┬─ POST /api/v1/jobs ───────────────► serve(endpoint)
+                                         └─ everything else ──► Starlette ──► serve(endpoint)
 
-FastAPI's stack costs about as much as a whole submit; so the front answers that route by itself, with the very
-same `serve`. What FastAPI adds for the others is routing, and the description of them all.
+Starlette finds the route of a request, and starts and stops the application (docs/decisions/0035). The front answers
+the hottest route by itself, with the same `serve`, because Starlette's stack costs about as much as a whole submit.
 
 Invariant: whatever happens, the answer is the route's or a problem, and bears an X-Request-Id.
 """
@@ -21,11 +21,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator, require
 from tickwise.api.conditions import conditions_of
@@ -445,44 +445,20 @@ def create_app(
     )
 
 
-def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) -> FastAPI:
-    """FastAPI with every endpoint in it."""
+def _framework(server: Server, endpoints: list[Endpoint], lifespan: Lifespan) -> Starlette:
+    """Starlette with a route for every endpoint. Each GET has its HEAD (RFC 9110, section 9.3.2)."""
 
     @asynccontextmanager
-    async def life(_app: FastAPI) -> AsyncIterator[None]:
+    async def life(_app: Starlette) -> AsyncIterator[None]:
         async with lifespan():
             yield
 
-    framework = FastAPI(
-        title="Tickwise",
-        lifespan=life,
-        # Pages that load scripts from elsewhere are none of ours; the description itself is an endpoint below.
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-        # Its own telemetry would record the messages of exceptions, and with them what people sent.
-        telemetry={"logs": False},
+    framework = Starlette(
+        routes=[Route(each.path, _route(server, each), methods=[each.method], name=each.name) for each in endpoints],
         exception_handlers={HTTPException: _framework_refused},
+        lifespan=life,
     )
-    for endpoint in endpoints:
-        framework.add_api_route(
-            endpoint.path,
-            _route(server, endpoint),
-            methods=[endpoint.method],
-            name=endpoint.name,
-            response_class=Response,
-            include_in_schema=False,
-        )
-        if endpoint.method == "GET":
-            # Each GET has its HEAD (RFC 9110, section 9.3.2), and no description of its own.
-            framework.add_api_route(
-                endpoint.path,
-                _route(server, endpoint),
-                methods=["HEAD"],
-                response_class=Response,
-                include_in_schema=False,
-            )
+    framework.router.redirect_slashes = False
     return framework
 
 

@@ -1,7 +1,7 @@
 """What a route is: declared as data, so that scope, limits, errors and description can be checked for all of them.
 
 Endpoint(method, path, scope, handler, …)  ◄── resources declare them
-    ├──► app        serves those of its services (FastAPI; the hottest before it)
+    ├──► app        serves those of its services (Starlette; the hottest before it)
     ├──► openapi    describes them
     └──► a test     walks them: no key, wrong key, key without the scope
 """

@@ -16,7 +16,7 @@ from tickwise.cli import reference
 from tickwise.cli.main import SECTIONS, main, root
 
 ROOT = Path(__file__).resolve().parents[3]
-HEAVY = ("asyncpg", "fastapi", "httpx2", "rich", "msgspec", "pydantic", "sqlalchemy", "asyncio", "psutil", "zoneinfo")
+HEAVY = ("asyncpg", "starlette", "httpx2", "rich", "msgspec", "asyncio", "psutil", "zoneinfo")
 
 
 def test_the_help_imports_nothing_heavy() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.support.local_up import Ran, call_command, environment
 
-HEAVY = ("fastapi", "starlette", "aiohttp", "httpx2", "asyncpg", "asyncio", "msgspec", "pydantic", "rich", "psutil",
-         "holidays", "icalendar", "yaml", "sqlalchemy", "tickwise.config", "tickwise.wiring")  # fmt: skip
+HEAVY = ("starlette", "aiohttp", "httpx2", "asyncpg", "asyncio", "msgspec", "rich", "psutil", "holidays", "icalendar",
+         "yaml", "tickwise.config", "tickwise.wiring")  # fmt: skip
 
 
 def schedule(*arguments: str) -> Ran:
