@@ -29,7 +29,7 @@ import asyncpg
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.schema import MIGRATIONS
+from tickwise.adapters.store.postgres.schema import FOLDER as MIGRATIONS
 from tickwise.ports.store import Retention
 
 HERE: Final = Path(__file__).parent
@@ -62,7 +62,7 @@ class NoRoom(Exception):
 
 def digest() -> str:
     """What the data were built from: the migrations, and our own statements."""
-    files = sorted([*MIGRATIONS.rglob("*.sql"), *MIGRATIONS.rglob("0*.py"), *(HERE / "sql").glob("fill_*.sql")])
+    files = sorted([*MIGRATIONS.glob("*.sql"), *(HERE / "sql").glob("fill_*.sql")])
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

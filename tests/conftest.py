@@ -100,6 +100,13 @@ async def database_url(postgres_url: str) -> AsyncIterator[str]:
         yield url
 
 
+@pytest_asyncio.fixture
+async def empty_url(postgres_url: str) -> AsyncIterator[str]:
+    """A database for one test alone, without a schema."""
+    async with databases.database(postgres_url) as url:
+        yield url
+
+
 @pytest_asyncio.fixture(scope="session")
 async def kafka_url() -> str:
     """`kafka://host:port` of the one Kafka of this run of the tests. Take a prefix of your own: `kafka_prefix_url`."""

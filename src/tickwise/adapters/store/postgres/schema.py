@@ -17,14 +17,42 @@ from tickwise.adapters.store.postgres.dialing import Dialer
 from tickwise.adapters.store.postgres.link import translated
 from tickwise.adapters.store.postgres.statements import statement
 
-WANTED: Final = "0003"
-"""The newest migration; a constant, because finding it out would load alembic at every start."""
+FOLDER: Final = Path(__file__).with_name("migrations") / "sql"
 
-MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
+class Migration(NamedTuple):
+    """One step of the schema."""
+
+    version: str
+    files: tuple[str, ...]
+    """The names of its files in `FOLDER`, in the order in which they run."""
+
+
+MIGRATIONS: Final = (
+    Migration("0001", ("0001_tables.sql", "0001_moves.sql", "0001_views.sql", "0001_free.sql", "0001_upkeep.sql")),
+    Migration("0002", ("0002_apart.sql", "0002_board.sql")),
+    Migration(
+        "0003",
+        (
+            "0003_keys.sql",
+            "0003_paused.sql",
+            "0003_signatures.sql",
+            "0003_lanes.sql",
+            "0003_continuity.sql",
+            "0003_lists.sql",
+            "0003_roles.sql",
+            "0003_wakes.sql",
+        ),
+    ),
+)
+"""All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
+
+WANTED: Final = MIGRATIONS[-1].version
 
 INDEXES: Final = ("0003_lines_runs_line.sql", "0003_lines_runs_waits.sql")
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
+
+MIGRATION_SECONDS_MAX: Final = 600.0
 
 
 class SchemaVersion(NamedTuple):
@@ -59,8 +87,7 @@ async def upgrade(dsn: str) -> str:
             found = await current(connection)
             if found is not None and found.is_newer:
                 return found.version
-            await connection.execute(statement("upgrade_schema"))
-            await _migrate(dsn)
+            await _migrate(connection, found)
             await _index(connection)
         finally:
             await connection.close()
@@ -71,7 +98,7 @@ async def _index(connection: asyncpg.Connection) -> None:
     """Make the indexes that are missing. Until they are there, what asks for them works, and takes longer."""
     await connection.execute(statement("indexes_invalid"))
     for name in INDEXES:
-        await connection.execute((MIGRATIONS / "sql" / name).read_text(encoding="utf-8"))
+        await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
 
 
 async def schema_status(dsn: str) -> tuple[SchemaVersion | None, str]:
@@ -95,27 +122,13 @@ async def current(connection: asyncpg.Connection) -> SchemaVersion | None:
     return None
 
 
-async def _migrate(dsn: str) -> None:
-    # Loaded here: alembic and SQLAlchemy cost a quarter of a second and 30 MB that only an upgrade needs.
-    from alembic import command
-    from alembic.config import Config
-    from sqlalchemy import Connection
-    from sqlalchemy.ext.asyncio import create_async_engine
-    from sqlalchemy.pool import NullPool
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-
-    def run(connection: Connection) -> None:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-    async def connect() -> asyncpg.Connection:
-        return await asyncpg.connect(dsn)
-
-    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
-    try:
-        async with asyncio.timeout(600), engine.begin() as connection:
-            await connection.run_sync(run)
-    finally:
-        await engine.dispose()
+async def _migrate(connection: asyncpg.Connection, found: SchemaVersion | None) -> None:
+    """Run the migrations that are missing: all of them in one transaction, or none."""
+    missing = [each for each in MIGRATIONS if found is None or each.version > found.version]
+    async with asyncio.timeout(MIGRATION_SECONDS_MAX), connection.transaction():
+        await connection.execute(statement("upgrade_schema"))
+        for migration in missing:
+            for name in migration.files:
+                await connection.execute(statement("migration_limits"))
+                await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
+            await connection.execute(statement("schema_version_set"), migration.version)

@@ -1,5 +1,5 @@
--- All that is ours lives in one schema of the database. Which migration it has stands in `schema_version`, and there which is the
--- oldest whose programs it serves. What the first programs left in `alembic_version` is carried over.
+-- Before the migrations of an upgrade, in their transaction. All that is ours lives in one schema of the database. `schema_version` says which
+-- migration the database has, and the oldest whose programs it serves. What the first programs left in `alembic_version` is carried over.
 DO $$
 BEGIN
   CREATE SCHEMA IF NOT EXISTS tickwise;
