@@ -21,13 +21,10 @@ from uuid import UUID
 
 import asyncpg
 
-from bench.record import commit
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.ports.store import Retention
-
-__all__ = ["KEY", "SQL", "Case", "Check", "Failed", "Rig", "Round", "commit", "rig"]
 
 HERE = Path(__file__).parent
 KEY = "tw_bench_8Qm2xV7rT4bN1cK9pZ6wY3hL5sD0fG_aJeUiOoRt"

@@ -15,15 +15,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
 from bench.figures import meets
+from bench.harness import Case, Round
 from tickwise import __version__
-
-if TYPE_CHECKING:
-    from bench.harness import Case, Round
 
 HERE = Path(__file__).parent
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench.harness import commit
+from bench.record import commit
 from tests.chaos import evidence
 from tests.chaos.evidence import Knowledge
 from tests.chaos.scene import DEFAULT, QUICK, ROOT, Pace, Scene, cores, scene
