@@ -28,7 +28,7 @@ from bench.stream import flowing
 
 RECORDED = Path(__file__).with_name("check.json")
 ROUNDS = 5
-FALL_MOST = 0.15
+MAX_FALL = 0.15
 T1_JOBS = 50_000
 T2_JOBS, T2_SECONDS = 100_000, 5.0
 L2_RATE, L2_SECONDS = 5_000, 2.0
@@ -89,10 +89,10 @@ def verdict(measured: Mapping[str, float], recorded: Mapping[str, float]) -> lis
     for name, ratio in measured.items():
         if name not in recorded:
             wrong.append(f"{name}: nothing is recorded; `make bench-check RECORD=1` records what is now")
-        elif (fall := fell(ratio, recorded[name])) > FALL_MOST:
+        elif (fall := fell(ratio, recorded[name])) > MAX_FALL:
             wrong.append(
                 f"{name}: {ratio:.3f} of the limit beside it, {fall:.0%} below the recorded {recorded[name]:.3f} "
-                f"({FALL_MOST:.0%} is the most)"
+                f"({MAX_FALL:.0%} is the most)"
             )
     return wrong
 
@@ -109,7 +109,7 @@ def main() -> int:
         return 0
     recorded = json.loads(RECORDED.read_text())["ratios"] if RECORDED.exists() else {}
     wrong = verdict(measured, recorded)
-    print("\n".join(wrong) or f"none is more than {FALL_MOST:.0%} below {recorded}")
+    print("\n".join(wrong) or f"none is more than {MAX_FALL:.0%} below {recorded}")
     return 1 if wrong else 0
 
 

@@ -22,7 +22,7 @@ from bench.usage import Reading, read
 from bench.work import jobs, store
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.ports.store import NewJob, Ready
-from tickwise.roles.announcing import Announcer
+from tickwise.roles.shared.hint_publisher import Announcer
 
 BATCH = 500
 CLIENTS = 2

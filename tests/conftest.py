@@ -25,7 +25,7 @@ from tests.services.redis import DATABASES
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
 from tests.support.alarm import more_time
-from tickwise.adapters.runner import task_places
+from tickwise.adapters.runner.process import task_places
 
 # The gate draws the same examples each time, so it is red or green for the change and not for the day.
 # `pytest --hypothesis-profile explore` looks for new ones; a find prints the line that replays it.

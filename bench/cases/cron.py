@@ -18,7 +18,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 from bench.harness import Case, Check, Rig, Round
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 
 ZONE = ZoneInfo("America/New_York")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -32,7 +32,7 @@ from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Lane, Trigger, run_id, time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NewJob, NewRun
-from tickwise.roles.definition import Concurrency, Definition, encode_definition
+from tickwise.roles.shared.definition import Concurrency, Definition, encode_definition
 
 TASK_SECONDS = 0.02
 RUNS = 200

@@ -25,13 +25,13 @@ from bench.work import store
 from tests.services.kafka import Kafka
 from tests.services.redis import Redis
 from tickwise.adapters.broker.kafka import KafkaBroker
-from tickwise.roles.announcing import Announcer
+from tickwise.roles.shared.hint_publisher import Announcer
 
 PACE = 15_000
 """Jobs a second of the paced stream: the rate that is asked for."""
 PACED_WARM_SECONDS = 5.0
 """It begins with what a client would have handed in within a second, and that has to be worked off first."""
-APPLIED_SECONDS_MOST = 60.0
+MAX_APPLIED_SECONDS = 60.0
 """Within so long after the last request all of them are in the store."""
 _prefixes = count(1)
 
@@ -87,7 +87,7 @@ async def buffered(rig: Rig, kafka: Kafka) -> Round:
         load = await post(ports, "/api/v1/jobs", connections=256, seconds=20 if rig.full else 8)
         begun = rig.clock.monotonic()
         while await stored(rig) < warm.requests + load.requests:
-            if rig.clock.monotonic() - begun > APPLIED_SECONDS_MOST:
+            if rig.clock.monotonic() - begun > MAX_APPLIED_SECONDS:
                 raise Failed(f"{warm.requests + load.requests} were accepted, {await stored(rig)} are stored")
             await rig.clock.sleep(0.25)
     behind = rig.clock.monotonic() - begun

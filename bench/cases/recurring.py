@@ -26,7 +26,7 @@ from bench.work import LANE, store
 from tickwise.domain.model import time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NewJob
-from tickwise.roles.definition import Definition, encode_definition
+from tickwise.roles.shared.definition import Definition, encode_definition
 
 JOBS = 50_000
 PERIOD_SECONDS = 10

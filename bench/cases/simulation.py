@@ -19,7 +19,7 @@ from time import perf_counter, process_time
 from zoneinfo import ZoneInfo
 
 from bench.harness import Case, Failed, Rig, Round
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 
 JOBS = 1_000
 BEGIN, END = datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)

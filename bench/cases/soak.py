@@ -23,7 +23,7 @@ from bench.usage import family, own_megabytes, resident_megabytes, server_pid
 CALIBRATION_SECONDS = 15.0
 SETTLING_SHARE = 0.1
 """Of the time: caches fill, pools are made. Before the window that is judged."""
-SAMPLES_MOST = 360
+MAX_SAMPLES = 360
 SAMPLES_OF_RATE = 60
 SECONDS_LEAST = 10.0
 
@@ -98,7 +98,7 @@ async def _watch(stream: Stream, seconds: float) -> dict[str, list[Point]]:
             series[f"{name} MB"].append((at, resident_megabytes(pid)))
         if server is not None:
             series["database, without what its processes share, MB"].append((at, own_megabytes(server)))
-        await clock.sleep(max(1.0, seconds / SAMPLES_MOST))
+        await clock.sleep(max(1.0, seconds / MAX_SAMPLES))
     return series
 
 

@@ -18,7 +18,7 @@ from bench import raw
 from bench.costs.meter import Meter
 from bench.costs.spending import Cost, spent
 from bench.harness import SQL, Rig
-from tickwise.adapters.store.postgres.link import HOT_SETTINGS
+from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
 
 RUNS = 20_000
 HOUR_SECONDS = 3600.0

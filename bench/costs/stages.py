@@ -23,13 +23,13 @@ from tickwise.domain.model import Claimed, Outcome, run_id, time_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import Began, ClaimRequest, NewExecutor, NewJob, Retention
-from tickwise.roles.definition import Definition, encode_definition
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.shared.definition import Definition, encode_definition
 
 RUNS = 20_000
 SUBMIT_BATCH = 500
 CLAIM_BATCH = 500
-CLAIMS_MOST = 1000
+MAX_CLAIMS = 1000
 """Many times what is needed."""
 FINISH_BATCH = 1000
 FIRE_BATCH = 1000
@@ -130,7 +130,7 @@ async def _claim(bench: Bench, executor: int, count: int) -> list[Claimed]:
         executor=executor, queues=("default",), labels=LANE.requires, limit=CLAIM_BATCH, ahead_seconds=1.5
     )
     claims: list[Claimed] = []
-    for _ in range(CLAIMS_MOST):
+    for _ in range(MAX_CLAIMS):
         if len(claims) >= count:
             return claims
         claims += await bench.opened.attempts_claim(request)

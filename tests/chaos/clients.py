@@ -1,6 +1,6 @@
 """Clients who give nothing up: each request is sent again until it is answered for good, and every try is written down.
 
-What may be concluded from an answer, and what not, is what `tickwise.domain.history` calls OK, FAIL and INFO.
+What may be concluded from an answer, and what not, is what `tickwise.domain.history.checker` calls OK, FAIL and INFO.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import httpx2
 
 from tests.integration.processes.fleet import api_client
 from tickwise.adapters.clock import SystemClock
-from tickwise.domain.history import Answer, Asked, Operation
+from tickwise.domain.history.checker import Answer, Asked, Operation
 from tickwise.domain.lifecycle import RunState
 
 PATIENCE_SECONDS: Final = 100.0

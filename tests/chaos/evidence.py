@@ -13,13 +13,13 @@ from uuid import UUID
 
 from tests.chaos.scene import Scene
 from tests.chaos.server import SQL
-from tickwise.domain.history import Change, Edge, Execution, Fault, History, LeaseEnd, Run, Target
+from tickwise.domain.history.checker import Change, Edge, Execution, Fault, History, LeaseEnd, Run, Target
 from tickwise.domain.lifecycle import STATES, RunState
 
 
 @dataclass(kw_only=True)
 class Knowledge:
-    """What a row knows that nobody inside can know. See `tickwise.domain.history_events`."""
+    """What a row knows that nobody inside can know. See `tickwise.domain.history.events`."""
 
     targets: Sequence[Target] | None = None
     edges: Sequence[Edge] = ()

@@ -20,10 +20,10 @@ from tests.chaos import evidence
 from tests.chaos.evidence import Knowledge
 from tests.chaos.scene import DEFAULT, QUICK, ROOT, Pace, Scene, cores, scene
 from tests.chaos.server import SQL, Server
-from tickwise.domain.history import Status, Verdict, judge
+from tickwise.domain.history.checker import Status, Verdict, judge
 
 RESULTS: Final = ROOT / "bench" / "results"
-SHOWN_MOST: Final = 5
+MAX_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from tests.services.server import Server as ServiceServer
 from tests.support.local_up import ROOT
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.domain.history import Fault
+from tickwise.domain.history.checker import Fault
 
 CLOCK: Final = SystemClock()
 PAUSED_LEASES: Final = 2.0

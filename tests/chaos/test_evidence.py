@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.evidence import faults_of
 from tests.chaos.scene import Scene
-from tickwise.domain.history import Fault
+from tickwise.domain.history.checker import Fault
 
 EXECUTORS = [{"executor": 1, "gone": None}, {"executor": 2, "gone": 50.0}]
 

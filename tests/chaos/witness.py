@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwise.domain.history import Execution
+from tickwise.domain.history.checker import Execution
 
 
 class Line(NamedTuple):

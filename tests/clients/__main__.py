@@ -29,14 +29,14 @@ PLACE: Final = ROOT / ".clients"
 BIN: Final = PLACE / "venv" / "bin"
 NODE: Final = PLACE / "node"
 DOCUMENT: Final = PLACE / "openapi.json"
-SECONDS_MOST: Final = 900
+MAX_SECONDS: Final = 900
 
 
 def run(*command: str | Path, cwd: Path = PLACE, env: dict[str, str] | None = None) -> str:
     """Its output. Raises `AssertionError` with all that it said."""
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=SECONDS_MOST, check=False,
+        text=True, timeout=MAX_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (
         f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}"

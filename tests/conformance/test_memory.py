@@ -11,47 +11,47 @@ from tickwise.adapters.store.memory.records import StopRequest
 from tickwise.ports.store import CancelKind, Check
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.base import KeyedStore
-from tickwise.testing.contracts.store_answers import (
+from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract
+from tickwise.testing.contracts.store.dispatch.continuity import DiffersContract, EpochsContract, HeldContract
+from tickwise.testing.contracts.store.dispatch.fairness import FairnessContract
+from tickwise.testing.contracts.store.dispatch.finishes import FinishesContract, KeepsContract
+from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
+from tickwise.testing.contracts.store.dispatch.hints import FiredNamesContract, WaitingNamesContract
+from tickwise.testing.contracts.store.dispatch.lanes import LanesContract
+from tickwise.testing.contracts.store.dispatch.leases import LeasesContract
+from tickwise.testing.contracts.store.dispatch.limits import LimitsContract
+from tickwise.testing.contracts.store.dispatch.named_claims import NamedClaimsContract
+from tickwise.testing.contracts.store.dispatch.overlap import OverlapContract
+from tickwise.testing.contracts.store.dispatch.queues import QueuesContract
+from tickwise.testing.contracts.store.dispatch.races import RacesContract
+from tickwise.testing.contracts.store.dispatch.random_walks import WalksContract
+from tickwise.testing.contracts.store.dispatch.rates import RatesContract
+from tickwise.testing.contracts.store.dispatch.stops import StopsContract
+from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
+from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
+from tickwise.testing.contracts.store.jobs.changes import EditsContract, PlansContract
+from tickwise.testing.contracts.store.jobs.counts import CountsContract
+from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, FirstInLineContract, SkipsContract
+from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
+from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
+from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
+from tickwise.testing.contracts.store.jobs.keys import KeysContract
+from tickwise.testing.contracts.store.jobs.letters import FoundLettersContract, SettledLettersContract
+from tickwise.testing.contracts.store.jobs.marks import MarksContract, RecordedOperationsContract
+from tickwise.testing.contracts.store.jobs.moves import CancelledKeysContract, CancelsContract, MovesContract
+from tickwise.testing.contracts.store.jobs.namespaces import WallsContract
+from tickwise.testing.contracts.store.jobs.operations import OperationsContract
+from tickwise.testing.contracts.store.jobs.receipts import (
     ReceiptsContract,
     RequestedRunsContract,
     TasksContract,
 )
-from tickwise.testing.contracts.store_changes import EditsContract, PlansContract
-from tickwise.testing.contracts.store_claims import ClaimsContract
-from tickwise.testing.contracts.store_continuity import DiffersContract, EpochsContract, HeldContract
-from tickwise.testing.contracts.store_counts import CountsContract
-from tickwise.testing.contracts.store_decisions import DecisionsContract, FirstInLineContract, SkipsContract
-from tickwise.testing.contracts.store_fairness import FairnessContract
-from tickwise.testing.contracts.store_finishes import FinishesContract, KeepsContract
-from tickwise.testing.contracts.store_handovers import HandoverContract
-from tickwise.testing.contracts.store_health import ChecksContract, HealsContract
-from tickwise.testing.contracts.store_hints import FiredNamesContract, WaitingNamesContract
-from tickwise.testing.contracts.store_holds import HoldsContract, PausedRunsContract
-from tickwise.testing.contracts.store_keys import KeysContract
-from tickwise.testing.contracts.store_lanes import LanesContract
-from tickwise.testing.contracts.store_leases import LeasesContract
-from tickwise.testing.contracts.store_letters import FoundLettersContract, SettledLettersContract
-from tickwise.testing.contracts.store_limits import LimitsContract
-from tickwise.testing.contracts.store_marks import MarksContract, RecordedOperationsContract
-from tickwise.testing.contracts.store_moves import CancelledKeysContract, CancelsContract, MovesContract
-from tickwise.testing.contracts.store_named import NamedClaimsContract
-from tickwise.testing.contracts.store_operations import OperationsContract
-from tickwise.testing.contracts.store_overlap import OverlapContract
-from tickwise.testing.contracts.store_past import IncidentsContract, TracesContract, WitnessesContract
-from tickwise.testing.contracts.store_queues import QueuesContract
-from tickwise.testing.contracts.store_races import RacesContract
-from tickwise.testing.contracts.store_rates import RatesContract
-from tickwise.testing.contracts.store_records import ListingsContract, StatusContract, UpkeepContract
-from tickwise.testing.contracts.store_requests import OccurrenceMovesContract, RunRequestsContract
-from tickwise.testing.contracts.store_rules import RulesContract, UsedRulesContract
-from tickwise.testing.contracts.store_sequences import OnDemandContract, SequencesContract
-from tickwise.testing.contracts.store_stops import StopsContract
-from tickwise.testing.contracts.store_submits import SubmitsContract
-from tickwise.testing.contracts.store_timers import TimersContract
-from tickwise.testing.contracts.store_unknown import UnknownContract
-from tickwise.testing.contracts.store_waiting import WaitingContract
-from tickwise.testing.contracts.store_walks import WalksContract
-from tickwise.testing.contracts.store_walls import WallsContract
+from tickwise.testing.contracts.store.jobs.records import ListingsContract, StatusContract, UpkeepContract
+from tickwise.testing.contracts.store.jobs.requests import OccurrenceMovesContract, RunRequestsContract
+from tickwise.testing.contracts.store.jobs.rules import RulesContract, UsedRulesContract
+from tickwise.testing.contracts.store.jobs.sequences import OnDemandContract, SequencesContract
+from tickwise.testing.contracts.store.jobs.submits import SubmitsContract
+from tickwise.testing.contracts.store.jobs.timers import TimersContract
 
 
 class Backend:

@@ -18,12 +18,12 @@ from aiohttp import web
 
 from tests.support.runners import OWN_USER, gone
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner import function
-from tickwise.adapters.runner.function import FunctionRunner
-from tickwise.adapters.runner.http import HttpRunner
+from tickwise.adapters.runner.function import runner
+from tickwise.adapters.runner.function.runner import FunctionRunner
+from tickwise.adapters.runner.http.runner import HttpRunner
 from tickwise.adapters.runner.kinds import FunctionKind, HttpKind, PythonKind, ShellKind
-from tickwise.adapters.runner.process import ProcessRunner
-from tickwise.adapters.runner.script_check import ScriptChecker
+from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.testing.contracts.runner import (
@@ -84,7 +84,7 @@ class Function(RunnerSuite):
     @pytest.fixture
     def stage(self, tmp_path: Path, blobs: RunnerBlobs, monkeypatch: pytest.MonkeyPatch) -> RunnerStage:
         # On a busy machine an attempt may wait for longer; that it is then given back has a test of its own.
-        monkeypatch.setattr(function, "WAIT_SECONDS_MOST", 600.0)
+        monkeypatch.setattr(runner, "MAX_WAIT_SECONDS", 600.0)
         files = Files(tmp_path)
         return RunnerStage(
             runner=FunctionRunner(_settings(tmp_path, blobs), workers=1, modules=["tests.support.functions"]),

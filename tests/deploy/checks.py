@@ -19,7 +19,7 @@ from tests.deploy.cluster import cluster
 from tests.deploy.files import ALERTS, CHART, COMPOSE, DEPLOY, UNITS
 from tests.deploy.tools import NotHere, from_go, hadolint, needed, said
 
-EXPOSURE_MOST: Final = 2.0
+MAX_EXPOSURE: Final = 2.0
 """Of `systemd-analyze security`, from 0 to 10; 2 is what it calls good."""
 IMAGES: Final = ("tickwise", "nginx", "postgres", "kafka", "redis", "prometheus", "grafana")
 """Each has a variable in the compose file by which it is named otherwise."""
@@ -247,10 +247,10 @@ async def units() -> str:
         # It complains and ends well all the same.
         assert answer.strip() == "", answer
         services = [copy for copy in copies if copy.suffix == ".service"]
-        threshold = f"--threshold={EXPOSURE_MOST * 10:.0f}"
+        threshold = f"--threshold={MAX_EXPOSURE * 10:.0f}"
         for service in services:
             said([program, "security", "--offline=true", "--no-pager", threshold, service])
-    return f"systemd takes {len(copies)} units; none is more exposed than {EXPOSURE_MOST:g} of 10"
+    return f"systemd takes {len(copies)} units; none is more exposed than {MAX_EXPOSURE:g} of 10"
 
 
 async def users() -> str:

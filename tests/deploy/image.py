@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 from tickwise import __version__
 
 IMAGE: Final = "localhost/tickwise:check"
-MEGABYTES_MOST: Final = 250
+MAX_MEGABYTES: Final = 250
 """What the image may add to its base."""
 BUILD_SECONDS: Final = 900.0
 LOCKED: Final = (
@@ -122,7 +122,7 @@ def _build(docker: Docker) -> int:
     )  # fmt: skip
     sizes = [int(docker("image", "inspect", "--format", "{{.Size}}", image)) for image in (IMAGE, below)]
     grown = (sizes[0] - sizes[1]) // 1_000_000
-    assert grown <= MEGABYTES_MOST, f"the image adds {grown} MB to its base, and may add {MEGABYTES_MOST}"
+    assert grown <= MAX_MEGABYTES, f"the image adds {grown} MB to its base, and may add {MAX_MEGABYTES}"
     facts = json.loads(docker("image", "inspect", "--format", "{{json .Config}}", IMAGE))
     assert facts["User"] == "10001:10001", facts["User"]
     assert facts["Entrypoint"] == ["tickwise"], facts["Entrypoint"]

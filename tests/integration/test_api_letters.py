@@ -22,7 +22,7 @@ from tickwise.ports.store import Began, ClaimRequest, Gate, OperationStep
 from tickwise.testing.factories import executor, outcome
 
 BODY = {"name": "a", "task": {"kind": "shell", "command": "date"}, "schedule_type": "IMMEDIATE", "max_retries": 0}
-SECONDS_MOST = 60.0
+MAX_SECONDS = 60.0
 """Of a machine that is busy with other things."""
 
 
@@ -50,7 +50,7 @@ async def take(here: World, number: int, count: int) -> list[Claimed]:
     """So many runs, as soon as the store hands them out."""
     found: list[Claimed] = []
     request = ClaimRequest(executor=number, queues=("default",), labels=("task:shell",), limit=count, ahead_seconds=0.0)
-    async with asyncio.timeout(SECONDS_MOST):
+    async with asyncio.timeout(MAX_SECONDS):
         while len(found) < count:
             found += await here.store.attempts_claim(request)
             await here.clock.sleep(0.05)
@@ -76,7 +76,7 @@ async def failed(here: World, count: int) -> list[str]:
 
 async def carried_out(here: World, operation_id: str, size: int) -> Any:
     """An operation after all of its pages, each carried out twice, as after a crash before it was on record."""
-    async with asyncio.timeout(SECONDS_MOST):
+    async with asyncio.timeout(MAX_SECONDS):
         while (found := await ask(here, "GET", f"/operations/{operation_id}"))["status"] == "running":
             operation = await here.store.operation_take(30.0)
             assert operation is not None

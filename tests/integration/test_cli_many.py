@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.local_up import Local, local_up
 
-WAIT_SECONDS_MOST = 60.0
+MAX_WAIT_SECONDS = 60.0
 """Of a machine that is busy with other things."""
 
 
@@ -39,7 +39,7 @@ def failed(local: Local, name: str) -> str:
 
 def soon(look: Callable[[], Any]) -> Any:
     """What `look` finds as soon as it finds something."""
-    until = time.monotonic() + WAIT_SECONDS_MOST
+    until = time.monotonic() + MAX_WAIT_SECONDS
     while time.monotonic() < until:
         found = look()
         if found:

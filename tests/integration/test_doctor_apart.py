@@ -16,7 +16,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import upgrade
 from tickwise.config import Settings
 from tickwise.ports.board import Note
-from tickwise.roles.roll import KIND, RoleFacts
+from tickwise.roles.shared.membership import KIND, RoleFacts
 from tickwise.wiring.findings import Finding, clocks, findings_apart
 
 

@@ -31,8 +31,8 @@ from tickwise.adapters.embedded import server as server_module
 from tickwise.adapters.embedded.binaries import usable_by
 from tickwise.adapters.embedded.programs import Account, as_account, environment, server_account, works
 from tickwise.adapters.embedded.settings import GB
-from tickwise.adapters.runner.task_places import environment_of, python_for
-from tickwise.adapters.runner.task_users import TaskUser
+from tickwise.adapters.runner.process.task_places import environment_of, python_for
+from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
 

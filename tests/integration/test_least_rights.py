@@ -37,7 +37,7 @@ from tickwise.domain.errors import BrokerUnavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.ports.broker import DEAD, REQUESTS, RESULTS, Channel, Delivery, Message
-from tickwise.roles.messages import Request, Results, decode, encode
+from tickwise.roles.shared.messages import Request, Results, decode, encode
 from tickwise.testing.contracts.broker import member
 
 OWNER: Final = "tickwise-owner"

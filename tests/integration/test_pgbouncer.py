@@ -16,7 +16,7 @@ from tests.services.pgbouncer import PgBouncer
 from tests.support.databases import with_database, with_role
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, check_sessions, upgrade
-from tickwise.adapters.store.postgres.link import HOT_SETTINGS
+from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.store import NewExecutor
 

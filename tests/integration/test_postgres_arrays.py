@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tickwise.adapters.store.postgres.arrays import TYPES, pack_columns
-from tickwise.adapters.store.postgres.link import Links
+from tickwise.adapters.store.postgres.connection.arrays import TYPES, pack_columns
+from tickwise.adapters.store.postgres.connection.link import Links
 
 VALUES: dict[str, list[Any]] = {
     "bool": [True, False, True],

@@ -13,7 +13,7 @@ from tickwise.ports.store import Began, ClaimRequest, Gate, Handover
 from tickwise.testing.factories import Factory, executor, outcome
 
 MANY = 5_000
-READ_MOST = 150
+MAX_READ = 150
 """Rows and entries of indexes, of all statements of one hand-over together; a scan of what waits would be thousands."""
 
 WAIT = {
@@ -73,4 +73,4 @@ async def test_a_hand_over_among_thousands_reads_a_few_rows(database_url: str, h
 
     after = await session.fetchval(READ)
     await session.close()
-    assert 0 < after - before <= READ_MOST, f"{after - before} rows were read"
+    assert 0 < after - before <= MAX_READ, f"{after - before} rows were read"

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.signals.postgres import PostgresLink, PostgresSignals
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.link import target, translated
+from tickwise.adapters.store.postgres.connection.link import target, translated
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Added, FireRequest

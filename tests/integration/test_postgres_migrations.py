@@ -17,14 +17,15 @@ import pytest_asyncio
 from tests.support import databases
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, lanes, schema, schema_status, upgrade
+from tickwise.adapters.store.postgres import PostgresStore, schema, schema_status, upgrade
+from tickwise.adapters.store.postgres.dispatch import lanes
 from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import ClaimRequest
 from tickwise.testing import factories
-from tickwise.testing.contracts.store_named import name_of
+from tickwise.testing.contracts.store.dispatch.named_claims import name_of
 from tickwise.testing.factories import Factory
 
 NOTE = """

@@ -35,7 +35,7 @@ PAUSE_SECONDS = 0.01
 LONG_LEASE_SECONDS = 600.0
 """Who lives is never buried here, however slow the machine: two at once would then be nobody's fault."""
 CUT_EVERY = 4
-CUTS_MOST = 3
+MAX_CUTS = 3
 
 CUT = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -194,7 +194,7 @@ async def stores(database_url: str, operator: asyncpg.Connection) -> AsyncIterat
 
 async def cut_links(operator: asyncpg.Connection, witness: Witness) -> None:
     """Every so many starts, every connection of the stores, in the midst of whatever they do."""
-    for _ in range(CUTS_MOST):
+    for _ in range(MAX_CUTS):
         await witness.cut.wait()
         witness.cut.clear()
         await operator.fetchval(CUT)

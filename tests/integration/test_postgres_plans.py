@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.link import POOL_SETTINGS
+from tickwise.adapters.store.postgres.connection.link import POOL_SETTINGS
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Retention
 

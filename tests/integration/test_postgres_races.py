@@ -18,7 +18,7 @@ from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.link import HOT_SETTINGS
+from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
 from tickwise.domain.decision import REPLACED_SENTENCE, Hold, Overlap, Pending
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import JobStatus, RunState

@@ -10,7 +10,7 @@ from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.domain.decision import Hold
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Retention, RunQuery
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.testing.factories import Factory
 
 LONG_AGO = -2_500_000_000.0

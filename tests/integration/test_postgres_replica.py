@@ -15,7 +15,7 @@ from tests.support import databases, standby
 from tests.support.standby import Pair
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.link import target
+from tickwise.adapters.store.postgres.connection.link import target
 from tickwise.domain.errors import Bug, StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.ports.store import ClaimRequest, JobQuery, LetterQuery, RunQuery

@@ -15,7 +15,9 @@ import pytest_asyncio
 
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.postgres import PostgresStore, jobs, records, searching, upgrade
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.jobs import jobs
+from tickwise.adapters.store.postgres.records import records, searches
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
@@ -28,7 +30,7 @@ RUNS = 40_000
 UNKNOWN_AND_MANY = {"a page further on", "succeeded", "of a kind of schedule", "of the executor of all"}
 """Of a partition that was never analysed the planner believes that few rows match, and puts all of these in order. Such
 a partition has at most the million rows at which it is analysed."""
-READ_MOST = 2_000
+MAX_READ = 2_000
 """Rows that a page of 50 may read: it is merged from some partitions, and ids and due times differ by minutes."""
 
 FILL = """
@@ -129,7 +131,7 @@ def met(text: str) -> float:
 def too_much(read: dict[str, float], known: str) -> dict[str, float]:
     """The searches that read more than they may, and how much."""
     excused = UNKNOWN_AND_MANY if known == "never analysed" else set()
-    return {name: rows for name, rows in read.items() if rows > READ_MOST and name not in excused}
+    return {name: rows for name, rows in read.items() if rows > MAX_READ and name not in excused}
 
 
 async def runs_asked(session: asyncpg.Connection) -> dict[str, RunQuery]:
@@ -208,14 +210,14 @@ async def test_a_page_whose_plan_is_kept_reads_about_as_much_as_it_shows(
     job: UUID = await session.fetchval("SELECT job_id FROM tickwise.history WHERE namespace = 'default' LIMIT 1")
     old = records._first_id(await session.fetchval("SELECT date_part('epoch', tickwise.now())") - 2.5 * DAY_SECONDS)
     pages: dict[str, list[list[Any]]] = {
-        "jobs_newest": [["default", searching.LAST_ID, 51], ["default", old, 501]],
-        "jobs_newest_of": [["tiny", searching.LAST_ID, 51], ["nobody", old, 51]],
-        "runs_newest": [["default", searching.LAST_ID, 51], ["default", old, 501]],
-        "runs_newest_of": [["tiny", searching.LAST_ID, 51], ["nobody", old, 51]],
-        "runs_newest_of_job": [["default", searching.LAST_ID, 51, job], ["default", old, 51, job]],
+        "jobs_newest": [["default", searches.LAST_ID, 51], ["default", old, 501]],
+        "jobs_newest_of": [["tiny", searches.LAST_ID, 51], ["nobody", old, 51]],
+        "runs_newest": [["default", searches.LAST_ID, 51], ["default", old, 501]],
+        "runs_newest_of": [["tiny", searches.LAST_ID, 51], ["nobody", old, 51]],
+        "runs_newest_of_job": [["default", searches.LAST_ID, 51, job], ["default", old, 51, job]],
         "job_get": [["default", job]],
     }
-    assert set(pages) == searching.KEPT
+    assert set(pages) == searches.KEPT
     read = {}
     connection = await asyncpg.connect(database_url)
     for name, calls in pages.items():
@@ -264,9 +266,9 @@ CANCEL = f"""
 
 async def slow_search(store: PostgresStore, monkeypatch: pytest.MonkeyPatch, *, may_take: float) -> None:
     """One that finds nothing for 50 s."""
-    monkeypatch.setattr(searching, "SEARCH_SECONDS", may_take)
-    monkeypatch.setattr(searching, "statement", lambda name: SLOW if name == "slow" else statement(name))
-    await searching.search(store._links, "slow", [], SystemClock())
+    monkeypatch.setattr(searches, "SEARCH_SECONDS", may_take)
+    monkeypatch.setattr(searches, "statement", lambda name: SLOW if name == "slow" else statement(name))
+    await searches.search(store._links, "slow", [], SystemClock())
 
 
 async def test_a_search_that_takes_too_long_says_what_would_narrow_it(
@@ -296,7 +298,7 @@ async def test_a_search_that_waits_for_a_lock_is_not_at_fault(
     store: PostgresStore, session: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives up before its time is over, and what is told is no advice to narrow it."""
-    monkeypatch.setattr(searching, "SEARCH_SECONDS", 4.0)
+    monkeypatch.setattr(searches, "SEARCH_SECONDS", 4.0)
     async with session.transaction():
         await session.execute("LOCK TABLE tickwise.timers IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(StoreUnavailable):

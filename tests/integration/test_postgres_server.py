@@ -20,7 +20,7 @@ from tests.support import databases
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres
 from tickwise.adapters.store.postgres import PostgresStore, server, upgrade
-from tickwise.adapters.store.postgres.link import UPKEEP, Links
+from tickwise.adapters.store.postgres.connection.link import UPKEEP, Links
 from tickwise.cli.main import main
 from tickwise.domain.errors import StoreUnavailable
 

@@ -20,8 +20,11 @@ from tests.support.runners import gone, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner import function, function_process, process_tree, python_launcher
-from tickwise.adapters.runner.function import FunctionRunner
+from tickwise.adapters.runner.function import runner as function
+from tickwise.adapters.runner.function import worker_process
+from tickwise.adapters.runner.function.runner import FunctionRunner
+from tickwise.adapters.runner.process import python_launcher
+from tickwise.adapters.runner.process import tree as process_tree
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
@@ -80,7 +83,7 @@ def _workers() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
-            if any("function_worker" in part for part in child.cmdline()):
+            if any("runner.function.worker" in part for part in child.cmdline()):
                 found.append(child)
     return found
 
@@ -138,7 +141,7 @@ async def test_what_waits_too_long_behind_a_slow_run_is_given_back(
 ) -> None:
     """For a while, so that an executor with a free worker gets it; and there is no room for more meanwhile."""
     monkeypatch.setattr(function, "HOUSE_SECONDS", 0.05)
-    monkeypatch.setattr(function, "WAIT_SECONDS_MOST", 0.1)
+    monkeypatch.setattr(function, "MAX_WAIT_SECONDS", 0.1)
     opened = await shop()
     door = tmp_path / "door"
     assert opened.runner.spare() > 0
@@ -205,7 +208,7 @@ async def test_an_exception_fails_the_run_and_its_traceback_is_in_the_log(shop: 
     log = await log_of(opened.blobs, given)
     assert "Traceback" in log
     assert 'raise ValueError(payload["text"])' in log
-    assert "function_worker" not in log
+    assert "function/worker" not in log
 
 
 @pytest.mark.parametrize("name", ["tests.fail_oddly", "tests.fail_oddly_async"])
@@ -289,13 +292,13 @@ async def test_a_worker_that_cannot_be_killed_is_given_up(
     shop: Opener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its run ends, others go on in another worker, and when the kernel lets go of it, it is reaped."""
-    monkeypatch.setattr(function_process, "KILL_SECONDS_MOST", 0.1)
-    monkeypatch.setattr(process_tree, "KILL_SECONDS_MOST", 0.1)
+    monkeypatch.setattr(worker_process, "MAX_KILL_SECONDS", 0.1)
+    monkeypatch.setattr(process_tree, "MAX_KILL_SECONDS", 0.1)
     opened = await shop()
     (worker,) = _workers()
     stuck = opened.launch("tests.hold_stubbornly", timeout_seconds=0.1)
     await opened.listener.until_begun(stuck)
-    with without_kill(monkeypatch, process_tree, function_process):
+    with without_kill(monkeypatch, process_tree, worker_process):
         ending = await opened.listener.ending_of(stuck)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "unkillable")
     assert (await opened.run("tests.echo", {})).verdict is Verdict.OK
@@ -484,8 +487,8 @@ async def test_an_exception_of_a_strange_class_is_told_within_bounds(shop: Opene
     """However long its name and many its bases."""
     ending = await (await shop()).run("tests.fail_strangely")
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "error")
-    assert len(ending.symptoms) <= 2 * python_launcher.CLASSES_MOST
-    assert max(map(len, ending.symptoms)) == python_launcher.NAME_CHARACTERS_MOST
+    assert len(ending.symptoms) <= 2 * python_launcher.MAX_CLASSES
+    assert max(map(len, ending.symptoms)) == python_launcher.MAX_NAME_CHARACTERS
 
 
 @pytest.mark.parametrize("name", ["tests.die", "tests.segfault"])

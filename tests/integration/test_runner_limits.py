@@ -17,11 +17,12 @@ from tests.support.runners import OWN_USER, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner import process_limits, work_folder
-from tickwise.adapters.runner.cgroups import PREFIX, Places, Resource, find_places
-from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.process import limits as process_limits
+from tickwise.adapters.runner.process import work_folder
+from tickwise.adapters.runner.process.cgroups import PREFIX, Places, Resource, find_places
+from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.work_folder import Marks
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.adapters.runner.work_folder import Marks
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
@@ -189,7 +190,7 @@ async def test_tasks_without_limits_are_not_looked_at(shop: Shop, monkeypatch: p
         raise AssertionError("somebody made a group")
 
     monkeypatch.setattr(process_limits, "_look_at", look)
-    monkeypatch.setattr("tickwise.adapters.runner.process_start.make_group", make)
+    monkeypatch.setattr("tickwise.adapters.runner.process.start.make_group", make)
     assert (await shop.shell("sleep 0.3", TaskLimits(1000))).verdict is Verdict.OK
 
 

@@ -20,11 +20,11 @@ from tests.support.runners import OWN_USER, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner import work_folder
-from tickwise.adapters.runner.cgroups import PREFIX, find_places
-from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.process import work_folder
+from tickwise.adapters.runner.process.cgroups import PREFIX, find_places
+from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.work_folder import Marks, WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.adapters.runner.work_folder import Marks, WorkFolder
 from tickwise.domain.errors import Misconfigured
 from tickwise.testing.contracts.runner import Listener
 

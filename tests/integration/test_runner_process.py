@@ -21,8 +21,9 @@ from tests.support.runners import OWN_USER, gone, without_kill
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner import process, process_tree
-from tickwise.adapters.runner.process import SYMPTOMS_BYTES_MOST, ProcessRunner
+from tickwise.adapters.runner.process import runner as process
+from tickwise.adapters.runner.process import tree as process_tree
+from tickwise.adapters.runner.process.runner import MAX_SYMPTOMS_BYTES, ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.blobs import log_prefix, script_key, shared_script_key
@@ -372,8 +373,8 @@ async def test_a_process_that_cannot_be_killed_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It holds neither its place nor the end of the executor, and is reaped when the kernel lets go of it."""
-    monkeypatch.setattr(process, "KILL_SECONDS_MOST", 0.05)
-    monkeypatch.setattr(process_tree, "KILL_SECONDS_MOST", 0.05)
+    monkeypatch.setattr(process, "MAX_KILL_SECONDS", 0.05)
+    monkeypatch.setattr(process_tree, "MAX_KILL_SECONDS", 0.05)
     made = Shop(tmp_path, slots=1)
     await made.runner.start(made.listener, time.time)
     stuck = assignment({"kind": "shell", "argv": ["sleep", "600"]}, timeout_seconds=0.05)
@@ -466,7 +467,7 @@ async def test_what_a_task_writes_as_its_symptoms_is_bounded_and_no_link(shop: S
         )
     ]
     assert found[:3] == [("1",)] * 3
-    assert (found[3][0], len(found[3]), len(found[3][1])) == ("1", 2, SYMPTOMS_BYTES_MOST)
+    assert (found[3][0], len(found[3]), len(found[3][1])) == ("1", 2, MAX_SYMPTOMS_BYTES)
 
 
 async def test_a_daemon_that_sheds_everything_it_is_known_by_is_ended(shop: Shop, tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ from tests.support.runners import gone
 from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.orphan_reaper_program import EXECUTOR_GROUPS
-from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.process.orphan_reaper_program import EXECUTOR_GROUPS
+from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.task_users import RANGE, task_users
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.adapters.runner.task_users import RANGE, task_users
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
@@ -272,7 +272,7 @@ def test_a_user_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_an_executor_that_cannot_become_another_user_runs_no_tasks_as_root() -> None:
     """It says what to do, and does what it is told then."""
     code = (
-        "import sys; from pathlib import Path; from tickwise.adapters.runner.task_users import task_users\n"
+        "import sys; from pathlib import Path; from tickwise.adapters.runner.process.task_users import task_users\n"
         "print(task_users(sys.argv[1] or None, Path('/x')))"
     )
     weak = ["setpriv", "--bounding-set", "-setuid,-setgid", "--"]

@@ -17,7 +17,7 @@ from tests.chaos.scene import CLOCK, Pace, Scene, scene
 from tests.integration.processes.gateway import Gateway
 from tests.integration.processes.seven import Seven, seven
 from tests.support.waiting import eventually
-from tickwise.domain.history import judge
+from tickwise.domain.history.checker import judge
 
 SECONDS: Final = 300.0
 SEED: Final = 7

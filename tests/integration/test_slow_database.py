@@ -22,11 +22,11 @@ from tickwise.adapters.broker.kafka import KafkaBroker, consumer, shelves
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.observability.brokers import watched
-from tickwise.observability.draining import WAIT_SECONDS_MOST
+from tickwise.observability.draining import MAX_WAIT_SECONDS
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import JobQuery
 
-WAITING_MOST = 20
+MAX_WAITING = 20
 ACCEPTED, BATCHES = 8_000, 8
 EVERYTHING = JobQuery(namespace="default", limit=1_000)
 JOB = {"name": "a", "schedule_type": "FUTURE", "schedule_time": "2199-01-01T00:00:00Z"}
@@ -38,7 +38,7 @@ async def here(database_url: str) -> AsyncIterator[World]:
     """The API on PostgreSQL; few submits may wait."""
     await upgrade(database_url)
     async with world(store=PostgresStore(database_url, clock=SystemClock())) as made:
-        made.control.jobs._submissions._gatherer._waiting_max = WAITING_MOST
+        made.control.jobs._submissions._gatherer._waiting_max = MAX_WAITING
         yield made
 
 
@@ -57,16 +57,16 @@ async def test_submits_beyond_what_may_wait_are_told_to_come_back(here: World, d
     await session.execute("LOCK TABLE tickwise.jobs IN ACCESS EXCLUSIVE MODE")
     writing = asyncio.create_task(submit(here))
     await eventually(lambda: sessions_waiting(session), what="a write waits for the lock")
-    others = [asyncio.create_task(submit(here)) for _ in range(WAITING_MOST + 30)]
+    others = [asyncio.create_task(submit(here)) for _ in range(MAX_WAITING + 30)]
     await eventually(lambda: sum(each.done() for each in others) == 30, what="those beyond the bound are answered")
     refused = [each.result() for each in others if each.done()]
     assert {(429, "busy")} == {(answer.status_code, answer.json()["code"]) for answer in refused}
-    assert all(1 <= int(answer.headers["retry-after"]) <= WAIT_SECONDS_MOST for answer in refused)
+    assert all(1 <= int(answer.headers["retry-after"]) <= MAX_WAIT_SECONDS for answer in refused)
     await transaction.rollback()
     stored = await asyncio.gather(writing, *(each for each in others if not each.done()))
-    assert [201] * (1 + WAITING_MOST) == [answer.status_code for answer in stored]
+    assert [201] * (1 + MAX_WAITING) == [answer.status_code for answer in stored]
     assert 201 == (await submit(here)).status_code
-    assert 1 + 1 + WAITING_MOST + 1 == await session.fetchval(COUNT)
+    assert 1 + 1 + MAX_WAITING + 1 == await session.fetchval(COUNT)
     await session.close()
 
 
@@ -117,7 +117,7 @@ async def test_what_a_database_cannot_take_waits_in_the_broker_and_not_in_a_proc
     """The database takes nothing while thousands of submits are accepted. Recorder and consumer fill up to their limits
     and no further, the rest is lag; then the database takes all of it, each job once."""
     for module in (shelves, consumer):
-        monkeypatch.setattr(module, "WAITING_MOST", ACCEPTED // 2)
+        monkeypatch.setattr(module, "MAX_WAITING", ACCEPTED // 2)
     clock, metrics = SystemClock(), Metrics()
     await upgrade(database_url)
     store = Gated(PostgresStore(database_url, clock=clock))

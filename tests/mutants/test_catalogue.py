@@ -32,7 +32,7 @@ def test_the_tests_that_miss_each_guard_are_there(mutant: Mutant) -> None:
         assert found is not None, node
         file = ROOT / found["file"]
         # The suites of a port are inherited by the tests of its adapters.
-        places = [file] if found["group"] is None else [file, *CONTRACTS.glob("*.py")]
+        places = [file] if found["group"] is None else [file, *CONTRACTS.rglob("*.py")]
         assert any(_defines(place, found["test"]) for place in places), node
         assert found["group"] is None or f"class {found['group']}(" in file.read_text(encoding="utf-8"), node
 

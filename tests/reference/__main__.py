@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from tests.reference import cases, table
 from tests.reference.slow_cron import SlowCron, watch
-from tickwise.domain.cron import parse
+from tickwise.domain.cron.expression import parse
 
 # Lines with more fires a year than this are walked by their own rule only, and counted by the other ones.
 DENSE = 20_000

@@ -7,7 +7,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from tests.reference.slow_cron import Named
-from tickwise.domain.cron import Cron
+from tickwise.domain.cron.expression import Cron
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
 
 # Five past years each, so that what governments will still decide changes nothing here.

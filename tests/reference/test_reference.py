@@ -13,7 +13,7 @@ import pytest
 
 from tests.reference import cases, table
 from tests.reference.slow_cron import SlowCron, watch
-from tickwise.domain.cron import parse
+from tickwise.domain.cron.expression import parse
 
 # Lines with more fires than this in a window are walked by their own rule only, and counted by the other ones.
 DENSE = 500

@@ -13,7 +13,7 @@ from tests.security.wire import AUTHORIZED, Answer, Wire, health, port, request
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.api.connections import DRAIN_BYTES, HEADERS_MAX, PIPELINE_MAX, ConnectionLimits
-from tickwise.api.key_lookups import AT_ONCE, NETWORK_MOST
+from tickwise.api.key_lookups import AT_ONCE, MAX_NETWORK
 from tickwise.ports.identity import FoundKey
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -232,7 +232,7 @@ async def test_wrong_keys_of_closed_connections_take_no_memory() -> None:
     async with AsyncExitStack() as stack:
         store = HeldKeys()
         served = await stack.enter_async_context(port(store=store))
-        held = [await served.open() for _ in range(AT_ONCE + NETWORK_MOST + 1)]
+        held = [await served.open() for _ in range(AT_ONCE + MAX_NETWORK + 1)]
         for number, wire in enumerate(held):
             wire.send(request("GET", "/api/v1/jobs", key=f"wrong {number}"))
         answers = [asyncio.create_task(wire.answer()) for wire in held]

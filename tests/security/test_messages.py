@@ -13,8 +13,8 @@ from tests.unit.control.test_rechecking import FORGERIES, Forgery, composed, for
 from tests.unit.roles.test_signatures import NEW, WHO, body, invented, names, running, staged, success_of
 from tickwise.adapters.signing import Ed25519Key, SharedSecrets
 from tickwise.ports.broker import REQUESTS, RESULTS, Message
-from tickwise.roles.messages import Request, decode, encode
-from tickwise.roles.signatures import LATE_SECONDS, signed
+from tickwise.roles.shared.messages import Request, decode, encode
+from tickwise.roles.shared.signatures import LATE_SECONDS, signed
 
 CLUSTER = "a-cluster"
 

@@ -14,7 +14,7 @@ from tests.security.probes import probe
 from tests.support.app import API, World, world
 from tickwise.adapters.blobs import OutputBlobs, StoredBlobs, open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Bug
 from tickwise.ports.blobs import script_key

@@ -25,8 +25,8 @@ from tests.security.probes import probe
 from tests.support.databases import with_role
 from tests.support.local_up import ROOT, Local, environment, local_up
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.task_places import environment_of, python_for
-from tickwise.adapters.runner.task_users import RANGE, TaskUser
+from tickwise.adapters.runner.process.task_places import environment_of, python_for
+from tickwise.adapters.runner.process.task_users import RANGE, TaskUser
 from tickwise.adapters.store.postgres import PostgresStore, grant_executor, upgrade
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.model import Principal

@@ -13,7 +13,7 @@ from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalLimits
 from tickwise.ports.limits import Pace
-from tickwise.ports.store import LANES_OF_NAMESPACE_MOST, NAMESPACE_MOST, RuleKind
+from tickwise.ports.store import MAX_LANES_OF_NAMESPACE, MAX_NAMESPACE, RuleKind
 
 SHELL = {"kind": "shell", "command": "true"}
 
@@ -42,8 +42,8 @@ def jobs(count: int) -> list[dict[str, Any]]:
 async def test_queues_without_end_stop_nobody_else(here: World) -> None:
     """A namespace names a new queue in each job, until there is no room."""
     greedy, modest = await tenant(here, "greedy"), await tenant(here, "modest")
-    for start in range(0, LANES_OF_NAMESPACE_MOST, 500):
-        batch = jobs(LANES_OF_NAMESPACE_MOST)[start : start + 500]
+    for start in range(0, MAX_LANES_OF_NAMESPACE, 500):
+        batch = jobs(MAX_LANES_OF_NAMESPACE)[start : start + 500]
         answers = (await post(here, greedy, "/jobs:batch", batch)).json()["results"]
         assert {201} == {answer["status"] for answer in answers}
     more = {"name": "a", "every": "1h", "task": SHELL, "queue": "one-more"}
@@ -63,7 +63,7 @@ async def test_windows_without_end_stop_nobody_else(here: World) -> None:
         headers = {"Authorization": f"Bearer {key}"}
         return (await here.client.put(f"{API}/windows/{name}", json=body, headers=headers)).status_code
 
-    statuses = [await put(greedy, f"w{number}") for number in range(NAMESPACE_MOST[RuleKind.WINDOW] + 1)]
+    statuses = [await put(greedy, f"w{number}") for number in range(MAX_NAMESPACE[RuleKind.WINDOW] + 1)]
     assert ([201] * (len(statuses) - 1), 409) == (statuses[:-1], statuses[-1])
     assert 201 == await put(modest, "w")
 

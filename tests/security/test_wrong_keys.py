@@ -10,7 +10,7 @@ import pytest
 from tests.security.probes import probe
 from tickwise.adapters.clock import VirtualClock
 from tickwise.api.auth import Authenticator
-from tickwise.api.key_lookups import NETWORK_MOST, WAITING_MOST
+from tickwise.api.key_lookups import MAX_NETWORK, MAX_WAITING
 from tickwise.api.problems import KeysWaiting
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.errors import StoreUnavailable, Unauthenticated
@@ -87,13 +87,13 @@ async def test_guesses_do_not_keep_a_good_key_out(address: str) -> None:
     attackers = ["10.0.0.1"] if "." in address else [f"2001:db8:0:2::{n:x}" for n in range(1, 50)]
     tasks = [task for attacker in attackers for task in door.guess(1_000 // len(attackers), attacker)]
     await door.clock.advance(0.0)
-    assert len(tasks) - NETWORK_MOST == put_off(tasks)
+    assert len(tasks) - MAX_NETWORK == put_off(tasks)
     good = door.knock(GOOD, address)
     await door.clock.advance(0.05)
     assert "someone" == good.result().name
     assert not all(task.done() for task in tasks)
     await door.clock.advance(20.0)
-    assert len(tasks) - NETWORK_MOST == put_off(tasks)
+    assert len(tasks) - MAX_NETWORK == put_off(tasks)
     await refused([task for task in tasks if not put_off([task])])
 
 
@@ -104,13 +104,13 @@ async def test_keys_that_wait_are_bounded_in_all() -> None:
     door.keys.open.clear()
     tasks = [task for number in range(40) for task in door.guess(60, f"10.0.0.{number}")]
     await door.clock.advance(0.0)
-    assert 40 * 60 - WAITING_MOST == put_off(tasks)
+    assert 40 * 60 - MAX_WAITING == put_off(tasks)
     tasks += door.guess(len(door.keys.asked), "10.0.1.1")  # in the places of those that are being looked up
     await door.clock.advance(0.0)
-    assert 40 * 60 - WAITING_MOST == put_off(tasks)
+    assert 40 * 60 - MAX_WAITING == put_off(tasks)
     good = door.knock(GOOD, "10.0.1.2")
     await door.clock.advance(0.0)
-    assert 40 * 60 - WAITING_MOST + 1 == put_off(tasks)
+    assert 40 * 60 - MAX_WAITING + 1 == put_off(tasks)
     door.keys.open.set()
     await door.clock.advance(0.5)
     assert "someone" == good.result().name
@@ -123,7 +123,7 @@ async def test_a_network_of_its_own_for_each_key_takes_no_more_places() -> None:
     """As many networks as there are places, each with one key, and one more."""
     door = Door()
     door.keys.open.clear()
-    tasks = [door.knock(f"{number}", f"2001:db8:0:{number:x}::1") for number in range(WAITING_MOST + 10)]
+    tasks = [door.knock(f"{number}", f"2001:db8:0:{number:x}::1") for number in range(MAX_WAITING + 10)]
     await door.clock.advance(0.0)
     late = [door.knock(f"late {number}", f"2001:db8:1:{number:x}::1") for number in range(9)]
     await door.clock.advance(0.0)
@@ -145,7 +145,7 @@ async def test_keys_of_those_who_left_are_not_looked_up() -> None:
     for task in [*gone, pair[0]]:
         task.cancel()
     await asyncio.wait([*gone, pair[0]])
-    more = door.guess(NETWORK_MOST - 1, "10.0.0.2")
+    more = door.guess(MAX_NETWORK - 1, "10.0.0.2")
     await door.clock.advance(0.0)
     assert 0 == put_off(more)
     for task in more:
@@ -165,7 +165,7 @@ async def test_guesses_do_not_slow_a_known_key() -> None:
     await door.clock.advance(0.0)
     assert first.done()
     await door.clock.advance(5.0)
-    tasks = door.guess(NETWORK_MOST, "10.0.0.1")
+    tasks = door.guess(MAX_NETWORK, "10.0.0.1")
     again = door.knock(GOOD, "10.0.0.1")
     await door.clock.advance(0.0)
     assert "someone" == again.result().name

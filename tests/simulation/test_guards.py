@@ -14,11 +14,11 @@ from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Expired, NewRun, RunQuery
-from tickwise.roles import healing
-from tickwise.roles.books import Books
-from tickwise.roles.executor import Executor
-from tickwise.roles.leasing import Lease
-from tickwise.roles.reconciliation import AnsweredClaims, Reconciliation
+from tickwise.roles.executor.held_runs import Books
+from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.reconciliation import AnsweredClaims, Reconciliation
+from tickwise.roles.executor.role import Executor
+from tickwise.roles.scheduler import invariant_repair
 from tickwise.testing.world import Swarm, draw, played
 from tickwise.testing.world.swarm import FAILOVER
 
@@ -102,7 +102,7 @@ def healing_plans_what_was_made_up_for(patch: Patch) -> None:
     def query(**said: Any) -> RunQuery:
         return RunQuery(**{**said, "triggers": (Trigger.SCHEDULE,)})
 
-    patch.setattr(healing, "RunQuery", query)
+    patch.setattr(invariant_repair, "RunQuery", query)
 
 
 def what_is_held_is_not_compared(patch: Patch) -> None:

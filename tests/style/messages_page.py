@@ -15,13 +15,13 @@ from tests.style import source
 from tests.style.tree import ROOT
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Lane, Outcome
-from tickwise.roles.messages import VERSION, Hints, NewJobPart, Request, Results, decode, encode
+from tickwise.roles.shared.messages import VERSION, Hints, NewJobPart, Request, Results, decode, encode
 
 PLACE = "docs/reference/messages.md"
 SOURCES = {
     "Outcome": "src/tickwise/domain/model.py",
 }
-MESSAGES = "src/tickwise/roles/messages.py"
+MESSAGES = "src/tickwise/roles/shared/messages.py"
 
 JOB = UUID("019a2b3c-4d5e-8f60-9123-456789abcdef")
 RUN = UUID("019a2b3c-4d5f-8a01-8123-0123456789ab")
@@ -68,7 +68,7 @@ WITHIN: tuple[type[Any], ...] = (NewJobPart, Outcome)
 HEAD = f"""\
 # Messages between roles
 
-<!-- Written from src/tickwise/roles/messages.py by `python -m tests.style.messages_page`; a test compares the two. -->
+<!-- Written from `roles/shared/messages.py` by `python -m tests.style.messages_page`; a test compares the two. -->
 
 Roles that run apart send each other three kinds of messages through the broker (`broker_url`). You need this page to
 look into a topic or to read what was parked; nothing is to be configured.

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 
 FUNCTION_LINES_USUAL = 50
-FUNCTION_LINES_MOST = 70
+MAX_FUNCTION_LINES = 70
 FUNCTION_SHARE_USUAL = 0.95
-MODULE_LINES_MOST = 800
-PORT_METHODS_MOST = 25
-PORT_POSITIONAL_MOST = 3
+MAX_MODULE_LINES = 800
+MAX_PORT_METHODS = 25
+MAX_PORT_POSITIONAL = 3
 LINE_CHARACTERS_MOST_OF_AN_ASSET = 1_000
 
 SQL = re.compile(
@@ -75,9 +75,9 @@ def functions(place: str, source: str) -> Iterator[Function]:
 def too_long_functions(found: list[Function]) -> list[str]:
     """None over the hard limit; few over the usual one."""
     findings = [
-        f"{function.place}: {function.name} has {function.lines} lines, {FUNCTION_LINES_MOST} are the most"
+        f"{function.place}: {function.name} has {function.lines} lines, {MAX_FUNCTION_LINES} are the most"
         for function in found
-        if function.lines > FUNCTION_LINES_MOST
+        if function.lines > MAX_FUNCTION_LINES
     ]
     longish = [function for function in found if function.lines > FUNCTION_LINES_USUAL]
     if len(longish) > len(found) * (1 - FUNCTION_SHARE_USUAL):
@@ -92,9 +92,9 @@ def too_long_functions(found: list[Function]) -> list[str]:
 
 def too_long_module(place: str, source: str) -> list[str]:
     lines = source.count("\n")
-    if lines <= MODULE_LINES_MOST:
+    if lines <= MAX_MODULE_LINES:
         return []
-    return [f"{place} has {lines} lines, {MODULE_LINES_MOST} are the most: split it by duty"]
+    return [f"{place} has {lines} lines, {MAX_MODULE_LINES} are the most: split it by duty"]
 
 
 def _docstrings(tree: ast.Module) -> set[int]:
@@ -155,14 +155,14 @@ def wide_ports(place: str, source: str) -> list[str]:
         if not isinstance(port, ast.ClassDef) or not _is_protocol(port):
             continue
         methods = [node for node in port.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        if len(methods) > PORT_METHODS_MOST:
-            findings.append(f"{place}: {port.name} has {len(methods)} methods, {PORT_METHODS_MOST} are the most")
+        if len(methods) > MAX_PORT_METHODS:
+            findings.append(f"{place}: {port.name} has {len(methods)} methods, {MAX_PORT_METHODS} are the most")
         for method in methods:
             positional = [*method.args.posonlyargs, *method.args.args][1:]
-            if len(positional) > PORT_POSITIONAL_MOST:
+            if len(positional) > MAX_PORT_POSITIONAL:
                 findings.append(
                     f"{place}:{method.lineno}: {port.name}.{method.name} takes {len(positional)} positional "
-                    f"parameters, {PORT_POSITIONAL_MOST} are the most: give it one frozen argument object"
+                    f"parameters, {MAX_PORT_POSITIONAL} are the most: give it one frozen argument object"
                 )
     return findings
 

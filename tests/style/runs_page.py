@@ -11,17 +11,17 @@ from typing import Any
 from uuid import UUID
 
 from tests.style.tree import ROOT
-from tickwise.adapters.runner.breaker import FAILURES, OPEN_SECONDS
 from tickwise.adapters.runner.context import (
     INHERITED,
     PAYLOAD_VARIABLE_LIMIT_BYTES,
     context_environment,
     context_headers,
 )
-from tickwise.adapters.runner.http import TRANSIENT
+from tickwise.adapters.runner.http.circuit_breakers import FAILURES, OPEN_SECONDS
+from tickwise.adapters.runner.http.runner import TRANSIENT
 from tickwise.adapters.runner.kinds import builtin_kinds
-from tickwise.adapters.runner.process import EXIT_INVALID
-from tickwise.adapters.runner.task_places import STANDARD_PATH
+from tickwise.adapters.runner.process.runner import EXIT_INVALID
+from tickwise.adapters.runner.process.task_places import STANDARD_PATH
 from tickwise.domain.decision import Reason
 from tickwise.domain.lifecycle import FINAL, MOVES, JobStatus, RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX

@@ -14,7 +14,7 @@ from tickwise.api.resources import RESOURCES
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.store import StoreStats
-from tickwise.roles import messages
+from tickwise.roles.shared import messages
 
 
 @pytest.mark.parametrize(

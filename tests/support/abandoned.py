@@ -14,8 +14,8 @@ from pathlib import Path
 from tests.support.runners import OWN_USER
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.function import FunctionRunner
-from tickwise.adapters.runner.process import ProcessRunner
+from tickwise.adapters.runner.function.runner import FunctionRunner
+from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.ports.runner import TaskLimits
 from tickwise.testing.contracts.runner import Listener, assignment

@@ -16,7 +16,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.kinds import builtin_kinds
-from tickwise.adapters.runner.script_check import ScriptChecker
+from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app
 from tickwise.control.context import ControlContext

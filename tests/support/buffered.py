@@ -24,8 +24,8 @@ from tickwise.observability.metrics import Metrics
 from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker, Consumer, Delivery
 from tickwise.ports.clock import Clock
-from tickwise.roles.requests import RequestsRecorder
-from tickwise.roles.signatures import RequestCheck, Unsigned
+from tickwise.roles.recorder.requests import RequestsRecorder
+from tickwise.roles.shared.signatures import RequestCheck, Unsigned
 
 CLUSTER = "a-cluster"
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-from tickwise.domain.history import (
+from tickwise.domain.history.checker import (
     Answer,
     Asked,
     Change,

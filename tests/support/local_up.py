@@ -21,7 +21,7 @@ from tickwise.cli.main import main
 from tickwise.sdk.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_SECONDS_MOST = 60.0
+MAX_READY_SECONDS = 60.0
 OWN_TASKS = {"TICKWISE_RUN_TASKS_AS": "root"} if os.geteuid() == 0 else {}
 """For tests whose tasks work on files of the user who runs the tests. As shipped, root's tasks are other users."""
 
@@ -117,7 +117,7 @@ def local_up(data_dir: Path, *options: str, **environ: str) -> Iterator[Local]:
 
 
 def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, env: dict[str, str], log: Path) -> Local:
-    end = time.monotonic() + READY_SECONDS_MOST
+    end = time.monotonic() + MAX_READY_SECONDS
     while time.monotonic() < end:
         if process.poll() is not None:
             raise AssertionError(f"`up` ended with {process.returncode}:\n{log.read_text(errors='replace')}")

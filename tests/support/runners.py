@@ -11,7 +11,7 @@ from types import ModuleType
 import psutil
 import pytest
 
-from tickwise.adapters.runner import process_tree
+from tickwise.adapters.runner.process import tree as process_tree
 
 PATIENCE_SECONDS = 60.0
 OWN_USER = "root" if os.geteuid() == 0 else None

@@ -13,7 +13,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Began, ClaimRequest, Incident, Retention
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.testing.factories import executor, outcome
 
 START = 1_800_000_000.0

@@ -27,7 +27,7 @@ STATS_FRESH_SECONDS: Final = 1.0
 """Anybody may ask for readiness, so asking often must not load the store."""
 METRICS_FRESH_SECONDS: Final = 1.0
 """A rendering takes some milliseconds in which nobody else is served; Prometheus asks every few seconds."""
-STATS_SECONDS_MOST: Final = 5.0
+MAX_STATS_SECONDS: Final = 5.0
 """Whoever balances load gives up soon, and a store that is frozen says nothing at all."""
 
 
@@ -142,10 +142,10 @@ class HealthRoutes:
     async def _stats(self) -> StoreStats:
         """No older than a second. Raises `StoreUnavailable`, also if the store says nothing in time."""
         try:
-            async with asyncio.timeout(STATS_SECONDS_MOST):
+            async with asyncio.timeout(MAX_STATS_SECONDS):
                 return await self._seen.get()
         except TimeoutError:
-            raise StoreUnavailable(f"the store did not answer within {STATS_SECONDS_MOST:g} s") from None
+            raise StoreUnavailable(f"the store did not answer within {MAX_STATS_SECONDS:g} s") from None
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """As they are served."""

@@ -10,7 +10,7 @@ A caller that waits holds a request in memory. Each network has few places there
 number: the network with the most gives one up to a network that has fewer. A key that nobody waits for any more leaves.
 
 Invariant: a good key is looked up, or its caller told to send it again; it is never called wrong. Wrong keys cost the
-store at most `misses_per_second` queries, and at most `WAITING_MOST` keys wait.
+store at most `misses_per_second` queries, and at most `MAX_WAITING` keys wait.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ AT_ONCE: Final = 4
 """Of the store's connections, so that a flood of keys leaves the others to the work."""
 BURST_SECONDS: Final = 0.5
 """Wrong keys of so long may be looked up at once after a quiet time."""
-NETWORK_MOST: Final = 64
+MAX_NETWORK: Final = 64
 """Keys of one network that may wait."""
-WAITING_MOST: Final = 1_000
+MAX_WAITING: Final = 1_000
 """Keys that may wait in all; each holds a request of up to 80 kB."""
 
 
@@ -80,9 +80,9 @@ class KeyLookups:
     def _queue(self, digest: bytes, network: str) -> _Lookup:
         """A place for it. Raises `KeysWaiting`."""
         taken = len(self._queues.get(network, ()))
-        if taken >= NETWORK_MOST:
+        if taken >= MAX_NETWORK:
             raise KeysWaiting
-        if self._waiting >= WAITING_MOST:
+        if self._waiting >= MAX_WAITING:
             most = max(self._queues, key=lambda each: len(self._queues[each]))
             if len(self._queues[most]) <= taken + 1:
                 raise KeysWaiting

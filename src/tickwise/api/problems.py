@@ -34,9 +34,9 @@ from tickwise.domain.errors import (
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:tickwise:problem:"
-DETAIL_CHARACTERS_MOST: Final = 1_000
+MAX_DETAIL_CHARACTERS: Final = 1_000
 """Of a problem's text, however long the value is that it quotes; clients log problems."""
-POINTER_CHARACTERS_MOST: Final = 500
+MAX_POINTER_CHARACTERS: Final = 500
 """Of a pointer. A longer one ends at the last member whose name is whole."""
 
 
@@ -255,13 +255,13 @@ _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
 def detail_of(failure: TickwiseError) -> str:
     """What a caller may read, cut short. What was not made for their eyes stays in the log."""
     detail = _FOR_CALLERS.get(type(failure), failure.detail)
-    return detail if len(detail) <= DETAIL_CHARACTERS_MOST else detail[: DETAIL_CHARACTERS_MOST - 1] + "…"
+    return detail if len(detail) <= MAX_DETAIL_CHARACTERS else detail[: MAX_DETAIL_CHARACTERS - 1] + "…"
 
 
 def _short_pointer(pointer: str | None) -> str | None:
-    if pointer is None or len(pointer) <= POINTER_CHARACTERS_MOST:
+    if pointer is None or len(pointer) <= MAX_POINTER_CHARACTERS:
         return pointer
-    return pointer[: POINTER_CHARACTERS_MOST + 1].rpartition("/")[0]
+    return pointer[: MAX_POINTER_CHARACTERS + 1].rpartition("/")[0]
 
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):

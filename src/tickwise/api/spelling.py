@@ -20,7 +20,7 @@ from tickwise.domain.errors import Invalid
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _LOW: Final = re.compile(r"_([a-z0-9])")
 
-VALUES_MOST: Final = 10_000
+MAX_VALUES: Final = 10_000
 """After so many values of one body the others stay as they are: no request that is meant well has so many that are
 described, and each costs some 10 microseconds, in which nobody else is served."""
 
@@ -116,7 +116,7 @@ def _fields(structs: tuple[type[msgspec.Struct], ...]) -> Mapping[str, Any]:
 def _respelled(kind: Any, raw: msgspec.Raw, place: _Place, pointers: _Pointers) -> Any:
     parts, structs, lists, items = _shape(kind)
     pointers.looked_at += 1
-    if pointers.looked_at > VALUES_MOST:
+    if pointers.looked_at > MAX_VALUES:
         return raw
     first = bytes(memoryview(raw)[:64]).lstrip()[:1]
     if first == b"{" and structs:
@@ -133,7 +133,7 @@ def _array_respelled(
     parts: Sequence[Any], items: tuple[Any, ...], raw: msgspec.Raw, place: _Place, pointers: _Pointers
 ) -> Any:
     values = _array(raw)
-    if len(values) > VALUES_MOST:
+    if len(values) > MAX_VALUES:
         return raw
     if not items:
         if len(values) == 1 and any(isinstance(part, type) and issubclass(part, Enum) for part in parts):
@@ -149,7 +149,7 @@ def _object_respelled(
     fields = _fields(structs)
     others = other_spellings(tuple(fields))
     members = _object(raw)
-    if len(members) > VALUES_MOST:
+    if len(members) > MAX_VALUES:
         return dict(members)
     found: dict[str, Any] = {}
     for written, value in members.items():

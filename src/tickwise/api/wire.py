@@ -33,7 +33,7 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
-from tickwise.roles.definition import Definition, decode_definition
+from tickwise.roles.shared.definition import Definition, decode_definition
 
 API: Final = "/api/v1"
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tickwise.roles.definition import (
+from tickwise.roles.shared.definition import (
     CalendarUse,
     ClockChanges,
     Concurrency,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 FINAL: Final = frozenset({"SUCCESS", "FAILED", "CANCELLED", "SKIPPED"})
 _LOOK_SECONDS_LEAST: Final = 0.1
-_LOOK_SECONDS_MOST: Final = 1.0
-_AWAY_SECONDS_MOST: Final = 120.0
-_APPEARS_SECONDS_MOST: Final = 10.0
+_MAX_LOOK_SECONDS: Final = 1.0
+_MAX_AWAY_SECONDS: Final = 120.0
+_MAX_APPEARS_SECONDS: Final = 10.0
 _SAID_WAITING_AFTER_SECONDS: Final = 3.0
 
 
@@ -45,7 +45,7 @@ def only_run_id(session: Session, job_id: str) -> str:
     accepted and not stored yet is waited for, however long that takes."""
     from tickwise.sdk.client import Pending
 
-    until = moments.monotonic() + _APPEARS_SECONDS_MOST
+    until = moments.monotonic() + _MAX_APPEARS_SECONDS
     said = False
     while True:
         try:
@@ -53,8 +53,8 @@ def only_run_id(session: Session, job_id: str) -> str:
         except Pending:
             if not said:
                 session.note(f"Job {job_id} is accepted, and not stored yet (pending); waiting for it …")
-            said, until = True, moments.monotonic() + _APPEARS_SECONDS_MOST
-            moments.pause(_LOOK_SECONDS_MOST)
+            said, until = True, moments.monotonic() + _MAX_APPEARS_SECONDS
+            moments.pause(_MAX_LOOK_SECONDS)
             continue
         if found:
             return str(found[0]["run_id"])
@@ -87,13 +87,13 @@ class Follower:
                 run, wrote = self._look()
             except Unreachable as error:
                 self._endure(error)
-                pause_seconds = _LOOK_SECONDS_MOST
+                pause_seconds = _MAX_LOOK_SECONDS
             else:
                 self._away_since = None
                 if run["status"] in FINAL:
                     return run
                 self._say_waiting(run)
-                pause_seconds = _LOOK_SECONDS_LEAST if wrote else min(pause_seconds * 1.5, _LOOK_SECONDS_MOST)
+                pause_seconds = _LOOK_SECONDS_LEAST if wrote else min(pause_seconds * 1.5, _MAX_LOOK_SECONDS)
             moments.pause(pause_seconds)
 
     def _look(self) -> tuple[dict[str, Any], bool]:
@@ -106,7 +106,7 @@ class Follower:
     def _endure(self, error: Exception) -> None:
         """A server that was there may come back: a restart takes seconds. One that never was is not waited for."""
         at = moments.monotonic()
-        if not self._seen or (self._away_since is not None and at - self._away_since > _AWAY_SECONDS_MOST):
+        if not self._seen or (self._away_since is not None and at - self._away_since > _MAX_AWAY_SECONDS):
             raise error
         if self._away_since is None:
             self._away_since = at

@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple
 from tickwise.cli.failures import Exit, Failure
 from tickwise.sdk.client import Client, ProblemError
 
-JOBS_MOST: Final = 10_000
+MAX_JOBS: Final = 10_000
 """As many as the server takes in one transaction."""
-BYTES_MOST: Final = 32 << 20
+MAX_BYTES: Final = 32 << 20
 """And as much."""
-ROUNDS_MOST: Final = 5
+MAX_ROUNDS: Final = 5
 """Others may take or leave keys between two of our requests."""
 REFUSALS_SHOWN: Final = 20
 
@@ -53,7 +53,7 @@ def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
     then nothing is stored."""
     _check_size(bodies)
     outcomes: dict[int, Stored] = {}
-    for _ in range(ROUNDS_MOST):
+    for _ in range(MAX_ROUNDS):
         waiting = [place for place in range(len(bodies)) if place not in outcomes]
         if not waiting:
             break
@@ -78,12 +78,12 @@ def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
 
 def _check_size(bodies: Sequence[Mapping[str, Any]]) -> None:
     advice = "Nothing is sent. Split the files; each import is one transaction."
-    if len(bodies) > JOBS_MOST:
-        raise Failure(f"these are {len(bodies)} jobs; at most {JOBS_MOST} are imported at once.", Exit.REFUSED,
+    if len(bodies) > MAX_JOBS:
+        raise Failure(f"these are {len(bodies)} jobs; at most {MAX_JOBS} are imported at once.", Exit.REFUSED,
                       advice=advice)  # fmt: skip
     size = len(json.dumps(bodies, ensure_ascii=False).encode()) if bodies else 0
-    if size > BYTES_MOST:
-        raise Failure(f"these jobs have {size >> 20} MB; at most {BYTES_MOST >> 20} MB are imported at once.",
+    if size > MAX_BYTES:
+        raise Failure(f"these jobs have {size >> 20} MB; at most {MAX_BYTES >> 20} MB are imported at once.",
                       Exit.REFUSED, advice=advice)  # fmt: skip
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SYSTEMS: Final = ("crontab", "systemd", "k8s", "celery")
 FORMATS: Final = (*SYSTEMS, "jobs")
-FILE_BYTES_MOST: Final = 32 * 1024 * 1024
+MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 STDIN: Final = "-"
 _BY_SUFFIX: Final = {
     ".yaml": "k8s", ".yml": "k8s", ".timer": "systemd", ".service": "systemd", ".py": "celery", ".json": "jobs",
@@ -42,17 +42,17 @@ class Found(NamedTuple):
 def contents(name: str) -> bytes:
     """The bytes of a file; `-` is standard input."""
     try:
-        data = sys.stdin.buffer.read(FILE_BYTES_MOST + 1) if name == STDIN else _read(Path(name))
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if name == STDIN else _read(Path(name))
     except OSError as failure:
         raise Failure(f"{name} cannot be read: {failure.strerror or failure}", Exit.USAGE) from None
-    if len(data) > FILE_BYTES_MOST:
-        raise Failure(f"{name} is larger than {FILE_BYTES_MOST // 1024**2} MB; split it", Exit.USAGE)
+    if len(data) > MAX_FILE_BYTES:
+        raise Failure(f"{name} is larger than {MAX_FILE_BYTES // 1024**2} MB; split it", Exit.USAGE)
     return data
 
 
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(FILE_BYTES_MOST + 1)
+        return file.read(MAX_FILE_BYTES + 1)
 
 
 def format_of(name: str) -> str:

@@ -18,15 +18,23 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import Backoff, OnUnknown
 from tickwise.domain.schedule import (
-    FUSE_MOST,
     FUSE_PER_MINUTE,
     INTERVAL_MAX_SECONDS,
-    RUNS_MOST,
+    MAX_FUSE,
+    MAX_RUNS,
     SPREAD_MAX_SECONDS,
     ScheduleType,
 )
 from tickwise.ports.store import Ruling
-from tickwise.roles.definition import CalendarUse, ClockChanges, Concurrency, Limits, MisfirePolicy, Rate, RetryOn
+from tickwise.roles.shared.definition import (
+    CalendarUse,
+    ClockChanges,
+    Concurrency,
+    Limits,
+    MisfirePolicy,
+    Rate,
+    RetryOn,
+)
 
 TEXT_MAX: Final = 200
 RETRIES_MAX: Final = 1_000
@@ -95,7 +103,7 @@ MaxRuns = Annotated[
     int,
     Meta(
         ge=1,
-        le=RUNS_MOST,
+        le=MAX_RUNS,
         description="Of CRON and INTERVAL: after so many runs by schedule it is over. What is skipped when it is "
         "decided does not count, nor do runs that people ask for; what overlap or a pause keeps from starting does. A "
         "new schedule counts from 0.",
@@ -127,7 +135,7 @@ Fuse = Annotated[
     int,
     Meta(
         ge=1,
-        le=FUSE_MOST,
+        le=MAX_FUSE,
         description=f"More runs by schedule than this within a minute pause the job; {FUSE_PER_MINUTE} if not sent.",
     ),
 ]

@@ -23,8 +23,8 @@ AWAY_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 900.0
 """What the store said of keys, tasks, calendars and successors counts so long while it is away, and no longer: a key
 that was taken away in the meantime works until then."""
-REMEMBERED_MOST: Final = 10_000
-REMEMBERED_BYTES_MOST: Final = 16 << 20
+MAX_REMEMBERED: Final = 10_000
+MAX_REMEMBERED_BYTES: Final = 16 << 20
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -84,7 +84,7 @@ class Recent(Generic[K, T]):
 class Remembered(Generic[K, T]):
     """The last values that the store gave; those that were given longest ago make room."""
 
-    def __init__(self, clock: Clock, *, most: int = REMEMBERED_MOST, bytes_most: int = REMEMBERED_BYTES_MOST) -> None:
+    def __init__(self, clock: Clock, *, most: int = MAX_REMEMBERED, bytes_most: int = MAX_REMEMBERED_BYTES) -> None:
         self._monotonic = clock.monotonic
         self._most = most
         self._bytes_most = bytes_most

@@ -12,10 +12,10 @@ from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import ExecutorRow, JobRow, Receipt, RunRow, Store
-from tickwise.roles.announcing import Announcer
-from tickwise.roles.gather import surely
-from tickwise.roles.searching import Searches
-from tickwise.roles.serving import Serving
+from tickwise.roles.shared.group_commit import surely
+from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.search_replica import Searches
+from tickwise.roles.shared.served_queues import Serving
 
 EXECUTORS_FRESH_SECONDS: Final = 2.0
 """How old the list of active executors may be: a warning may lag, a submit must not wait for it."""

@@ -21,7 +21,7 @@ from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
 from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
-from tickwise.control.tasks import SOURCE_BYTES_MOST, TaskCheck, TaskService
+from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker
@@ -29,8 +29,8 @@ from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.signing import Signer
-from tickwise.roles.roll import RoleFacts, roll_of
-from tickwise.roles.sending import Sender
+from tickwise.roles.shared.group_send import Sender
+from tickwise.roles.shared.membership import RoleFacts, roll_of
 
 
 class Control:
@@ -53,7 +53,7 @@ class Control:
         roll: Board | None = None,
         group_commit: GroupCommit | None = None,
         scripts: ScriptCheck | None = None,
-        source_bytes_most: int = SOURCE_BYTES_MOST,
+        source_bytes_most: int = MAX_SOURCE_BYTES,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `board` tells other processes of them. `roll` is the board on

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from tickwise.control.context import ControlContext
-from tickwise.domain.calendar import Rule, Rules
+from tickwise.domain.calendar.rules import Rule, Rules
 from tickwise.ports.store import RuleKind, RuleRow
-from tickwise.roles.calendars import decode_calendar
-from tickwise.roles.definition import CalendarUse
-from tickwise.roles.rulebook import decode_window
+from tickwise.roles.shared.calendars import decode_calendar
+from tickwise.roles.shared.definition import CalendarUse
+from tickwise.roles.shared.rulebook import decode_window
 
 FEW_CALENDARS: Final = 20
 """So many names are looked up one by one; for more, all calendars of the namespace are listed."""

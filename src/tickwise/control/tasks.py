@@ -31,7 +31,7 @@ from tickwise.ports.store import StoredTask
 REMEMBERED_TASKS: Final = 1_024
 REMEMBERED_BYTES: Final = 4_096
 """Checked tasks up to this size are remembered: the same few come again and again."""
-SOURCE_BYTES_MOST: Final = 128 << 10
+MAX_SOURCE_BYTES: Final = 128 << 10
 """Of a script that stands in a job itself, if nobody says otherwise."""
 
 SOURCE_FIELD: Final = b'"source"'
@@ -69,7 +69,7 @@ class TaskCheck:
         kinds: Mapping[str, TaskKind],
         *,
         scripts: ScriptCheck | None = None,
-        source_bytes_most: int = SOURCE_BYTES_MOST,
+        source_bytes_most: int = MAX_SOURCE_BYTES,
     ) -> None:
         self._kinds = kinds
         self._scripts = scripts

@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from tickwise.domain.calendar import Closed, Otherwise, Rules
+from tickwise.domain.calendar.rules import Closed, Otherwise, Rules
 from tickwise.domain.schedule import (
     MisfireMode,
     Schedule,
@@ -42,13 +42,13 @@ CATCHUP_SPREAD_SECONDS: Final = 10.0
 CATCHUP_SPREAD_SHARE: Final = 60
 CATCHUP_GAP_SECONDS: Final = 1.0
 """Between two runs that a job makes up for; longer where its fuse allows fewer in a minute."""
-LATE_MOST: Final = 1_000
+MAX_LATE: Final = 1_000
 """So many occurrences run late within the grace, which may be a year; older ones count as missed."""
-SINGLY_MOST: Final = 60
+MAX_SINGLY: Final = 60
 """So many skipped occurrences of one closure are recorded each at its time; of more there is one record, at its end."""
 OPENING_UNKNOWN_SECONDS: Final = 86_400.0
 """How often a closure without an end in sight is looked at again; each look leaves a record."""
-LOOK_BACK_MOST: Final = 64
+MAX_LOOK_BACK: Final = 64
 """How many closed occurrences are passed over in search of the latest that may still run."""
 MINUTE_SECONDS: Final = 60.0
 PAUSED_SENTENCE: Final = "the job was paused"
@@ -172,7 +172,7 @@ def _one_in_time(schedule: Schedule, timer: Pending, now: float, until: float) -
     """Nearly all decisions in a few steps: one occurrence in time, of a simple schedule, that nothing closes. None:
     there is more to it. It says what `_Deciding` would say."""
     nominal = timer.due
-    if nominal < now - schedule.misfire.grace_seconds or now - nominal > LATE_MOST:
+    if nominal < now - schedule.misfire.grace_seconds or now - nominal > MAX_LATE:
         return None
     following = next_fire(schedule, nominal)
     if following is None or following <= until:
@@ -269,7 +269,7 @@ class _Deciding:
         if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
             return Pending(closed.opens, nominal, Hold(reason))
         wake = min(closed.until, nominal + OPENING_UNKNOWN_SECONDS)
-        if count_between(self.schedule, nominal, wake) > SINGLY_MOST:
+        if count_between(self.schedule, nominal, wake) > MAX_SINGLY:
             return Pending(wake, nominal, Hold(reason))
         self._skip(nominal, reason, closed.sentence)
         return self._after(nominal)
@@ -333,7 +333,7 @@ class _Deciding:
         """The latest of those that waited runs for all; what a rule that skips closed meanwhile is skipped."""
         later: list[_Seen] = []
         newest, at = since, self._previous(opens, since)
-        while at is not None and at > since and len(later) < LOOK_BACK_MOST:
+        while at is not None and at > since and len(later) < MAX_LOOK_BACK:
             closed = self._closed(at)
             if closed is None or closed.otherwise is Otherwise.DEFER:
                 newest = at
@@ -351,15 +351,15 @@ class _Deciding:
     # ------------------------------------------------------------------------------------------- what was missed
 
     def _bound_the_late(self, first: float) -> None:
-        """A long grace does not make downtime costly: no more than `LATE_MOST` run late one by one."""
-        if self.now - max(self._fresh, first) <= LATE_MOST:
+        """A long grace does not make downtime costly: no more than `MAX_LATE` run late one by one."""
+        if self.now - max(self._fresh, first) <= MAX_LATE:
             return  # nothing fires more often than once a second
         for _ in range(8):
             count = count_between(self.schedule, max(self._fresh, first), self.now)
-            if count <= LATE_MOST:
+            if count <= MAX_LATE:
                 return
             start = max(self._fresh, first)
-            self._fresh = self.now - (self.now - start) * (LATE_MOST / count)
+            self._fresh = self.now - (self.now - start) * (MAX_LATE / count)
 
     def _make_up(self, first: float) -> Pending | None:
         """Apply the misfire rule to what is older than the grace; what it leaves."""
@@ -387,7 +387,7 @@ class _Deciding:
         openings: set[float] = set()
         held: Pending | None = None
         waiting, oldest, at = True, end, self._previous(end, first)
-        while at is not None and (waiting or len(chosen) < most) and len(seen) - len(chosen) < LOOK_BACK_MOST:
+        while at is not None and (waiting or len(chosen) < most) and len(seen) - len(chosen) < MAX_LOOK_BACK:
             closed = self._closed(at)
             opens = None if closed is None else closed.opens
             if closed is not None and (closed.otherwise is Otherwise.SKIP or opens is None):

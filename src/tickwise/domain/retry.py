@@ -34,9 +34,9 @@ CIRCUIT_OPEN: Final = "circuit_open"
 """The host that its task calls keeps failing, so it was given back before it began."""
 RETRY_AFTER_MOST_SECONDS: Final = 86_400.0
 """The longest that a task may put its own retry off."""
-RULES_MOST: Final = 100
+MAX_RULES: Final = 100
 """Rules of one kind of a job."""
-NAME_MOST: Final = 300
+MAX_NAME: Final = 300
 """Characters of an exception's name in a rule."""
 EXIT_CODES: Final = (1, 255)
 STATUSES: Final = (100, 599)
@@ -271,12 +271,12 @@ def check_rules(rules: RetryRules, pointer: str = "/retry/on") -> None:
     """Raises `Invalid`, with the pointer of the rule at fault, for one that could never be met or is ambiguous."""
     for name in ("exit_code", "error", "status", "reason"):
         count = len(getattr(rules, name))
-        if count > RULES_MOST:
-            raise Invalid(f"there are {count} rules; give at most {RULES_MOST}", pointer=f"{pointer}/{name}")
+        if count > MAX_RULES:
+            raise Invalid(f"there are {count} rules; give at most {MAX_RULES}", pointer=f"{pointer}/{name}")
     _check_numbers(rules.exit_code, EXIT_CODES, f"{pointer}/exit_code")
     _check_numbers(rules.status, STATUSES, f"{pointer}/status")
     for key in rules.error:
-        if len(key) > NAME_MOST or not _ERROR.fullmatch(key):
+        if len(key) > MAX_NAME or not _ERROR.fullmatch(key):
             raise Invalid(
                 f"{_shown(key)} is no name of an exception: write it as in Python, such as ValueError or "
                 "package.module.Transient",
@@ -340,7 +340,7 @@ def _cross(one: _Span, other: _Span) -> bool:
 
 def _pointer(parent: str, key: str) -> str:
     """RFC 6901."""
-    return f"{parent}/{key[:NAME_MOST].replace('~', '~0').replace('/', '~1')}"
+    return f"{parent}/{key[:MAX_NAME].replace('~', '~0').replace('/', '~1')}"
 
 
 def _shown(key: str) -> str:

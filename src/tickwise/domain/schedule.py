@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import (
     CHANGE_REACH_SECONDS,
@@ -33,10 +33,10 @@ INTERVAL_MIN_SECONDS: Final = 1.0
 INTERVAL_MAX_SECONDS: Final = 10 * 366 * 86_400.0
 GRACE_MAX_SECONDS: Final = 366 * 86_400.0
 SPREAD_MAX_SECONDS: Final = 86_400.0
-CATCHUP_MOST: Final = 1_000
-RUNS_MOST: Final = 1_000_000_000
+MAX_CATCHUP: Final = 1_000
+MAX_RUNS: Final = 1_000_000_000
 FUSE_PER_MINUTE: Final = 120
-FUSE_MOST: Final = 60_000
+MAX_FUSE: Final = 60_000
 ASKED_FOR: Final = "only when it is asked for"
 _MICROS: Final = 1_000_000
 _WEEK_AND_CHANGE_SECONDS: Final = 7 * DAY_SECONDS + CHANGE_REACH_SECONDS
@@ -196,9 +196,9 @@ def _check_misfire(misfire: Misfire) -> None:
             f"grace_seconds must be from 0 to {GRACE_MAX_SECONDS:.0f}, not {misfire.grace_seconds}",
             pointer="/misfire/grace_seconds",
         )
-    if not 1 <= misfire.max_catchup <= CATCHUP_MOST:
+    if not 1 <= misfire.max_catchup <= MAX_CATCHUP:
         raise Invalid(
-            f"max_catchup must be from 1 to {CATCHUP_MOST}, not {misfire.max_catchup}", pointer="/misfire/max_catchup"
+            f"max_catchup must be from 1 to {MAX_CATCHUP}, not {misfire.max_catchup}", pointer="/misfire/max_catchup"
         )
 
 
@@ -213,8 +213,8 @@ def _check_bounds(schedule: Schedule) -> None:
         _check_instant(end, "end_at")
     if start is not None and end is not None and end < start:
         raise Invalid("end_at is before start_at; give a later time", pointer="/end_at")
-    if schedule.max_runs is not None and not 1 <= schedule.max_runs <= RUNS_MOST:
-        raise Invalid(f"max_runs must be from 1 to {RUNS_MOST}, not {schedule.max_runs}", pointer="/max_runs")
+    if schedule.max_runs is not None and not 1 <= schedule.max_runs <= MAX_RUNS:
+        raise Invalid(f"max_runs must be from 1 to {MAX_RUNS}, not {schedule.max_runs}", pointer="/max_runs")
 
 
 def _check_spread(schedule: Schedule) -> None:
@@ -229,9 +229,9 @@ def _check_spread(schedule: Schedule) -> None:
         raise Invalid(f"{name} has no meaning for what runs {_untimed(schedule)}; leave it out", pointer=f"/{name}")
     if schedule.dst != DEBIAN and schedule.type is not ScheduleType.CRON:
         raise Invalid("dst belongs to CRON: only a wall clock is changed; leave it out", pointer="/dst")
-    if not 1 <= schedule.fuse_per_minute <= FUSE_MOST:
+    if not 1 <= schedule.fuse_per_minute <= MAX_FUSE:
         raise Invalid(
-            f"fuse_per_minute must be from 1 to {FUSE_MOST}, not {schedule.fuse_per_minute}", pointer="/fuse_per_minute"
+            f"fuse_per_minute must be from 1 to {MAX_FUSE}, not {schedule.fuse_per_minute}", pointer="/fuse_per_minute"
         )
 
 

@@ -21,9 +21,9 @@ from tickwise.importers.celery_crontab import CRONTAB_FIELDS, Crontab, Interval,
 from tickwise.importers.celery_module import Found, Module, shown_source
 from tickwise.importers.report import Entry, Report, refused
 from tickwise.importers.translation import (
-    ENTRIES_MOST,
-    NAME_CHARACTERS_MOST,
-    TIMEOUT_SECONDS_MOST,
+    MAX_ENTRIES,
+    MAX_NAME_CHARACTERS,
+    MAX_TIMEOUT_SECONDS,
     UTC_NAME,
     Translation,
     Untranslatable,
@@ -40,7 +40,7 @@ from tickwise.importers.translation import (
 _ENTRY: Final = frozenset({"task", "schedule", "args", "kwargs", "options", "relative", "enabled"})
 _SETTINGS_OF_JSON: Final = ("beat_schedule", "CELERYBEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
-_NESTING_MOST: Final = 50
+_MAX_NESTING: Final = 50
 _PERIOD_SECONDS: Final = {
     "days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6,
 }  # fmt: skip
@@ -68,9 +68,9 @@ def read_celery(text: str | bytes, *, source: str, timezone: str | None = None) 
 
 
 def _bounded(entries: int, line: int, source: str) -> Entry | None:
-    if entries < ENTRIES_MOST:
+    if entries < MAX_ENTRIES:
         return None
-    return refused(line, source, reason=f"only {ENTRIES_MOST} entries are read at once; import the rest by itself")
+    return refused(line, source, reason=f"only {MAX_ENTRIES} entries are read at once; import the rest by itself")
 
 
 # -------------------------------------------------------------------------------------------------- Python and JSON
@@ -170,7 +170,7 @@ def _zone(said: object, problem: str, timezone: str | None, changes: list[str]) 
 
 def _translate(name: str, entry: Mapping[str, Any], zone: _Zone) -> Translation:
     task = entry.get("task")
-    if not isinstance(task, str) or not task.strip() or len(task) > NAME_CHARACTERS_MOST:
+    if not isinstance(task, str) or not task.strip() or len(task) > MAX_NAME_CHARACTERS:
         raise Untranslatable('the entry names no task; write {"task": "module.function", "schedule": …}')
     if entry.get("enabled") is False:
         raise Untranslatable("the entry is not enabled; enable it, or leave it out")
@@ -244,8 +244,8 @@ def _payload(entry: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
 
 def _check_json(value: Any, depth: int) -> None:
     """Refuse what JSON cannot say."""
-    if depth > _NESTING_MOST:
-        raise Untranslatable(f"an argument is nested in more than {_NESTING_MOST} levels; flatten it")
+    if depth > _MAX_NESTING:
+        raise Untranslatable(f"an argument is nested in more than {_MAX_NESTING} levels; flatten it")
     if isinstance(value, dict):
         for member in value.values():
             _check_json(member, depth + 1)
@@ -280,7 +280,7 @@ def _options(said: Any, changes: list[str]) -> dict[str, Any]:
     elif priority is not None:
         left_out.append("priority")
     limit = options.get("time_limit", options.get("soft_time_limit"))
-    if isinstance(limit, int | float) and not isinstance(limit, bool) and 0 < limit <= TIMEOUT_SECONDS_MOST:
+    if isinstance(limit, int | float) and not isinstance(limit, bool) and 0 < limit <= MAX_TIMEOUT_SECONDS:
         found["timeout_seconds"] = limit
         if "soft_time_limit" in options:
             changes.append("soft_time_limit: the function is not asked to end early, it is stopped at the time limit")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tickwise.importers.translation import (
-    INTERVAL_SECONDS_MOST,
+    MAX_INTERVAL_SECONDS,
     UTC_NAME,
     Untranslatable,
     checked_line,
@@ -23,7 +23,7 @@ from tickwise.importers.translation import (
     time_text,
 )
 
-_FIELD_CHARACTERS_MOST: Final = 500
+_MAX_FIELD_CHARACTERS: Final = 500
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
@@ -57,7 +57,7 @@ CRONTAB_FIELDS: Final = ("minute", "hour", "day_of_week", "day_of_month", "month
 def crontab_of_line(text: str) -> Crontab:
     """As `crontab.from_string` reads a line."""
     fields = text.split()
-    if len(text) > _FIELD_CHARACTERS_MOST or len(fields) != 5:
+    if len(text) > _MAX_FIELD_CHARACTERS or len(fields) != 5:
         raise Untranslatable(f"{text[:60]!a} has not five fields; write a line such as '0 3 * * *'")
     minute, hour, day_of_month, month_of_year, day_of_week = fields
     return Crontab(
@@ -81,7 +81,7 @@ def schedule_fields(schedule: Crontab | Interval, zone: str, changes: list[str])
 
 def _interval(schedule: Interval, changes: list[str]) -> dict[str, Any]:
     seconds = schedule.seconds
-    if not math.isfinite(seconds) or not 1 <= seconds <= INTERVAL_SECONDS_MOST:
+    if not math.isfinite(seconds) or not 1 <= seconds <= MAX_INTERVAL_SECONDS:
         raise Untranslatable(f"an interval has 1 second to 10 years, not {seconds:g} s; write one of these")
     if schedule.relative:
         changes.append("`relative`: the interval counts from the import on, Celery rounds it to whole units of time")
@@ -91,8 +91,8 @@ def _interval(schedule: Interval, changes: list[str]) -> dict[str, Any]:
 def _values(given: Any, name: str, low: int, size: int) -> set[int]:
     """The numbers that a field names."""
     if isinstance(given, str):
-        if len(given) > _FIELD_CHARACTERS_MOST:
-            raise Untranslatable(f"{name} has more than {_FIELD_CHARACTERS_MOST} characters; write a range or a step")
+        if len(given) > _MAX_FIELD_CHARACTERS:
+            raise Untranslatable(f"{name} has more than {_MAX_FIELD_CHARACTERS} characters; write a range or a step")
         return {value for part in given.split(",") for value in _part(part, name, low, size)}
     items = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
     if not items or not all(isinstance(item, int) and not isinstance(item, bool) for item in items):

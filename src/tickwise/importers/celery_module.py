@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 from tickwise.importers.celery_crontab import CRONTAB_FIELDS, Crontab, Interval, crontab_of_line
 from tickwise.importers.translation import Untranslatable
 
-SCRIPT_CHARACTERS_MOST: Final = 1 << 20
-_NESTING_MOST: Final = 30
-_VALUES_MOST: Final = 200_000
+MAX_SCRIPT_CHARACTERS: Final = 1 << 20
+_MAX_NESTING: Final = 30
+_MAX_VALUES: Final = 200_000
 """Values that are worked out in one module: names inside names could ask for billions."""
-_NUMBER_MOST: Final = 1e15
+_MAX_NUMBER: Final = 1e15
 _NODES_SHOWN: Final = 300
 """An expression of more parts is not printed: the same one may be at fault in every entry."""
 
@@ -57,9 +57,9 @@ class Module:
 
     def __init__(self, text: str) -> None:
         """Raises `Untranslatable` if it is no Python, or too long."""
-        if len(text) > SCRIPT_CHARACTERS_MOST:
+        if len(text) > MAX_SCRIPT_CHARACTERS:
             raise Untranslatable(
-                f"the module has more than {SCRIPT_CHARACTERS_MOST} characters; keep its schedule alone"
+                f"the module has more than {MAX_SCRIPT_CHARACTERS} characters; keep its schedule alone"
             )
         try:
             with warnings.catch_warnings():
@@ -78,7 +78,7 @@ class Module:
             for alias in node.names
             if alias.asname
         }
-        self._left = _VALUES_MOST
+        self._left = _MAX_VALUES
         self._settings = sorted(self._find_settings(), key=lambda found: found.line)
 
     def entries(self) -> Iterator[Found]:
@@ -167,7 +167,7 @@ class Module:
 
     def _resolved(self, node: ast.expr) -> ast.expr:
         """What a name stands for, if the module binds it once."""
-        for _ in range(_NESTING_MOST):
+        for _ in range(_MAX_NESTING):
             if not isinstance(node, ast.Name) or node.id not in self._constants:
                 break
             node = self._constants[node.id]
@@ -182,7 +182,7 @@ class Module:
     def value(self, node: ast.expr, depth: int = 0) -> Any:
         """What an expression means: plain values, `Crontab`, `Interval`. Raises `Untranslatable`."""
         self._left -= 1
-        if depth > _NESTING_MOST or self._left < 0:
+        if depth > _MAX_NESTING or self._left < 0:
             raise Untranslatable(f"line {node.lineno}: it is nested too deeply or too large; write it out")
         node = self._resolved(node)
         inner = depth + 1
@@ -215,7 +215,7 @@ class Module:
     def _as_number(self, value: Any, node: ast.expr) -> float | int:
         if isinstance(value, Interval):
             return value.seconds
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _NUMBER_MOST:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:
             raise self._no_literal(node, "a number")
         return value
 

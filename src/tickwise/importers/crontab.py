@@ -44,7 +44,7 @@ from tickwise.importers.crontab_lines import (
 from tickwise.importers.crontab_times import Times, read_times, take_words
 from tickwise.importers.report import Entry, Report, shown
 from tickwise.importers.translation import (
-    JITTER_SECONDS_MOST,
+    MAX_JITTER_SECONDS,
     UTC_NAME,
     VARIABLE,
     Translation,
@@ -54,13 +54,13 @@ from tickwise.importers.translation import (
     translated,
 )
 
-LINES_MOST: Final = 10_000
+MAX_LINES: Final = 10_000
 """Debian's cron ignores a longer file."""
 COMMAND_CHARACTERS_CRON: Final = 998
 """Debian's cron refuses a longer command; others cut it."""
-ENVIRONMENT_CHARACTERS_MOST: Final = 8_000
+MAX_ENVIRONMENT_CHARACTERS: Final = 8_000
 """Every job carries its variables, so a report has at most this for each line of its source."""
-SOURCE_CHARACTERS_MOST: Final = 150
+MAX_SOURCE_CHARACTERS: Final = 150
 """Of the source's name in a key; a key has 200."""
 GRACE_SECONDS: Final = 60
 """cron looks once a minute, and starts what it finds late by less; what it missed for longer it never starts."""
@@ -128,7 +128,7 @@ def read_crontab(
     content = text.decode("utf-8", errors="surrogateescape") if isinstance(text, bytes) else text
     lines = content.split("\n")
     if system is None:
-        system = is_system(source, [line.removesuffix("\r") for line in lines[:LINES_MOST]])
+        system = is_system(source, [line.removesuffix("\r") for line in lines[:MAX_LINES]])
     file = _File(source, system, timezone, user)
     return Report(tuple(_entries(file, lines)))
 
@@ -175,8 +175,8 @@ def _entry(file: _File, line: _Line) -> Entry:
 
 def _translate(file: _File, line: _Line) -> Translation:
     """The job of an entry, and what changes in meaning. Raises `Untranslatable` or `Invalid`."""
-    if line.number > LINES_MOST:
-        raise Untranslatable(f"Debian's cron ignores a file of more than {LINES_MOST} lines; split it into several")
+    if line.number > MAX_LINES:
+        raise Untranslatable(f"Debian's cron ignores a file of more than {MAX_LINES} lines; split it into several")
     if is_broken_assignment(line.text):
         raise Untranslatable(
             "cron reads no assignment here, as more follows the closing quote; write a comment on a line of its own"
@@ -281,9 +281,9 @@ def _check_text(text: str) -> None:
 
 def _variables(file: _File, command: str, changes: list[str]) -> Iterator[tuple[str, str]]:
     """What the command finds set, beside what every task finds."""
-    if file.environment_characters > ENVIRONMENT_CHARACTERS_MOST:
+    if file.environment_characters > MAX_ENVIRONMENT_CHARACTERS:
         raise Untranslatable(
-            f"the variables above it have more than {ENVIRONMENT_CHARACTERS_MOST} characters; set them in a script"
+            f"the variables above it have more than {MAX_ENVIRONMENT_CHARACTERS} characters; set them in a script"
         )
     for name, value in file.environment.items():
         if name == "LOGNAME" or (name in FOR_CRON and not mentions(command, name)):
@@ -322,7 +322,7 @@ def _delay_seconds(file: _File, changes: list[str]) -> int | None:
         "RANDOM_DELAY: cronie draws one delay when it starts, and uses it until it ends; here each run has its own "
         "(jitter_seconds)"
     )
-    return min(int(minutes[:9]) * 60, JITTER_SECONDS_MOST)
+    return min(int(minutes[:9]) * 60, MAX_JITTER_SECONDS)
 
 
 def _key(file: _File, text: str) -> str:
@@ -331,8 +331,8 @@ def _key(file: _File, text: str) -> str:
     file.seen[words] += 1
     source = file.source.strip("/").replace("/", ".") or "crontab"
     source = "".join(sign if sign.isprintable() else "_" for sign in source)
-    if len(source) > SOURCE_CHARACTERS_MOST:
-        source = f"{source[: SOURCE_CHARACTERS_MOST - 17]}.{_digest(file.source)}"
+    if len(source) > MAX_SOURCE_CHARACTERS:
+        source = f"{source[: MAX_SOURCE_CHARACTERS - 17]}.{_digest(file.source)}"
     return f"crontab:{source}:{_digest(f'{words} {file.seen[words]}')}"
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 DEFAULT_SHELL: Final = "/bin/sh"
-NAME_CHARACTERS_MOST: Final = 60
+MAX_NAME_CHARACTERS: Final = 60
 """Of a job's name that is made from its command: enough for a program and what it does."""
 
 _HOME_LINE: Final = "cd || exit"
@@ -250,8 +250,8 @@ def job_name(text: str) -> str:
         program = _program(words)
         fallback = fallback or program
         if program and program.split()[0] not in _TESTS:
-            return program[:NAME_CHARACTERS_MOST]
-    return fallback[:NAME_CHARACTERS_MOST] or "cron job"
+            return program[:MAX_NAME_CHARACTERS]
+    return fallback[:MAX_NAME_CHARACTERS] or "cron job"
 
 
 def _program(words: list[str]) -> str:

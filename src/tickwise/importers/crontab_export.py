@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.domain import cron
-from tickwise.domain.cron_fields import KINDS, FieldKind, every_seconds
+from tickwise.domain.cron import expression as cron
+from tickwise.domain.cron.fields import KINDS, FieldKind, every_seconds
 from tickwise.domain.errors import Invalid
 from tickwise.importers.crontab import COMMAND_CHARACTERS_CRON, FOR_CRON, read_crontab
 from tickwise.importers.crontab_command import DEFAULT_SHELL, Command, join_percent, unwrap, wrap
@@ -29,7 +29,7 @@ from tickwise.importers.crontab_lines import OUR_COMMENT, assignment
 from tickwise.importers.report import shown
 from tickwise.importers.translation import UTC_NAME, Untranslatable, field_text, known_zone
 
-_COMMENT_CHARACTERS_MOST: Final = 200
+_MAX_COMMENT_CHARACTERS: Final = 200
 _HOUR_MINUTES: Final = 60
 _DAY_MINUTES: Final = 1_440
 _WEEK_MINUTES: Final = 10_080
@@ -200,7 +200,7 @@ def _assignment(name: str, value: str) -> str:
 def _one_line(text: str) -> str:
     """A text that stays inside its comment."""
     line = shown(" ".join(text.split()))
-    return line if len(line) <= _COMMENT_CHARACTERS_MOST else line[: _COMMENT_CHARACTERS_MOST - 1] + "…"
+    return line if len(line) <= _MAX_COMMENT_CHARACTERS else line[: _MAX_COMMENT_CHARACTERS - 1] + "…"
 
 
 # ------------------------------------------------------------------------------------------------------- times

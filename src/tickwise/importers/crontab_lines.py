@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
 from tickwise.importers.crontab_times import take_words
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tickwise.domain import cron
-from tickwise.domain.cron import Cron
-from tickwise.domain.cron_fields import DAY, HOUR, KINDS, MACROS, WEEKDAY, FieldKind, every_seconds
-from tickwise.importers.translation import INTERVAL_SECONDS_MOST, Untranslatable
+from tickwise.domain.cron import expression as cron
+from tickwise.domain.cron.expression import Cron
+from tickwise.domain.cron.fields import DAY, HOUR, KINDS, MACROS, WEEKDAY, FieldKind, every_seconds
+from tickwise.importers.translation import MAX_INTERVAL_SECONDS, Untranslatable
 
 REBOOT_REFUSED: Final = (
     "@reboot runs when the machine starts, and a job belongs to no machine; start it as a service of the machine "
@@ -176,6 +176,6 @@ def _read_macro(line: str) -> tuple[Times, str]:
 
 
 def _interval(seconds: float, change: str) -> Times:
-    if not 1 <= seconds <= INTERVAL_SECONDS_MOST:
+    if not 1 <= seconds <= MAX_INTERVAL_SECONDS:
         raise Untranslatable(f"an interval lasts from 1 second to 10 years, not {seconds:g} seconds; write another")
     return Times({"schedule_type": "INTERVAL", "interval_seconds": seconds}, (change,), needs_zone=False)

@@ -23,15 +23,15 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.importers.kubernetes_pod import pod_task
 from tickwise.importers.report import Entry, Report, refused
 from tickwise.importers.translation import (
-    ENTRIES_MOST,
-    GRACE_SECONDS_MOST,
-    INTERVAL_SECONDS_MOST,
-    RETRIES_MOST,
-    TIMEOUT_SECONDS_MOST,
+    MAX_ENTRIES,
+    MAX_GRACE_SECONDS,
+    MAX_INTERVAL_SECONDS,
+    MAX_RETRIES,
+    MAX_TIMEOUT_SECONDS,
     UTC_NAME,
     Translation,
     Untranslatable,
@@ -47,13 +47,13 @@ from tickwise.importers.translation import (
 )
 from tickwise.importers.yaml_nodes import Budget, Document, Mapping, documents
 
-_LABELS_MOST: Final = 50
+_MAX_LABELS: Final = 50
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel_running"}
 _RETRIES_USUAL: Final = 6
 """`backoffLimit` unless it is given."""
 _BACKOFF: Final = {"backoff": "exponential", "base_seconds": 10.0, "factor": 2.0, "cap_seconds": 360.0, "jitter": 0.0}
 """As the Job controller waits before it makes a pod again: 10 s, 20 s, 40 s, at most six minutes."""
-_LINE_CHARACTERS_MOST: Final = 500
+_MAX_LINE_CHARACTERS: Final = 500
 _HISTORY: Final = ("successfulJobsHistoryLimit", "failedJobsHistoryLimit", "ttlSecondsAfterFinished")
 _SPEC: Final = frozenset(
     {"schedule", "timeZone", "concurrencyPolicy", "startingDeadlineSeconds", "suspend", "jobTemplate", *_HISTORY}
@@ -88,8 +88,8 @@ def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = No
     entries: list[Entry] = []
     for document in documents(whole):
         for entry in _entries(document, source, timezone, budget):
-            if len(entries) == ENTRIES_MOST:
-                reason = f"only {ENTRIES_MOST} CronJobs are read at once; import the rest by itself"
+            if len(entries) == MAX_ENTRIES:
+                reason = f"only {MAX_ENTRIES} CronJobs are read at once; import the rest by itself"
                 return Report((*unique(entries), refused(entry.line, entry.text, reason=reason)))
             entries.append(entry)
     return Report(unique(entries))
@@ -185,7 +185,7 @@ def _about(metadata: Mapping) -> dict[str, Any]:
     found: dict[str, Any] = {}
     labels = metadata.mapping("labels")
     if labels is not None:
-        kept = {name: labels.text(name) or "" for name in labels.names()[:_LABELS_MOST]}
+        kept = {name: labels.text(name) or "" for name in labels.names()[:_MAX_LABELS]}
         found["labels"] = {name: value for name, value in kept.items() if 0 < len(name) <= 200 and len(value) <= 200}
     annotations = metadata.mapping("annotations")
     description = annotations.text("kubernetes.io/description") if annotations else None
@@ -205,15 +205,15 @@ def _limits(job_spec: Mapping, pod: Mapping, changes: list[str]) -> dict[str, An
     """`max_retries`, `retry` and `timeout_seconds`."""
     retries = job_spec.whole_number("backoffLimit")
     retries = _RETRIES_USUAL if retries is None else retries
-    if retries > RETRIES_MOST:
-        changes.append(f"a failed run is repeated at most {RETRIES_MOST} times, not {retries}")
-        retries = RETRIES_MOST
+    if retries > MAX_RETRIES:
+        changes.append(f"a failed run is repeated at most {MAX_RETRIES} times, not {retries}")
+        retries = MAX_RETRIES
     found: dict[str, Any] = {"max_retries": retries}
     if retries:
         found["retry"] = dict(_BACKOFF)
     seconds, seconds_of_pod = job_spec.whole_number("activeDeadlineSeconds"), pod.whole_number("activeDeadlineSeconds")
     limits = [limit for limit in (seconds, seconds_of_pod) if limit]
-    if limits and min(limits) <= TIMEOUT_SECONDS_MOST:
+    if limits and min(limits) <= MAX_TIMEOUT_SECONDS:
         found["timeout_seconds"] = min(limits)
     if seconds and retries:
         changes.append(
@@ -238,7 +238,7 @@ def _refuse_many(job_spec: Mapping) -> None:
 
 def _schedule(spec: Mapping, timezone: str | None, changes: list[str]) -> dict[str, Any]:
     line = (spec.text("schedule") or "").strip()
-    if not line or len(line) > _LINE_CHARACTERS_MOST:
+    if not line or len(line) > _MAX_LINE_CHARACTERS:
         raise Untranslatable("spec.schedule is missing or far too long; write a line such as `0 3 * * *`")
     zone, where = spec.text("timeZone"), "spec.timeZone"
     if match := _ZONE_PREFIX.fullmatch(line):
@@ -264,7 +264,7 @@ def _every(text: str) -> float | int:
     while match := _DURATION.match(text, position):
         seconds += float(match[1]) * _DURATION_SECONDS[match[2]]
         position = match.end()
-    if not text or position < len(text) or seconds > INTERVAL_SECONDS_MOST:
+    if not text or position < len(text) or seconds > MAX_INTERVAL_SECONDS:
         raise Untranslatable(f"@every {text[:30]} is no duration up to ten years; write one such as `@every 1h30m`")
     return max(1, int(seconds))
 
@@ -319,9 +319,9 @@ def _misfire(spec: Mapping, job: dict[str, Any], changes: list[str]) -> dict[str
         raise Untranslatable(
             "spec.startingDeadlineSeconds is 0, so Kubernetes never starts it; write 60, or leave it out"
         )
-    if deadline > GRACE_SECONDS_MOST:
+    if deadline > MAX_GRACE_SECONDS:
         changes.append(f"startingDeadlineSeconds: a missed start counts for a year, not for {deadline} s")
-        deadline = GRACE_SECONDS_MOST
+        deadline = MAX_GRACE_SECONDS
     if _shortest_gap(job) <= deadline:
         changes.append(
             f"startingDeadlineSeconds: after an outage every start missed by at most {deadline} s is made up for, as "

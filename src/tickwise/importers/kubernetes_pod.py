@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tickwise.importers.translation import (
-    ARGUMENTS_MOST,
-    COMMAND_CHARACTERS_MOST,
+    MAX_ARGUMENTS,
+    MAX_COMMAND_CHARACTERS,
     VARIABLE,
     Reference,
     Untranslatable,
@@ -33,8 +33,8 @@ from tickwise.importers.translation import (
 )
 from tickwise.importers.yaml_nodes import Mapping
 
-_CONTAINERS_MOST: Final = 20
-_VARIABLES_MOST: Final = 1_000
+_MAX_CONTAINERS: Final = 20
+_MAX_VARIABLES: Final = 1_000
 _POD: Final = frozenset(
     {
         "containers", "initContainers", "restartPolicy", "activeDeadlineSeconds",
@@ -57,14 +57,14 @@ _Values = dict[str, Words]
 
 def pod_task(pod: Mapping, changes: list[str]) -> Mappings[str, Any]:
     """The task; what it lacks of the pod goes to `changes`. Raises `Untranslatable`."""
-    containers = pod.mappings("containers", _CONTAINERS_MOST)
+    containers = pod.mappings("containers", _MAX_CONTAINERS)
     if len(containers) != 1:
         names = listed(container.text("name") or "?" for container in containers)
         raise Untranslatable(
             f"the pod has {len(containers)} containers ({names or 'none'}), but a job runs one command; keep the one "
             "that does the work"
         )
-    first = pod.mappings("initContainers", _CONTAINERS_MOST)
+    first = pod.mappings("initContainers", _MAX_CONTAINERS)
     before: list[str] = []
     for container in first:
         if container.text("restartPolicy") == "Always":
@@ -116,26 +116,26 @@ def _is_own(name: str, value: Words) -> bool:
 
 
 def _arguments(container: Mapping, values: _Values) -> Sequence[Words]:
-    command = container.texts("command", ARGUMENTS_MOST)
-    given = container.texts("args", ARGUMENTS_MOST)
+    command = container.texts("command", MAX_ARGUMENTS)
+    given = container.texts("args", MAX_ARGUMENTS)
     image = (container.text("image") or "it names")[:200]
     if not command:
         lacks = "only args for the program" if given else "no command, so it runs the program"
         raise Untranslatable(
             f"the container has {lacks} that the image {image} names, which is not known here; write its `command`"
         )
-    from_elsewhere = bool(container.sequence("envFrom", _VARIABLES_MOST))
+    from_elsewhere = bool(container.sequence("envFrom", _MAX_VARIABLES))
     total = 0
     arguments: list[Words] = []
     for text in (*command, *given):
         total += len(text)
-        if total > COMMAND_CHARACTERS_MOST:
+        if total > MAX_COMMAND_CHARACTERS:
             break
         arguments.append(_filled(text, values, from_elsewhere=from_elsewhere))
     else:
         check_arguments(arguments)
         return arguments
-    raise Untranslatable(f"the command has more than {COMMAND_CHARACTERS_MOST} characters; put it into a script")
+    raise Untranslatable(f"the command has more than {MAX_COMMAND_CHARACTERS} characters; put it into a script")
 
 
 def _variables(container: Mapping, changes: list[str]) -> _Values:
@@ -143,10 +143,10 @@ def _variables(container: Mapping, changes: list[str]) -> _Values:
     values: _Values = {}
     elsewhere: list[str] = []
     unusable: list[str] = []
-    groups = container.mappings("envFrom", _VARIABLES_MOST)
+    groups = container.mappings("envFrom", _MAX_VARIABLES)
     for group in groups:
         elsewhere += _names_of_sources(group, _GROUPS)
-    for variable in container.mappings("env", _VARIABLES_MOST):
+    for variable in container.mappings("env", _MAX_VARIABLES):
         name = variable.text("name") or ""
         source = variable.mapping("valueFrom")
         if not VARIABLE.fullmatch(name):
@@ -192,7 +192,7 @@ def _filled(text: str, values: _Values, *, from_elsewhere: bool) -> Words:
             position = end + 1
         else:
             parts.append("$" if following == "$" else f"${following}")
-        if size > COMMAND_CHARACTERS_MOST:
-            raise Untranslatable(f"variables make a text of more than {COMMAND_CHARACTERS_MOST} characters; shorten it")
+        if size > MAX_COMMAND_CHARACTERS:
+            raise Untranslatable(f"variables make a text of more than {MAX_COMMAND_CHARACTERS} characters; shorten it")
     parts.append(text[position:])
     return joined(parts)

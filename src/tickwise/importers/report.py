@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-SHOWN_CHARACTERS_MOST: Final = 1_000
+MAX_SHOWN_CHARACTERS: Final = 1_000
 """An entry's text is there to be recognised: a line that is longer is cut here, with an ellipsis as its last sign."""
 
 
@@ -93,7 +93,7 @@ def shown(text: str) -> str:
 
     Line breaks and tabs stay.
     """
-    cut = text if len(text) <= SHOWN_CHARACTERS_MOST else text[: SHOWN_CHARACTERS_MOST - 1] + "…"
+    cut = text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
     if cut.isprintable():
         return cut
     return "".join(

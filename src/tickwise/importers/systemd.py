@@ -22,10 +22,10 @@ from tickwise.importers.systemd_calendar import as_cron, read_calendar
 from tickwise.importers.systemd_service import Service, read_service
 from tickwise.importers.systemd_units import Setting, Unit, UnitFiles, span_seconds
 from tickwise.importers.translation import (
-    ENTRIES_MOST,
-    GRACE_SECONDS_MOST,
-    INTERVAL_SECONDS_MOST,
-    JITTER_SECONDS_MOST,
+    MAX_ENTRIES,
+    MAX_GRACE_SECONDS,
+    MAX_INTERVAL_SECONDS,
+    MAX_JITTER_SECONDS,
     UTC_NAME,
     Translation,
     Untranslatable,
@@ -50,7 +50,7 @@ _ACCURACY_SECONDS: Final = 60.0
 """`AccuracySec=` unless it is given: a timer that elapses so much late is on time."""
 
 
-_LINES_MOST: Final = 100
+_MAX_LINES: Final = 100
 """A timer with more lines that start it is no timer that somebody wrote."""
 
 
@@ -77,8 +77,8 @@ def read_systemd(files: Mapping[str, str | bytes], *, timezone: str | None = Non
     units = UnitFiles(files)
     entries: list[Entry] = []
     for name in units.timers():
-        if len(entries) >= ENTRIES_MOST:
-            reason = f"only {ENTRIES_MOST} entries are read at once; import the rest by itself"
+        if len(entries) >= MAX_ENTRIES:
+            reason = f"only {MAX_ENTRIES} entries are read at once; import the rest by itself"
             entries.append(refused(1, name, reason=reason))
             break
         entries += _entries(name, units, timezone)
@@ -93,8 +93,8 @@ def _entries(name: str, files: UnitFiles, timezone: str | None) -> list[Entry]:
     if unit is None:
         return []
     lines = unit.given(_TIMER, *_STARTS)
-    if len(lines) > _LINES_MOST:
-        return [refused(1, name, reason=f"it has {len(lines)} lines that start it, {_LINES_MOST} are read; split it")]
+    if len(lines) > _MAX_LINES:
+        return [refused(1, name, reason=f"it has {len(lines)} lines that start it, {_MAX_LINES} are read; split it")]
     spans = [setting for setting in lines if setting.name in _AFTER_RUN]
     kicks = [setting for setting in lines if setting.name in _AFTER_BOOT] if spans else []
     timer = _Timer(
@@ -211,7 +211,7 @@ def _accuracy(unit: Unit, changes: list[str]) -> float:
     if given is None:
         return _ACCURACY_SECONDS
     seconds = span_seconds(given, "AccuracySec")
-    if seconds is None or seconds > GRACE_SECONDS_MOST:
+    if seconds is None or seconds > MAX_GRACE_SECONDS:
         raise Untranslatable(f"AccuracySec={given} lets it start at any time at all; write at most a year")
     if seconds > _ACCURACY_SECONDS:
         changes.append(
@@ -223,7 +223,7 @@ def _accuracy(unit: Unit, changes: list[str]) -> float:
 
 def _interval(timer: _Timer, setting: Setting, changes: list[str]) -> dict[str, Any]:
     seconds = span_seconds(timer.unit.expanded(setting.value), setting.name)
-    if seconds is None or not 1 <= seconds <= INTERVAL_SECONDS_MOST:
+    if seconds is None or not 1 <= seconds <= MAX_INTERVAL_SECONDS:
         raise Untranslatable(
             f"{setting.name}={setting.value[:50]}: an interval has 1 second to 10 years; write one such as 15min"
         )
@@ -246,9 +246,9 @@ def _jitter(unit: Unit, changes: list[str]) -> dict[str, Any]:
         return {}
     if unit.flag(_TIMER, "FixedRandomDelay"):
         changes.append("each occurrence has a delay of its own, with FixedRandomDelay= systemd always takes the same")
-    if seconds is None or seconds > JITTER_SECONDS_MOST:
+    if seconds is None or seconds > MAX_JITTER_SECONDS:
         changes.append(f"the random delay is at most a day, not {given}")
-        seconds = float(JITTER_SECONDS_MOST)
+        seconds = float(MAX_JITTER_SECONDS)
     return {"jitter_seconds": _number(seconds)}
 
 

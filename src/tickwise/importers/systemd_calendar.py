@@ -30,7 +30,7 @@ from tickwise.importers.translation import (
 )
 
 # The longest that is any use lists all the minutes of an hour, twice.
-_CHARACTERS_MOST: Final = 500
+_MAX_CHARACTERS: Final = 500
 
 _NAMED: Final = {
     "minutely": "*-*-* *:*:00",
@@ -108,8 +108,8 @@ class CalendarLine(NamedTuple):
 def read_calendar(text: str) -> CalendarEvent:
     """Read the value of an `OnCalendar=`. Raises `Untranslatable` for what systemd refuses, and for fractions of
     a second."""
-    if not text or len(text) > _CHARACTERS_MOST:
-        raise Untranslatable(f"a calendar event has 1 to {_CHARACTERS_MOST} characters, such as `*-*-* 02:00:00`")
+    if not text or len(text) > _MAX_CHARACTERS:
+        raise Untranslatable(f"a calendar event has 1 to {_MAX_CHARACTERS} characters, such as `*-*-* 02:00:00`")
     if _STAMP.fullmatch(text):
         return _of_stamp(int(text[1:]))
     words = text.split(" ")

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from tickwise.importers.systemd_units import Unit, span_seconds, split_commands, split_words
 from tickwise.importers.translation import (
-    RETRIES_MOST,
-    TIMEOUT_SECONDS_MOST,
+    MAX_RETRIES,
+    MAX_TIMEOUT_SECONDS,
     VARIABLE,
     Reference,
     Untranslatable,
@@ -49,7 +49,7 @@ _UNIT_SILENT: Final = frozenset(
     {"Description", "Documentation", "After", "Before", "DefaultDependencies", "RefuseManualStart", "RefuseManualStop"}
 )
 _JOURNAL: Final = ("journal", "inherit", "syslog", "journal+console", "syslog+console")
-_RESTARTS_MOST: Final = 5
+_MAX_RESTARTS: Final = 5
 """`StartLimitBurst=` unless it is given."""
 
 _VARIABLE_IN_WORD = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -110,7 +110,7 @@ def _timeout(unit: Unit) -> dict[str, Any]:
         given = unit.value(_SERVICE, name)
         if given is not None:
             seconds = span_seconds(given, name)
-            if seconds and seconds <= TIMEOUT_SECONDS_MOST:
+            if seconds and seconds <= MAX_TIMEOUT_SECONDS:
                 return {"timeout_seconds": int(seconds) if seconds == int(seconds) else seconds}
             break
     return {}
@@ -122,7 +122,7 @@ def _retries(unit: Unit, changes: list[str]) -> dict[str, Any]:
     if restart == "no":
         return {"max_retries": 0}
     burst = unit.value("Unit", "StartLimitBurst") or ""
-    retries = min(int(burst), RETRIES_MOST) if re.fullmatch(r"\d{1,6}", burst, re.ASCII) else _RESTARTS_MOST
+    retries = min(int(burst), MAX_RETRIES) if re.fullmatch(r"\d{1,6}", burst, re.ASCII) else _MAX_RESTARTS
     pause = span_seconds(unit.value(_SERVICE, "RestartSec") or "100ms", "RestartSec")
     if pause is None:
         return {"max_retries": 0}

@@ -14,23 +14,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
 from tickwise.importers.report import Entry, imported, refused, shown
 
-SOURCE_CHARACTERS_MOST: Final = 4 << 20
+MAX_SOURCE_CHARACTERS: Final = 4 << 20
 """About 2,000 CronJobs as a cluster prints them, which take about two seconds to read."""
-ENTRIES_MOST: Final = 2_000
-COMMAND_CHARACTERS_MOST: Final = 100_000
+MAX_ENTRIES: Final = 2_000
+MAX_COMMAND_CHARACTERS: Final = 100_000
 """What a shell task takes: Linux refuses a single argument above 128 kB."""
-ARGUMENTS_MOST: Final = 1_000
-NAME_CHARACTERS_MOST: Final = 200
-RETRIES_MOST: Final = 1_000
-JITTER_SECONDS_MOST: Final = 86_400
-GRACE_SECONDS_MOST: Final = 366 * 86_400
-TIMEOUT_SECONDS_MOST: Final = 366 * 86_400
-INTERVAL_SECONDS_MOST: Final = 10 * 366 * 86_400
+MAX_ARGUMENTS: Final = 1_000
+MAX_NAME_CHARACTERS: Final = 200
+MAX_RETRIES: Final = 1_000
+MAX_JITTER_SECONDS: Final = 86_400
+MAX_GRACE_SECONDS: Final = 366 * 86_400
+MAX_TIMEOUT_SECONDS: Final = 366 * 86_400
+MAX_INTERVAL_SECONDS: Final = 10 * 366 * 86_400
 
 UTC_NAME: Final = "UTC"
 ALL_WEEKDAYS: Final = frozenset(range(7))
@@ -86,9 +86,9 @@ def unique(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 def decoded(text: str | bytes) -> str:
     """The source as text. Raises `Untranslatable` if it is too long or no UTF-8."""
-    if len(text) > SOURCE_CHARACTERS_MOST:
+    if len(text) > MAX_SOURCE_CHARACTERS:
         raise Untranslatable(
-            f"the file has {len(text)} bytes, {SOURCE_CHARACTERS_MOST} are read at most; split it into several files"
+            f"the file has {len(text)} bytes, {MAX_SOURCE_CHARACTERS} are read at most; split it into several files"
         )
     if isinstance(text, str):
         return text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
@@ -120,7 +120,7 @@ def _check_texts(value: Any) -> None:
 
 def name_of(text: str) -> str:
     """A job's name: the source's own, cut to what a name may have."""
-    return text[:NAME_CHARACTERS_MOST]
+    return text[:MAX_NAME_CHARACTERS]
 
 
 def key_of(system: str, *names: str) -> str:
@@ -129,10 +129,10 @@ def key_of(system: str, *names: str) -> str:
     A key stands in paths, so it has no slash; names that have one, or are too long, are told apart by a digest.
     """
     plain = ":".join((system, *names))
-    if len(plain) <= NAME_CHARACTERS_MOST and "/" not in plain:
+    if len(plain) <= MAX_NAME_CHARACTERS and "/" not in plain:
         return plain
     digest = hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:16]
-    return f"{plain.replace('/', '.')[: NAME_CHARACTERS_MOST - 17]}:{digest}"
+    return f"{plain.replace('/', '.')[: MAX_NAME_CHARACTERS - 17]}:{digest}"
 
 
 def known_zone(name: str, field: str) -> str:
@@ -279,13 +279,13 @@ def exports(values: Mapping[str, Words]) -> list[str]:
 
 def check_arguments(arguments: Sequence[Words]) -> None:
     """Refuse more than a task takes."""
-    if len(arguments) > ARGUMENTS_MOST:
+    if len(arguments) > MAX_ARGUMENTS:
         raise Untranslatable(
-            f"the command has {len(arguments)} arguments, {ARGUMENTS_MOST} are the most; put it into a script"
+            f"the command has {len(arguments)} arguments, {MAX_ARGUMENTS} are the most; put it into a script"
         )
-    if sum(len(str(part)) for words in arguments for part in words) > COMMAND_CHARACTERS_MOST:
+    if sum(len(str(part)) for words in arguments for part in words) > MAX_COMMAND_CHARACTERS:
         raise Untranslatable(
-            f"the command has more than {COMMAND_CHARACTERS_MOST} characters; put it into a script and run that"
+            f"the command has more than {MAX_COMMAND_CHARACTERS} characters; put it into a script and run that"
         )
     if not quoted(arguments[0]).strip("'"):
         raise Untranslatable("the command is empty; write the program to run")
@@ -294,9 +294,9 @@ def check_arguments(arguments: Sequence[Words]) -> None:
 def shell_task(lines: Sequence[str]) -> dict[str, Any]:
     """A task of the kind `shell` that runs these lines."""
     command = "\n".join(lines)
-    if len(command) > COMMAND_CHARACTERS_MOST:
+    if len(command) > MAX_COMMAND_CHARACTERS:
         raise Untranslatable(
-            f"the command has more than {COMMAND_CHARACTERS_MOST} characters; put it into a script and run that"
+            f"the command has more than {MAX_COMMAND_CHARACTERS} characters; put it into a script and run that"
         )
     return {"kind": "shell", "command": command}
 

@@ -18,11 +18,11 @@ from yaml.resolver import Resolver
 
 from tickwise.importers.translation import Untranslatable
 
-NESTING_MOST: Final = 50
+MAX_NESTING: Final = 50
 """A manifest has about a dozen levels."""
-MERGES_MOST: Final = 100
+MAX_MERGES: Final = 100
 """In one mapping, those of what it merges included."""
-ITEMS_MOST: Final = 2_000_000
+MAX_ITEMS: Final = 2_000_000
 """Keys and items that are looked at in one file, those behind an alias each time: a few lines of aliases could ask for
 billions. The largest file that is read has about a quarter of this."""
 
@@ -56,8 +56,8 @@ class _Composer(Composer, Resolver):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self._depth += 1
-        if self._depth > NESTING_MOST:
-            raise Untranslatable(f"it is nested in more than {NESTING_MOST} levels; flatten it")
+        if self._depth > MAX_NESTING:
+            raise Untranslatable(f"it is nested in more than {MAX_NESTING} levels; flatten it")
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -99,7 +99,7 @@ class Budget:
     """How many keys and items of a file may still be looked at."""
 
     def __init__(self) -> None:
-        self._left = ITEMS_MOST
+        self._left = MAX_ITEMS
 
     def spend(self, items: int) -> None:
         """Raises `Untranslatable` when there is nothing left."""
@@ -129,8 +129,8 @@ class Mapping:
             if key.tag == "tag:yaml.org,2002:merge":
                 for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     self._merges += 1
-                    if self._merges > MERGES_MOST:
-                        raise Untranslatable(f"{self.path} merges more than {MERGES_MOST} mappings; write them out")
+                    if self._merges > MAX_MERGES:
+                        raise Untranslatable(f"{self.path} merges more than {MAX_MERGES} mappings; write them out")
                     if isinstance(source, yaml.MappingNode):
                         merged = {**self._read(source), **merged}
             elif isinstance(key, yaml.ScalarNode):

@@ -17,7 +17,7 @@ from tickwise.ports.clock import Clock
 LUMPS_REMEMBERED: Final = 8
 WAIT_SECONDS_LEAST: Final = 1.0
 """`Retry-After` is told in whole seconds."""
-WAIT_SECONDS_MOST: Final = 30.0
+MAX_WAIT_SECONDS: Final = 30.0
 """Whoever is told more than this asks again sooner anyway."""
 
 
@@ -52,5 +52,5 @@ class Drain:
         # The lump under way may be slower than all before it, and so may the next.
         seconds = max([now - self._began, *(lump.seconds for lump in self._lumps)])
         lump = sum(lump.amount for lump in self._lumps) / len(self._lumps) if self._lumps else amount
-        self._told = min(max(now + seconds, self._told + seconds * amount / max(lump, 1.0)), now + WAIT_SECONDS_MOST)
+        self._told = min(max(now + seconds, self._told + seconds * amount / max(lump, 1.0)), now + MAX_WAIT_SECONDS)
         return max(self._told - now, WAIT_SECONDS_LEAST)

@@ -31,7 +31,7 @@ LATENESS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.
 DURATION_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400)
 STORE_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 HTTP_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
-REASONS_MOST: Final = 100
+MAX_REASONS: Final = 100
 """Different reasons of failures that are counted apart; all further ones are counted as `other`."""
 OTHER_REASON: Final = "other"
 BATCH_SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000)
@@ -315,7 +315,7 @@ class Metrics:
     def _count(self, counter: Counter, reasons: Mapping[str, int]) -> None:
         """Reasons come from runners, plugins included: their number is bounded, whatever they say."""
         for reason, count in reasons.items():
-            if len(self._reasons) < REASONS_MOST:
+            if len(self._reasons) < MAX_REASONS:
                 self._reasons.add(reason)
             counter.labels(reason if reason in self._reasons else OTHER_REASON).inc(count)
 

@@ -65,7 +65,7 @@ def script_key(namespace: str, digest: str) -> str:
 
 
 def shared_script_key(digest: str) -> str:
-    """Where releases before namespaces had folders kept a script. `roles/scripts.py` moves it."""
+    """Where releases before namespaces had folders kept a script. `roles/scheduler/script_mover.py` moves it."""
     return f"{SCRIPTS}{digest}"
 
 

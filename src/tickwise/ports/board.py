@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-FACTS_BYTES_MOST: Final = 4_000
+MAX_FACTS_BYTES: Final = 4_000
 """Of one note, as JSON; a larger one is refused."""
-NAME_LENGTH_MOST: Final = 200
+MAX_NAME_LENGTH: Final = 200
 """Characters of a kind, and of a name."""
-LOOK_MOST: Final = 1_000
+MAX_LOOK: Final = 1_000
 """Notes that one look gives when it names none; which ones is not said when there are more."""
-TTL_SECONDS_MOST: Final = 86_400.0
+MAX_TTL_SECONDS: Final = 86_400.0
 
 Facts = Mapping[str, Any]
 """What a note says: JSON values under short names."""
@@ -43,7 +43,7 @@ class Board(Protocol):
         ...
 
     async def tell(self, notes: Sequence[Note], ttl_seconds: float) -> bool:
-        """Put them up, for so long (more than 0, at most `TTL_SECONDS_MOST`); whether they are there. Raises
+        """Put them up, for so long (more than 0, at most `MAX_TTL_SECONDS`); whether they are there. Raises
         `ValueError` for one that breaks a limit above."""
         ...
 
@@ -52,6 +52,6 @@ class Board(Protocol):
         ...
 
     async def look(self, kind: str, names: Sequence[str] | None = None) -> Mapping[str, Facts] | None:
-        """By name: those of `names` that are there, or all of the kind, up to `LOOK_MOST`. None: it cannot be asked
+        """By name: those of `names` that are there, or all of the kind, up to `MAX_LOOK`. None: it cannot be asked
         now, which is not the same as that nothing is there."""
         ...

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple, Protocol
 
 PRIORITIES: Final = 10
 """Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
-MESSAGE_BYTES_MOST: Final = 2 << 20
+MAX_MESSAGE_BYTES: Final = 2 << 20
 """Of key, value and headers of one message: twice what a job's body may have as shipped. What is larger goes another
 way, or is refused by whoever would send it."""
-STORY_BYTES_MOST: Final = 64 << 10
+MAX_STORY_BYTES: Final = 64 << 10
 """A broker takes so much more, for what DEAD says of a message in its headers."""
 
 

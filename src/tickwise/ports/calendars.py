@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Final, NamedTuple, Protocol
 
-from tickwise.domain.calendar_entries import Dates, Period
+from tickwise.domain.calendar.entries import Dates, Period
 
 ENTRIES_MAX: Final = 10_000
 """Entries that one calendar may come to. What is over is cut from the end, and a warning says so."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, Self
 
-EVENT_BYTES_MOST: Final = 5_000
+MAX_EVENT_BYTES: Final = 5_000
 """A larger event is told as a gap of its channel. So much fits into a notification of PostgreSQL (8,000 bytes of text);
 all technologies keep to it, so that changing one changes nothing else."""
-CHANNEL_LENGTH_MOST: Final = 200
+MAX_CHANNEL_LENGTH: Final = 200
 """Characters of a channel's name."""
 
 

@@ -18,15 +18,15 @@ from uuid import UUID
 from tickwise.domain.errors import Conflict
 from tickwise.domain.model import Principal
 
-KEYS_MOST: Final = 1_000
+MAX_KEYS: Final = 1_000
 """Good keys that one namespace may have; and of those that are revoked or expired, so many are kept."""
 
 
 def check_keys_room(count: int) -> None:
     """Raise `Conflict`, code `keys_exhausted`, if a namespace with `count` good keys may have no more."""
-    if count >= KEYS_MOST:
+    if count >= MAX_KEYS:
         raise Conflict(
-            f"the namespace has {KEYS_MOST} keys that are good: revoke those that are no longer used",
+            f"the namespace has {MAX_KEYS} keys that are good: revoke those that are no longer used",
             code="keys_exhausted",
         )
 
@@ -92,7 +92,7 @@ class Keys(Protocol):
 
     async def key_add(self, key: NewKey) -> bool:
         """Keep it; False, and nothing changes, if a key with this digest is or was there. Raises `Conflict`, code
-        `keys_exhausted`, for one that was asked for where its namespace has `KEYS_MOST` good ones of these."""
+        `keys_exhausted`, for one that was asked for where its namespace has `MAX_KEYS` good ones of these."""
         ...
 
     async def key_first(self, key: NewKey) -> bool:

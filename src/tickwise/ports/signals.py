@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 from uuid import UUID
 
-ABOUT_MOST: Final = 200
+MAX_ABOUT: Final = 200
 """Ids that one ring can name: so many fit into a notification of PostgreSQL, which has 8,000 bytes of text. A ring that
 would name more names none."""
 
@@ -50,7 +50,7 @@ class Signals(Protocol):
     def send(self, topic: Topic, about: Sequence[UUID] = ()) -> None:
         """Ring, without waiting. Many calls within a few milliseconds are one ring. Never raises.
 
-        `about`: what it is about, if that is known. With no ids, or more than `ABOUT_MOST` in one ring, it concerns
+        `about`: what it is about, if that is known. With no ids, or more than `MAX_ABOUT` in one ring, it concerns
         everybody."""
         ...
 

@@ -4,7 +4,7 @@
     results     executor ──its private key──► recorder        a key pair for each life of an executor; the public half
                                                               is in its row of the store
 
-What is signed, and who refuses what: `roles/signatures.py`.
+What is signed, and who refuses what: `roles/shared/signatures.py`.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
 from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
-from tickwise.roles.firing import read_plan
+from tickwise.roles.scheduler.fires import read_plan
 from tickwise.wiring.findings import Finding
 
 RECENT_SECONDS: Final = 7 * 86_400.0
 """A failover that lost something is worth a warning for so long."""
-TIMERS_MOST: Final = 5_000
+MAX_TIMERS: Final = 5_000
 """So many timers in the past are looked at: some seconds of a scheduler's work."""
-JOBS_SHOWN_MOST: Final = 50
+MAX_JOBS_SHOWN: Final = 50
 PAGE: Final = "docs/how-to/failover-and-restore.md"
 WORDS: Final = {
     EpochCause.PROMOTED: "a standby took over",
@@ -114,10 +114,10 @@ async def begin_and_tell(store: Store) -> Restored:
     epoch = await store.epoch_begin()
     stats = await store.stats()
     living = [row for row in await store.executors_list() if row.gone_at is None]
-    async with store.fires(FireRequest(horizon_seconds=0.0, limit=TIMERS_MOST + 1, once=True)) as batch:
+    async with store.fires(FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
         timers, now = batch.timers, batch.now
-    judged = [(timer, *_judged(timer, now)) for timer in timers[:TIMERS_MOST]]
-    shown = [await _shown(store, timer, runs, skipped) for timer, runs, skipped in judged[:JOBS_SHOWN_MOST]]
+    judged = [(timer, *_judged(timer, now)) for timer in timers[:MAX_TIMERS]]
+    shown = [await _shown(store, timer, runs, skipped) for timer, runs, skipped in judged[:MAX_JOBS_SHOWN]]
     return Restored(
         epoch=epoch,
         tokens_from=first_token(epoch),
@@ -128,7 +128,7 @@ async def begin_and_tell(store: Store) -> Restored:
         jobs=len(judged),
         runs=sum(runs for _, runs, _ in judged),
         skipped=sum(skipped for _, _, skipped in judged),
-        more=len(timers) > TIMERS_MOST,
+        more=len(timers) > MAX_TIMERS,
         overdue=shown,
     )
 

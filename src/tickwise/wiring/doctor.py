@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.task_places import expected_work_root
-from tickwise.adapters.runner.task_users import task_users
+from tickwise.adapters.runner.process.task_places import expected_work_root
+from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.wiring.continuity import continuity_findings

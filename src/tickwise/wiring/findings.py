@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
-from tickwise.roles.roll import RoleFacts, roll_of
+from tickwise.roles.shared.membership import RoleFacts, roll_of
 
 REQUESTS_LATE_SECONDS: Final = 30.0
 """Recorders of requests tell once a second how far they are."""

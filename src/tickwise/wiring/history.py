@@ -19,9 +19,9 @@ from uuid import UUID
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.history import Finding, History, Kind, Run, Status, Verdict, judge
-from tickwise.domain.history_journal import lives
-from tickwise.domain.history_records import Tried, attempts_findings, claim_findings, journal_of, start_findings
+from tickwise.domain.history.checker import Finding, History, Kind, Run, Status, Verdict, judge
+from tickwise.domain.history.journal import lives
+from tickwise.domain.history.records import Tried, attempts_findings, claim_findings, journal_of, start_findings
 from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
@@ -30,7 +30,7 @@ from tickwise.ports.store import Continuity, Definitions, EpochCause, JobQuery, 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
 """Runs whose attempts are asked for at the same time: fewer than a store has connections."""
-FINDINGS_MOST: Final = 1_000
+MAX_FINDINGS: Final = 1_000
 """So many findings are kept with their sentences; all are counted."""
 ONCE: Final = frozenset({ScheduleType.IMMEDIATE, ScheduleType.FUTURE})
 
@@ -93,7 +93,7 @@ class _Sum:
         for finding in findings:
             if finding not in self.findings:
                 self.kinds[finding.kind] += 1
-                if len(self.findings) < FINDINGS_MOST:
+                if len(self.findings) < MAX_FINDINGS:
                     self.findings[finding] = None
 
     def verdict(self) -> Verdict:

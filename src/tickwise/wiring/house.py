@@ -19,12 +19,12 @@ import structlog
 from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.function import FunctionRunner
-from tickwise.adapters.runner.http import HttpRunner
-from tickwise.adapters.runner.lease_beacon import LeaseBeacon
+from tickwise.adapters.runner.function.runner import FunctionRunner
+from tickwise.adapters.runner.http.runner import HttpRunner
 from tickwise.adapters.runner.plugins import load_plugins
-from tickwise.adapters.runner.process import ProcessRunner
-from tickwise.adapters.runner.script_check import ScriptChecker
+from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
+from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.config import Settings
 from tickwise.control.buffered.application import RequestApplier
@@ -44,14 +44,14 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
-from tickwise.roles.announcing import Announcer
-from tickwise.roles.executor import Executor, ExecutorSettings, Seat
-from tickwise.roles.handovers import handover_bell
-from tickwise.roles.recorder import ResultsRecorder
-from tickwise.roles.requests import RequestsRecorder
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.roles.searching import Replica, Searches
-from tickwise.roles.service import Service
+from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.recorder.requests import RequestsRecorder
+from tickwise.roles.recorder.role import ResultsRecorder
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.shared.handovers import handover_bell
+from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.search_replica import Replica, Searches
+from tickwise.roles.shared.service import Service
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.neighbours import Neighbours, open_neighbours
 from tickwise.wiring.patience import Patience

@@ -14,7 +14,7 @@ import structlog
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.domain.errors import Misconfigured, Unavailable
-from tickwise.roles.service import wait_for
+from tickwise.roles.shared.service import wait_for
 
 PERSON_SECONDS: Final = 60.0
 """How long `up` waits."""

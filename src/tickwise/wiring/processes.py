@@ -28,7 +28,7 @@ from tickwise.control.control import Control
 from tickwise.observability import logs
 from tickwise.observability.metrics import CONTENT_TYPE
 from tickwise.ports.store import StoreStats
-from tickwise.roles.service import Service
+from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from tickwise import __version__
 from tickwise.domain.errors import Unavailable
-from tickwise.roles.roll import RoleFacts, RollCall
-from tickwise.roles.service import Service
+from tickwise.roles.shared.membership import RoleFacts, RollCall
+from tickwise.roles.shared.service import Service
 from tickwise.wiring.house import House
 
 

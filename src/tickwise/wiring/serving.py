@@ -16,7 +16,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.api.connections import ConnectionLimits, Connections
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.roles.service import wait_for
+from tickwise.roles.shared.service import wait_for
 
 DESCRIPTORS_KEPT: Final = 256
 """File descriptors that are not for clients: the store's connections, tasks, files."""

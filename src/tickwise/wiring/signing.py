@@ -1,4 +1,4 @@
-"""Makes the signers and verifiers of messages at the broker from the settings (`roles/signatures.py`).
+"""Makes the signers and verifiers of messages at the broker from the settings (`roles/shared/signatures.py`).
 
 The library of signatures comes with the broker's client, so it is imported only where there is a broker.
 """
@@ -14,7 +14,7 @@ from tickwise.control.keys.secrets import check_strength
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.signing import Signer
 from tickwise.ports.store import Records
-from tickwise.roles.signatures import RequestCheck, ResultCheck, ResultsSigning, Unsigned
+from tickwise.roles.shared.signatures import RequestCheck, ResultCheck, ResultsSigning, Unsigned
 
 if TYPE_CHECKING:
     from tickwise.adapters.signing import SharedSecrets

@@ -12,11 +12,11 @@ import msgspec
 
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
-from tickwise.domain.calendar import Otherwise, Window
+from tickwise.domain.calendar.rules import Otherwise, Window
 from tickwise.domain.errors import Invalid
 from tickwise.ports.store import RuleKind
-from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
-from tickwise.roles.rulebook import encode_window
+from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
+from tickwise.roles.shared.rulebook import encode_window
 from tickwise.wiring.simulation import Rule
 
 T = TypeVar("T")

@@ -38,9 +38,8 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, time_id
 from tickwise.domain.schedule import ScheduleType, just_before, most_per_minute
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.store import NewJob, Retention, RuleKind, RuleRow, Store
-from tickwise.roles.definition import Definition, encode_definition
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.roles.simulator import (
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.simulator import (
     BUSY_STEP_SECONDS,
     STEP_SECONDS,
     Happening,
@@ -51,10 +50,11 @@ from tickwise.roles.simulator import (
     in_order,
     tidied,
 )
+from tickwise.roles.shared.definition import Definition, encode_definition
 
 JOBS_AT_ONCE: Final = 1_000
 DAY_SECONDS: Final = 86_400.0
-PROCESSES_MOST: Final = 8
+MAX_PROCESSES: Final = 8
 SHARED_FROM_JOB_DAYS: Final = 20_000
 """A smaller simulation takes no longer than it takes to start a process."""
 NO_TASK: Final = msgspec.Raw(b'{"kind":"simulated"}')
@@ -122,7 +122,7 @@ def hushed() -> Iterator[None]:
 
 async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
     """What happens, a step at a time, in the order of time. Raises `Invalid` for a job that could not be submitted."""
-    shares = min(os.cpu_count() or 1, PROCESSES_MOST)
+    shares = min(os.cpu_count() or 1, MAX_PROCESSES)
     days = (simulation.end - simulation.begin) / DAY_SECONDS
     clock = SystemClock()
     if shares == 1 or len(simulation.subjects) * days < SHARED_FROM_JOB_DAYS:

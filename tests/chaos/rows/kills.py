@@ -12,7 +12,7 @@ from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
-from tickwise.domain.history import Edge
+from tickwise.domain.history.checker import Edge
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
 

@@ -21,7 +21,7 @@ from tests.chaos.server import Server
 from tests.integration.processes.fleet import api_client
 from tests.support.waiting import eventually
 from tickwise.cli.failures import Exit
-from tickwise.domain.history import Fault
+from tickwise.domain.history.checker import Fault
 
 POISON: Final[dict[str, bytes]] = {
     "no message at all": b"\x00\xff\xc1 what is this?",
@@ -33,7 +33,7 @@ POISON: Final[dict[str, bytes]] = {
 }
 TOLD: Final = {"channel", "partition", "offset", "error"}
 """Headers of what is parked."""
-AGAIN_MOST: Final = 10
+MAX_AGAIN: Final = 10
 """A reader may lose its partitions before the broker hears what it parked. One that never says so parks without end."""
 CHANNELS: Final = ("requests", "results", *(f"runs.p{lane}" for lane in range(LANES)))
 CLUSTER_KINDS: Final = ("scheduler", "executor", "recorder", "api")
@@ -55,7 +55,7 @@ async def poisoning(scene: Scene, size: Size) -> Knowledge:
     others = [(each.origin, each.value) for each in found if each.origin not in wanted]
     if missing or others:
         scene.complain(f"missing among the parked: {_told(missing)}; too many: {_told(others)}")
-    if often := {origin: count for origin, count in origins.items() if count > AGAIN_MOST}:
+    if often := {origin: count for origin, count in origins.items() if count > MAX_AGAIN}:
         scene.complain(f"parked again and again: {often}")
     for player in scene.players:
         if player.role.process.poll() is not None:

@@ -19,7 +19,7 @@ from tests.chaos.scene import CLOCK, DEFAULT, PATIENT, Player, Scene
 from tests.chaos.server import Server, fill, small_disk
 from tests.integration.processes.house import gone
 from tests.support.waiting import eventually
-from tickwise.domain.history import Fault
+from tickwise.domain.history.checker import Fault
 
 CLIENTS: Final = 8
 AWAY_SECONDS: Final = 1.0

@@ -14,12 +14,12 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function
 from tests.chaos.scene import CLOCK, DEFAULT, Scene
 from tests.chaos.shim import ShiftedClock, own_time
-from tickwise.domain.history import Target
+from tickwise.domain.history.checker import Target
 
 INTERVAL_SECONDS: Final = 1
 GRACE_SECONDS: Final = 0.5
-CATCHUP_MOST: Final = 5
-POLICIES: Final = {"skip": {0}, "latest": {0, 1}, "all": {CATCHUP_MOST}}
+MAX_CATCHUP: Final = 5
+POLICIES: Final = {"skip": {0}, "latest": {0, 1}, "all": {MAX_CATCHUP}}
 """How many of what was missed for longer than the grace run, by the mode of the misfire rule. Of `latest` the newest of
 all runs: that may be one within the grace."""
 LEAD_SECONDS: Final = 3.0
@@ -47,7 +47,7 @@ async def unattended(scene: Scene, size: Size) -> Knowledge:
     end = begin + LEAD_SECONDS + size.seconds + TAIL_SECONDS
     jobs: dict[UUID, str] = {}
     for mode in POLICIES:
-        policy = {"mode": mode, "grace_seconds": GRACE_SECONDS, "max_catchup": CATCHUP_MOST}
+        policy = {"mode": mode, "grace_seconds": GRACE_SECONDS, "max_catchup": MAX_CATCHUP}
         body = _recurring(scene, begin, end, misfire=policy)
         made = await scene.clients.submit_many(mode, [body] * (size.jobs // len(POLICIES)), once=False)
         jobs |= dict.fromkeys(made, mode)

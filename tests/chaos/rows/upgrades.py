@@ -22,7 +22,7 @@ from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, PATIENT, ROOT, Player, Scene
 from tickwise.adapters.store.postgres import schema_status, upgrade
 from tickwise.domain.errors import StoreUnavailable
-from tickwise.domain.history import Edge
+from tickwise.domain.history.checker import Edge
 from tickwise.domain.lifecycle import RunState
 
 CAST: Final = {"api": 2, "scheduler": 2, "executor": 3}

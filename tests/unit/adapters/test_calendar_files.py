@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tickwise.adapters.calendars.files import CalendarFiles
-from tickwise.domain.calendar_entries import Dates, Period
+from tickwise.domain.calendar.entries import Dates, Period
 from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, Resolved, Span
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tickwise.adapters.runner.function_wire import Frames, Report, Result
-from tickwise.adapters.runner.function_worker import _framed
+from tickwise.adapters.runner.function.wire import Frames, Report, Result
+from tickwise.adapters.runner.function.worker import _framed
 from tickwise.ports.runner import Verdict
 
 

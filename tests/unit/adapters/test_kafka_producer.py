@@ -23,7 +23,7 @@ NOWHERE = "kafka://127.0.0.1:1?confirm_seconds=1"
 @pytest_asyncio.fixture
 async def producer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Producer]:
     """It has room for ten messages, and nobody to send them to."""
-    monkeypatch.setattr(module, "WAITING_MOST", 10)
+    monkeypatch.setattr(module, "MAX_WAITING", 10)
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.1)
     made = Producer(read_address(NOWHERE), SystemClock(), Complaints())
     made.start()
@@ -61,7 +61,7 @@ async def test_there_is_an_end_to_what_waits(producer: Producer) -> None:
 
 async def test_bytes_are_bounded_too(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few large messages fill it as well as many small ones."""
-    monkeypatch.setattr(module, "WAITING_BYTES_MOST", 1_000)
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 1_000)
     producer.throw("hints", 1, messages(2, size=400))
     assert (1, 1) == (producer.waiting, producer.lost)
     with pytest.raises(Busy):

@@ -57,8 +57,8 @@ def test_what_is_revoked_is_gone(shelves: Shelves) -> None:
 
 def test_a_full_partition_pauses_and_an_emptied_one_goes_on(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are fetched meanwhile. It is said once."""
-    monkeypatch.setattr(module, "WAITING_MOST", 40)
-    monkeypatch.setattr(module, "BATCH_MOST", 10)
+    monkeypatch.setattr(module, "MAX_WAITING", 40)
+    monkeypatch.setattr(module, "MAX_BATCH", 10)
     shelves.put(fetched(ONE, range(10)))
     assert ([ONE], []) == shelves.turn()
     assert ([], []) == shelves.turn()
@@ -71,8 +71,8 @@ def test_a_full_partition_pauses_and_an_emptied_one_goes_on(shelves: Shelves, mo
 @pytest.mark.parametrize("size", [1, 5 << 20])
 def test_nothing_is_put_beyond_the_bounds(shelves: Shelves, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By number, and by bytes with one batch more: then every partition that holds something is paused."""
-    monkeypatch.setattr(module, "WAITING_MOST", 40)
-    monkeypatch.setattr(module, "BATCH_MOST", 10)
+    monkeypatch.setattr(module, "MAX_WAITING", 40)
+    monkeypatch.setattr(module, "MAX_BATCH", 10)
     at = 0
     while (room := shelves.room()) > 0:
         shelves.put(fetched(ONE, range(at, at + room), size))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tickwise.adapters.runner.removal import remove_folder
+from tickwise.adapters.runner.process.removal import remove_folder
 
 NEST = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\n"
 

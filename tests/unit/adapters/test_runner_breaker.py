@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.adapters.runner import breaker
-from tickwise.adapters.runner.breaker import Breakers, Heard
+from tickwise.adapters.runner.http import circuit_breakers
+from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard
 
 HOST = "example.com"
 
@@ -17,7 +17,7 @@ HOST = "example.com"
 def opened(now: float = 0.0, **settings: float) -> Breakers:
     """Breakers that have just had enough of the host."""
     made = Breakers(**settings)  # type: ignore[arg-type]  # each is a number of the right sort
-    for number in range(breaker.FAILURES):
+    for number in range(circuit_breakers.FAILURES):
         assert made.admit(HOST, number, now) is None
         made.heard(HOST, number, Heard.FAILED, now)
     return made
@@ -106,7 +106,7 @@ def test_each_opening_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_it_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts that fail are a thing that anybody can invent."""
-    monkeypatch.setattr(breaker, "HOSTS_MOST", 10)
+    monkeypatch.setattr(circuit_breakers, "MAX_HOSTS", 10)
     made = Breakers()
     for number in range(100):
         made.heard(f"host-{number}", number, Heard.FAILED, 0.0)

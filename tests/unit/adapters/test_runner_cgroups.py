@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tickwise.adapters.runner import cgroups
-from tickwise.adapters.runner.cgroups import Group, Place, Resource, Usage, candidates, find_places, make_group
+from tickwise.adapters.runner.process import cgroups
+from tickwise.adapters.runner.process.cgroups import Group, Place, Resource, Usage, candidates, find_places, make_group
 from tickwise.ports.runner import TaskLimits
 
 ALL = TaskLimits(1, 2.0, 3 << 20, 4)

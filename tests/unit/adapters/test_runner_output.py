@@ -155,7 +155,7 @@ async def test_storage_that_never_answers_does_not_hold_the_run(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its log is given up, loudly."""
-    monkeypatch.setattr(output, "CLOSING_SECONDS_MOST", 0.05)
+    monkeypatch.setattr(output, "MAX_CLOSING_SECONDS", 0.05)
     made, _ = sink(Gate())
     made.write(b"lost")
     await made.close()
@@ -164,7 +164,7 @@ async def test_storage_that_never_answers_does_not_hold_the_run(
 
 async def test_a_source_that_can_wait_waits_while_too_much_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """And goes on when it is."""
-    monkeypatch.setattr(output, "PENDING_BYTES_MOST", 5)
+    monkeypatch.setattr(output, "MAX_PENDING_BYTES", 5)
     blobs = Gate()
     made, prefix = sink(blobs)
     made.write(b"12345")
@@ -181,7 +181,7 @@ async def test_a_source_that_can_wait_waits_while_too_much_is_not_stored(monkeyp
 
 async def test_a_source_that_cannot_wait_loses_output_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for each gap."""
-    monkeypatch.setattr(output, "PENDING_BYTES_MOST", 5)
+    monkeypatch.setattr(output, "MAX_PENDING_BYTES", 5)
     blobs = Gate()
     made, prefix = sink(blobs)
     for piece in (b"first ", b"dropped", b"dropped"):

@@ -9,7 +9,7 @@ import pytest
 
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.http import HttpRunner
+from tickwise.adapters.runner.http.runner import HttpRunner
 from tickwise.adapters.runner.kinds import HttpKind
 from tickwise.adapters.runner.plugins import GROUP, load_plugins
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -27,7 +27,7 @@ def point(value: str) -> EntryPoint:
 
 def test_a_plugin_is_called_with_the_settings(settings: RunnerSettings) -> None:
     """What it gives is a runner like ours; one of ours plays it here."""
-    (runner,) = load_plugins(settings, points=[point("tickwise.adapters.runner.http:HttpRunner")])
+    (runner,) = load_plugins(settings, points=[point("tickwise.adapters.runner.http.runner:HttpRunner")])
     assert isinstance(runner, HttpRunner)
 
 
@@ -35,7 +35,7 @@ def test_a_plugin_is_called_with_the_settings(settings: RunnerSettings) -> None:
     ("value", "says"),
     [
         ("no_such_module:Runner", "ModuleNotFoundError"),
-        ("tickwise.adapters.runner.http:NoSuchRunner", "AttributeError"),
+        ("tickwise.adapters.runner.http.runner:NoSuchRunner", "AttributeError"),
         ("builtins:repr", "gives no runner: it has no kinds"),
         ("builtins:int", "TypeError"),
     ],
@@ -49,7 +49,7 @@ def test_a_plugin_that_is_no_good_is_refused(settings: RunnerSettings, value: st
 
 def test_a_kind_belongs_to_one_runner(settings: RunnerSettings) -> None:
     """Neither ours nor another plugin's can be taken over."""
-    theirs = point("tickwise.adapters.runner.http:HttpRunner")
+    theirs = point("tickwise.adapters.runner.http.runner:HttpRunner")
     with pytest.raises(Misconfigured, match="`http`, which Tickwise itself has"):
         load_plugins(settings, taken=[HttpKind()], points=[theirs])
     with pytest.raises(Misconfigured, match="`http`, which the plugin"):

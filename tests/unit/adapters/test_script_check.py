@@ -10,8 +10,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tickwise.adapters.runner import script_check
-from tickwise.adapters.runner.script_check import BUSY, TOO_MUCH, ScriptChecker
+from tickwise.adapters.runner.scripts import checker as script_check
+from tickwise.adapters.runner.scripts.checker import BUSY, TOO_MUCH, ScriptChecker
 from tickwise.ports.runner import ScriptFinding
 from tickwise.testing.contracts.runner_scripts import BUSY_COMPILER
 
@@ -28,7 +28,7 @@ def compilers() -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process().children()
-        if process.status() != psutil.STATUS_ZOMBIE and any("script_compiler" in word for word in process.cmdline())
+        if process.status() != psutil.STATUS_ZOMBIE and any("compiler_program" in word for word in process.cmdline())
     ]
 
 
@@ -64,7 +64,7 @@ async def test_many_at_once_wait_no_longer_than_is_said(
 ) -> None:
     """What could not be looked at in that time is taken unchecked, and so is what comes when too many wait."""
     monkeypatch.setattr(script_check, "WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(script_check, "WAITING_MOST", 3)
+    monkeypatch.setattr(script_check, "MAX_WAITING", 3)
     found = await asyncio.gather(*(checker.look([BUSY_COMPILER, "pass"]) for _ in range(5)))
     assert [[BUSY, BUSY]] * 5 == [list(each) for each in found]
 

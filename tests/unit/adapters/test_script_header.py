@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tickwise.adapters.runner.kinds import SOURCE_CHARACTERS_MOST
-from tickwise.adapters.runner.script_header import blocks, check_header
+from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS
+from tickwise.adapters.runner.scripts.header import blocks, check_header
 from tickwise.domain.errors import Invalid
 
 
@@ -69,5 +69,5 @@ def test_the_last_end_of_a_block_counts() -> None:
 def test_reading_takes_time_that_grows_with_the_length_alone(piece: str) -> None:
     """A source made of beginnings takes a regular expression minutes."""
     before = time.process_time()
-    blocks(piece * (SOURCE_CHARACTERS_MOST // len(piece)))
+    blocks(piece * (MAX_SOURCE_CHARACTERS // len(piece)))
     assert time.process_time() - before < 3.0

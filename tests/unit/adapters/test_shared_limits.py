@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.signals.pacing import CALLERS_MOST, OwnCount, SharedLimits, Standing, count
+from tickwise.adapters.signals.pacing import MAX_CALLERS, OwnCount, SharedLimits, Standing, count
 from tickwise.ports.limits import Pace
 
 PACE = Pace(rate=1.0, burst=12)
@@ -103,10 +103,10 @@ async def test_what_a_process_remembers_of_callers_has_an_end() -> None:
     clock = VirtualClock()
     own = OwnCount(clock)
     assert 12 == own.count(PACE, "first", 20).granted
-    for number in range(CALLERS_MOST - 1):
+    for number in range(MAX_CALLERS - 1):
         own.count(PACE, f"{number}", 1)
     assert 0 == own.count(PACE, "first", 1).granted
-    for number in range(CALLERS_MOST):
+    for number in range(MAX_CALLERS):
         own.count(PACE, f"another {number}", 1)
     assert 1 == own.count(PACE, "first", 1).granted
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from tickwise.adapters.runner.http import _first_request
-from tickwise.adapters.runner.http_access import HttpAccess
-from tickwise.adapters.runner.kinds import SOURCE_CHARACTERS_MOST, builtin_kinds
-from tickwise.adapters.runner.process_start import Interpreter, arguments_of
+from tickwise.adapters.runner.http.access import HttpAccess
+from tickwise.adapters.runner.http.runner import _first_request
+from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS, builtin_kinds
+from tickwise.adapters.runner.process.start import Interpreter, arguments_of
 from tickwise.domain.errors import Invalid
 from tickwise.testing.contracts.runner import assignment
 
@@ -79,7 +79,7 @@ def test_a_single_expected_status_may_stand_alone() -> None:
         ({"kind": "python", "source": "pass", "file": "sha256:" + "a" * 64}, "/file"),
         ({"kind": "python", "source": ""}, "/source"),
         ({"kind": "python", "source": ["pass"]}, "/source"),
-        ({"kind": "python", "source": "x" * (SOURCE_CHARACTERS_MOST + 1)}, "/source"),
+        ({"kind": "python", "source": "x" * (MAX_SOURCE_CHARACTERS + 1)}, "/source"),
         ({"kind": "python", "source": "pass\0"}, "/source"),
         ({"kind": "python", "file": "../../etc/passwd"}, "/file"),
         ({"kind": "python", "file": "sha256:" + "A" * 64}, "/file"),

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tickwise.adapters.runner import task_places
-from tickwise.adapters.runner.task_places import USED, expected_work_root, make_passable, work_root_for
-from tickwise.adapters.runner.task_users import TaskUser
+from tickwise.adapters.runner.process import task_places
+from tickwise.adapters.runner.process.task_places import USED, expected_work_root, make_passable, work_root_for
+from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
 NOBODY = TaskUser(65_534, 65_534, (), None, "nobody")

@@ -15,9 +15,9 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalBoard
 from tickwise.domain.errors import StoreUnavailable
-from tickwise.ports.broker import DEAD, MESSAGE_BYTES_MOST, REQUESTS, Message
+from tickwise.ports.broker import DEAD, MAX_MESSAGE_BYTES, REQUESTS, Message
 from tickwise.ports.store import JobQuery, JobRow
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.shared.definition import decode_definition
 
 SHELL = {"kind": "shell", "command": "date"}
 
@@ -342,7 +342,7 @@ async def test_a_broker_that_is_away_is_told_as_for_now(here: Buffered) -> None:
 async def test_what_a_message_cannot_hold_goes_to_the_store_directly() -> None:
     """A job whose message would be larger than the broker takes is answered 201."""
     async with buffered(body_limit_bytes=4 << 20) as here:
-        large = {"name": "a", "task": SHELL, "every": "1h", "payload": "x" * MESSAGE_BYTES_MOST}
+        large = {"name": "a", "task": SHELL, "every": "1h", "payload": "x" * MAX_MESSAGE_BYTES}
         await send(here, "POST", "/jobs", 201, json=large, headers={"Idempotency-Key": "large"})
         assert 1 == len(await stored(here))
         assert [] == await here.batch()

@@ -14,7 +14,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown, deadline_sentence
 from tickwise.ports.store import Began, Gate
-from tickwise.roles.sequences import Sequences
+from tickwise.roles.scheduler.sequences import Sequences
 from tickwise.testing.factories import outcome
 
 AT_ONCE = {"schedule_type": "IMMEDIATE"}

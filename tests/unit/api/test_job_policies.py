@@ -22,7 +22,7 @@ from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import OWN_KINDS, doubtful
 from tickwise.domain.retry import After
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.definition import Definition, Retry, RetryOn, decode_definition, decode_work
+from tickwise.roles.shared.definition import Definition, Retry, RetryOn, decode_definition, decode_work
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -24,7 +24,7 @@ from tests.unit.api.rig import (
     stored,
 )
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.calendar import Dates
+from tickwise.domain.calendar.rules import Dates
 from tickwise.domain.decision import Hold, Pending
 from tickwise.domain.errors import InDoubt
 from tickwise.domain.model import run_id

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
-from tickwise.control.bulk.pages import PROBLEMS_MOST, OperationPages, Page
+from tickwise.control.bulk.pages import MAX_PROBLEMS, OperationPages, Page
 from tickwise.domain.errors import Bug, Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import LetterStatus, OperationRow, OperationStep, Settlement
@@ -346,9 +346,9 @@ async def test_what_somebody_settled_meanwhile_is_refused_one_by_one(here: Scene
 
 async def test_refusals_are_all_counted_and_the_first_are_told(here: Scene) -> None:
     """However many there are."""
-    await waiting(here, PROBLEMS_MOST + 5)
+    await waiting(here, MAX_PROBLEMS + 5)
     found = await carried_out(here, await asked(here, "/jobs:pause"), size=10)
-    assert (0, PROBLEMS_MOST + 5, PROBLEMS_MOST) == (found["done"], found["refused"], len(found["problems"]))
+    assert (0, MAX_PROBLEMS + 5, MAX_PROBLEMS) == (found["done"], found["refused"], len(found["problems"]))
     assert {"job_not_recurring"} == {problem["code"] for problem in found["problems"]}
 
 
@@ -479,7 +479,7 @@ async def test_operations_are_listed_newest_first_in_pages(here: Scene) -> None:
 
 async def test_more_than_are_counted_are_said_to_be_more(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a million it is enough to know that they are many; all of them are concerned."""
-    monkeypatch.setattr("tickwise.control.bulk.operations.COUNTED_MOST", 12)
+    monkeypatch.setattr("tickwise.control.bulk.operations.MAX_COUNTED", 12)
     await waiting(here, 15)
     tried = await here.ask("POST", "/runs:cancel", 200, {**EVERYTHING, "dry_run": True})
     assert (12, True) == (tried["matches"], tried["more"])

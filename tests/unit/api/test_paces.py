@@ -11,7 +11,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalBoard, LocalLimits
 from tickwise.ports.board import Board, Facts, Note
 from tickwise.ports.limits import Pace
-from tickwise.roles.roll import KIND, RoleFacts, RollCall
+from tickwise.roles.shared.membership import KIND, RoleFacts, RollCall
 
 PACE = Pace(rate=0.5, burst=3)
 JOB = {"name": "a", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "true"}}

@@ -365,7 +365,7 @@ class FrozenStore(MemoryStore):
 
 async def test_readiness_does_not_wait_for_a_store_that_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is 503 after some seconds; and all that ask meanwhile share one look at the store."""
-    monkeypatch.setattr("tickwise.api.health.STATS_SECONDS_MOST", 0.01)
+    monkeypatch.setattr("tickwise.api.health.MAX_STATS_SECONDS", 0.01)
     store = FrozenStore(SystemClock())
     async with world(store=store) as here:
         for _ in range(3):

@@ -111,7 +111,7 @@ def test_a_span_says_its_range_only_if_there_is_one() -> None:
 
 def test_a_function_is_named_by_its_module_in_the_product() -> None:
     """Whatever folder the product lies in."""
-    assert name_of("/a/src/tickwise/roles/books.py", "Held.take") == "roles.books: Held.take"
+    assert name_of("/a/src/tickwise/roles/executor/held_runs.py", "Held.take") == "roles.executor.held_runs: Held.take"
 
 
 def test_a_part_that_a_statement_lacks_is_not_left_out_in_silence() -> None:

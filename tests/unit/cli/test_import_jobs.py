@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.cli.loopback import Loopback, Reply, serving
 from tickwise.cli.failures import Exit, Failure
-from tickwise.cli.import_jobs import BYTES_MOST, ROUNDS_MOST, Outcome, differences, store
+from tickwise.cli.import_jobs import MAX_BYTES, MAX_ROUNDS, Outcome, differences, store
 from tickwise.sdk.client import Client, ProblemError
 
 FIRST = {"key": "a", "name": "first", "cron_expression": "0 3 * * *", "misfire": {"mode": "skip"}}
@@ -90,12 +90,12 @@ def test_somebody_who_takes_and_leaves_keys_all_the_time_does_not_hold_us() -> N
     """After some rounds it is said."""
     gone = Reply(404, {"code": "not_found", "detail": "gone"})
     with pytest.raises(Failure, match="keeps taking and leaving"):
-        outcomes(*[refused(TAKEN, None), gone] * ROUNDS_MOST)
+        outcomes(*[refused(TAKEN, None), gone] * MAX_ROUNDS)
 
 
 def test_more_bytes_than_a_transaction_takes_are_refused_before_anything_is_sent() -> None:
     """There is no server to be asked."""
-    large = {"key": "a", "name": "x" * (BYTES_MOST + 1)}
+    large = {"key": "a", "name": "x" * (MAX_BYTES + 1)}
     with Client("http://127.0.0.1:1", None) as client, pytest.raises(Failure, match="at most 32 MB"):
         store(client, [large])
 

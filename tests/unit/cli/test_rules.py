@@ -14,8 +14,8 @@ from tickwise.cli.failures import Said
 from tickwise.cli.rules import Rules
 from tickwise.cli.session import Session
 from tickwise.cli.times import Times
-from tickwise.domain.calendar import Mode, Otherwise
-from tickwise.domain.calendar_entries import WEEKDAYS
+from tickwise.domain.calendar.entries import WEEKDAYS
+from tickwise.domain.calendar.rules import Mode, Otherwise
 from tickwise.domain.decision import Overlap
 from tickwise.domain.schedule import MisfireMode
 from tickwise.domain.zones import GapRule, RepeatRule

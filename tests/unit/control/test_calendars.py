@@ -11,10 +11,10 @@ import pytest
 from tests.support.scene import DAY, START, scene
 from tickwise.control.schedules import calendars as module
 from tickwise.control.schedules.calendars import Range
-from tickwise.domain.calendar import Calendar, Dates, Period, Recurring, Weekly, covers
+from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly, covers
 from tickwise.domain.errors import Busy, Invalid
 from tickwise.domain.model import Principal
-from tickwise.roles.calendars import CalendarBody, written
+from tickwise.roles.shared.calendars import CalendarBody, written
 
 ADA, BERT, CARL = (Principal("ada", namespace, frozenset({"*"})) for namespace in ("default", "two", "three"))
 
@@ -67,7 +67,7 @@ async def test_no_more_is_told_than_was_asked_for() -> None:
 
 async def test_a_thread_that_is_given_up_keeps_its_place_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many callers give up, no more threads work than there are places; then the next one is served."""
-    monkeypatch.setattr(module, "READING_SECONDS_MOST", 0.02)
+    monkeypatch.setattr(module, "MAX_READING_SECONDS", 0.02)
     go, at_work = threading.Event(), threading.Semaphore(0)
     async with scene() as here:
         control = here.world.control
@@ -80,19 +80,19 @@ async def test_a_thread_that_is_given_up_keeps_its_place_until_it_ends(monkeypat
             for who in (ADA, ADA, BERT, CARL, ADA):
                 with pytest.raises(Busy):
                     await control.calendars._in_thread(who, work)
-            for _ in range(module.READINGS_MOST):
+            for _ in range(module.MAX_READINGS):
                 assert await asyncio.to_thread(at_work.acquire, True, 60)
             assert not at_work.acquire(blocking=False)
         finally:
             go.set()
-        monkeypatch.setattr(module, "READING_SECONDS_MOST", 60.0)
+        monkeypatch.setattr(module, "MAX_READING_SECONDS", 60.0)
         assert "done" == await control.calendars._in_thread(ADA, lambda: "done")
 
 
 async def test_what_goes_wrong_in_a_thread_is_what_the_caller_gets() -> None:
     """And its place is free again."""
     async with scene() as here:
-        for _ in range(module.READINGS_MOST + 1):
+        for _ in range(module.MAX_READINGS + 1):
             with pytest.raises(Invalid, match="not like this"):
                 await asyncio.wait_for(here.world.control.calendars._in_thread(ADA, _refuse), 60)
 
@@ -103,7 +103,7 @@ def _refuse() -> None:
 
 async def test_one_namespace_takes_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of its calendars are read at once, another namespace's is read beside the first of them."""
-    monkeypatch.setattr(module, "READING_SECONDS_MOST", 0.02)
+    monkeypatch.setattr(module, "MAX_READING_SECONDS", 0.02)
     go, at_work = threading.Event(), threading.Semaphore(0)
 
     def work() -> None:
@@ -118,7 +118,7 @@ async def test_one_namespace_takes_one_place(monkeypatch: pytest.MonkeyPatch) ->
                     await control.calendars._in_thread(ADA, work)
             assert await asyncio.to_thread(at_work.acquire, True, 60)
             assert not at_work.acquire(blocking=False)
-            monkeypatch.setattr(module, "READING_SECONDS_MOST", 60.0)
+            monkeypatch.setattr(module, "MAX_READING_SECONDS", 60.0)
             assert "done" == await control.calendars._in_thread(BERT, lambda: "done")
         finally:
             go.set()

@@ -31,8 +31,8 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger
 from tickwise.domain.schedule import Schedule, fires_between
 from tickwise.ports.store import JobChange, JobRow, Retention, RunQuery, RunRow
-from tickwise.roles.definition import Plan, decode_definition
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.shared.definition import Plan, decode_definition
 
 START = 1_800_000_000.0
 WHO = Principal("someone", "default", frozenset({"*"}))

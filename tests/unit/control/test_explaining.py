@@ -17,7 +17,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, RunRow
-from tickwise.roles.definition import Definition
+from tickwise.roles.shared.definition import Definition
 from tickwise.testing.factories import Factory
 
 ADA = Principal("ada", "default", frozenset({"*"}))

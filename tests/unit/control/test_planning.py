@@ -14,7 +14,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.planning import Timing, planned, timing
 from tickwise.domain.errors import Invalid
 from tickwise.domain.schedule import MisfireMode, ScheduleType
-from tickwise.roles.definition import CalendarUse, MisfirePolicy
+from tickwise.roles.shared.definition import CalendarUse, MisfirePolicy
 
 JOB = UUID(int=7)
 NOW = 1_800_000_000.25

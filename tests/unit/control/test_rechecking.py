@@ -16,7 +16,7 @@ from tickwise.control.jobs.submission import Submitted
 from tickwise.domain.model import Principal
 from tickwise.ports.broker import DEAD, REQUESTS, Message
 from tickwise.ports.store import JobQuery, OperationStatus
-from tickwise.roles.messages import NewJobPart, Request, decode, encode
+from tickwise.roles.shared.messages import NewJobPart, Request, decode, encode
 
 WHO = Principal("someone", "default", frozenset({"*"}))
 SHELL = {"kind": "shell", "command": "date"}

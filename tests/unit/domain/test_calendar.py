@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tickwise.domain.calendar import (
+from tickwise.domain.calendar.rules import (
     ALLOWED,
     SEARCH_LOOKS,
     Allowed,
@@ -32,7 +32,7 @@ from tickwise.domain.calendar import (
     end_of_cover,
     next_cover,
 )
-from tickwise.domain.cron import Cron
+from tickwise.domain.cron.expression import Cron
 from tickwise.domain.errors import CronInvalid, Invalid
 
 BERLIN, NEW_YORK, APIA, LORD_HOWE = "Europe/Berlin", "America/New_York", "Pacific/Apia", "Australia/Lord_Howe"

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.slow_cron import at
-from tickwise.domain.cron import parse
-from tickwise.domain.cron_fields import MAX_LENGTH
+from tickwise.domain.cron.expression import parse
+from tickwise.domain.cron.fields import MAX_LENGTH
 from tickwise.domain.errors import CronInvalid
 from tickwise.domain.zones import Stretch, stretch_at
 
@@ -155,7 +155,7 @@ def test_a_search_leaps_over_years_without_a_fire(monkeypatch: pytest.MonkeyPatc
         asked.append(instant)
         return stretch_at(zone, instant)
 
-    monkeypatch.setattr("tickwise.domain.cron.stretch_at", counted)
+    monkeypatch.setattr("tickwise.domain.cron.expression.stretch_at", counted)
     assert parse("0 0 29 2 *").next_after(at("2096-03-01 00:00"), ZoneInfo(NEW_YORK)) == at("2104-02-29 05:00")
     assert parse("0 0 29 2 *").previous_at_or_before(at("2104-02-28 00:00"), ZoneInfo(NEW_YORK)) is not None
     assert len(asked) <= 8

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.reference import cases
 from tests.reference.slow_cron import SlowCron, at, watch
-from tickwise.domain.cron import parse
+from tickwise.domain.cron.expression import parse
 from tickwise.domain.zones import DEBIAN, Dst, GapRule, RepeatRule
 
 NEW_YORK = "America/New_York"

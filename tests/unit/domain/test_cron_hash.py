@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.domain.cron import Cron, every_seconds, parse
-from tickwise.domain.cron_fields import MAX_LENGTH
+from tickwise.domain.cron.expression import Cron, every_seconds, parse
+from tickwise.domain.cron.fields import MAX_LENGTH
 from tickwise.domain.errors import CronInvalid
 
 SEED = bytes.fromhex("0198c7a05b3e7d1f8a4b6c9d0e1f2a3b")

@@ -14,7 +14,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 from tests.reference.slow_cron import at
-from tickwise.domain.cron import parse
+from tickwise.domain.cron.expression import parse
 
 NEW_YORK = "America/New_York"
 LONDON = "Europe/London"

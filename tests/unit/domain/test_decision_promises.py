@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.slow_cron import at
-from tickwise.domain.calendar import Calendar, Closed, Mode, Otherwise, Period, Rule, Rules, Window
+from tickwise.domain.calendar.rules import Calendar, Closed, Mode, Otherwise, Period, Rule, Rules, Window
 from tickwise.domain.decision import NEVER, Decision, Hold, Pending, Reason, decide, spread
 from tickwise.domain.model import run_id, time_id
 from tickwise.domain.schedule import (

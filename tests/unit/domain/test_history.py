@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import histories
-from tickwise.domain.history import (
+from tickwise.domain.history.checker import (
     Answer,
     Asked,
     Change,

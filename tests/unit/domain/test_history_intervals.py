@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.domain.history_intervals import matched, most_at_once
+from tickwise.domain.history.intervals import matched, most_at_once
 
 
 def most_met(windows: Sequence[tuple[float, float]], points: Sequence[float]) -> int:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tickwise.domain.errors import Invalid
 from tickwise.domain.retry import (
+    MAX_RULES,
     RETRY_AFTER_MOST_SECONDS,
-    RULES_MOST,
     After,
     Backoff,
     Failure,
@@ -294,7 +294,7 @@ def test_an_exit_code_meets_its_own_number_and_no_other(codes: set[int], code: i
         ({"error": {"a/b~c": After.RETRY}}, "/error/a~1b~0c", "as in Python"),
         ({"reason": {"Timeout": After.RETRY}}, "/reason/Timeout", "as runs show it"),
         ({"reason": {"poison": After.RETRY}}, "/reason/poison", "no failure of an attempt"),
-        ({"reason": {f"r{number}": After.FAIL for number in range(RULES_MOST + 1)}}, "/reason", "at most 100"),
+        ({"reason": {f"r{number}": After.FAIL for number in range(MAX_RULES + 1)}}, "/reason", "at most 100"),
     ],
 )
 def test_a_rule_that_cannot_be_met_is_refused_with_its_place(

@@ -13,7 +13,7 @@ import pytest
 import tzdata  # type: ignore[import-untyped]  # it is data
 
 from tickwise.domain import zones
-from tickwise.domain.cron import parse
+from tickwise.domain.cron.expression import parse
 
 BERLIN = "Europe/Berlin"
 

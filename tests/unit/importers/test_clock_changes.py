@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.unit.importers.acceptance import accepted
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
 from tickwise.importers.celery import read_celery
 from tickwise.importers.kubernetes import read_kubernetes

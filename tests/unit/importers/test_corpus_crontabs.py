@@ -16,7 +16,7 @@ from tickwise.adapters.runner.kinds import ShellKind, builtin_kinds
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.composing import Scene, compose
 from tickwise.control.tasks import TaskCheck
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab import read_crontab

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwise.adapters.runner.kinds import ShellKind
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
-from tickwise.importers.crontab import ENVIRONMENT_CHARACTERS_MOST, LINES_MOST, read_crontab
+from tickwise.importers.crontab import MAX_ENVIRONMENT_CHARACTERS, MAX_LINES, read_crontab
 from tickwise.importers.report import Entry, Report, Verdict
 
 BERLIN = "Europe/Berlin"
@@ -481,9 +481,9 @@ def test_a_command_longer_than_cron_takes_runs_whole_and_is_said() -> None:
 
 def test_a_report_is_bounded_by_its_source() -> None:
     """Neither many lines nor many variables make it grow beyond."""
-    many = read("* * * * * a\n" * (LINES_MOST + 2)).entries
-    assert [Verdict.SAME, Verdict.REFUSED, Verdict.REFUSED] == [entry.verdict for entry in many[LINES_MOST - 1 :]]
-    variables = "".join(f"V{number}={'x' * 90}\n" for number in range(ENVIRONMENT_CHARACTERS_MOST // 90 + 1))
+    many = read("* * * * * a\n" * (MAX_LINES + 2)).entries
+    assert [Verdict.SAME, Verdict.REFUSED, Verdict.REFUSED] == [entry.verdict for entry in many[MAX_LINES - 1 :]]
+    variables = "".join(f"V{number}={'x' * 90}\n" for number in range(MAX_ENVIRONMENT_CHARACTERS // 90 + 1))
     assert only(f"{variables}* * * * * a\n").verdict is Verdict.REFUSED
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.importers.crontab import read_crontab
 from tickwise.importers.crontab_command import Command, wrap
 from tickwise.importers.crontab_export import write_crontab

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.importers.acceptance import accepted, check_report
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.importers.kubernetes import read_kubernetes
 from tickwise.importers.report import Entry, Verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.importers.report import SHOWN_CHARACTERS_MOST, Report, Verdict, imported, refused, shown
+from tickwise.importers.report import MAX_SHOWN_CHARACTERS, Report, Verdict, imported, refused, shown
 
 
 def test_an_entry_is_changed_if_anything_changes() -> None:
@@ -44,5 +44,5 @@ def test_any_text_can_be_shown(text: str, times: int) -> None:
     found = shown(text * times)
     assert found.encode().decode() == found
     assert found.replace("\n", "").replace("\t", "").isprintable()
-    assert len(found) <= SHOWN_CHARACTERS_MOST
+    assert len(found) <= MAX_SHOWN_CHARACTERS
     assert shown(found) == found

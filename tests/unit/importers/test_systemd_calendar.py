@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwise.domain import cron
+from tickwise.domain.cron import expression as cron
 from tickwise.importers.systemd_calendar import CalendarLine, as_cron, read_calendar
 from tickwise.importers.translation import Untranslatable
 

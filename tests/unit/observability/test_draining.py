@@ -12,15 +12,15 @@ import pytest
 from tests.unit.roles.test_control_gather import job
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.errors import Busy
-from tickwise.observability.draining import WAIT_SECONDS_LEAST, WAIT_SECONDS_MOST, Drain
+from tickwise.observability.draining import MAX_WAIT_SECONDS, WAIT_SECONDS_LEAST, Drain
 from tickwise.ports.store import Added, NewJob
-from tickwise.roles.gather import Gatherer, Room
+from tickwise.roles.shared.group_commit import Gatherer, Room
 
 WRITE_SECONDS = 4.0
 LIMIT = 10
-WAITING_MOST = 20
+MAX_WAITING = 20
 JOB_BYTES = 20_000
-GROWTH_BYTES_MOST = 4 << 20
+MAX_GROWTH_BYTES = 4 << 20
 """What the test itself keeps: a future and a number for each job that was taken."""
 
 
@@ -42,12 +42,12 @@ async def test_who_comes_back_when_told_is_taken() -> None:
     refused again, whatever the order."""
     clock = VirtualClock()
     store = SlowStore(clock)
-    gatherer = Gatherer(store.write, clock, limit=LIMIT, waiting_max=WAITING_MOST)
+    gatherer = Gatherer(store.write, clock, limit=LIMIT, waiting_max=MAX_WAITING)
     await gatherer.start()
-    taken = [gatherer.put(job(number)) for number in range(WAITING_MOST)]
+    taken = [gatherer.put(job(number)) for number in range(MAX_WAITING)]
     # A first lump is seen, and the buffer is full again.
     await clock.advance(WRITE_SECONDS + 0.1)
-    while gatherer.buffers()["submits"].items < WAITING_MOST:
+    while gatherer.buffers()["submits"].items < MAX_WAITING:
         taken.append(gatherer.put(job(len(taken))))
 
     async def client(number: int) -> None:
@@ -100,7 +100,7 @@ async def test_a_wait_is_never_below_a_second_nor_without_end() -> None:
     drain = Drain(clock)
     assert WAIT_SECONDS_LEAST == drain.wait_seconds()
     await clock.advance(10_000.0)
-    assert WAIT_SECONDS_MOST == drain.wait_seconds()
+    assert MAX_WAIT_SECONDS == drain.wait_seconds()
 
 
 async def test_an_old_stall_is_forgotten() -> None:
@@ -121,7 +121,7 @@ async def test_a_store_that_is_ten_times_too_slow_costs_no_memory_and_no_job() -
     than it held then, and everything that was taken in is written once."""
     clock = VirtualClock()
     store = SlowStore(clock)
-    gatherer = Gatherer(store.write, clock, limit=LIMIT, waiting_max=WAITING_MOST)
+    gatherer = Gatherer(store.write, clock, limit=LIMIT, waiting_max=MAX_WAITING)
     await gatherer.start()
     tracemalloc.start()
     numbers, refused, held = itertools.count(), 0, []
@@ -133,7 +133,7 @@ async def test_a_store_that_is_ten_times_too_slow_costs_no_memory_and_no_job() -
             except Busy:
                 refused += 1
         waiting = gatherer.buffers()
-        assert waiting["submits"].items <= waiting["submits"].limit == WAITING_MOST
+        assert waiting["submits"].items <= waiting["submits"].limit == MAX_WAITING
         if seconds in (100, 599):
             held.append(tracemalloc.get_traced_memory()[0])
         await clock.advance(1.0)
@@ -144,4 +144,4 @@ async def test_a_store_that_is_ten_times_too_slow_costs_no_memory_and_no_job() -
     assert [Added.CREATED] * len(taken) == await asyncio.gather(*taken)
     assert len(set(store.written)) == len(store.written) == len(taken)
     assert refused > 8 * len(taken)
-    assert held[1] - held[0] < GROWTH_BYTES_MOST < refused * JOB_BYTES / 10
+    assert held[1] - held[0] < MAX_GROWTH_BYTES < refused * JOB_BYTES / 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.observability.metrics import REASONS_MOST, Metrics
+from tickwise.observability.metrics import MAX_REASONS, Metrics
 from tickwise.ports.store import StoreStats
 
 
@@ -98,7 +98,7 @@ def test_every_kind_of_event_moves_its_metric() -> None:
 def test_the_number_of_reasons_that_are_counted_apart_is_bounded() -> None:
     """A plugin that gives each failure a reason of its own fills no memory of ours, nor Prometheus'."""
     metrics = Metrics()
-    for number in range(REASONS_MOST + 50):
+    for number in range(MAX_REASONS + 50):
         metrics.retried({f"r{number}": 1})
     metrics.failed({"yet another": 1})
     found = read(metrics)

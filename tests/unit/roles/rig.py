@@ -15,8 +15,8 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow
-from tickwise.roles.executor import Executor, ExecutorSettings, Seat
-from tickwise.roles.signatures import ResultsSigning
+from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.shared.signatures import ResultsSigning
 from tickwise.testing.factories import Factory
 
 LANE = Lane(requires=("task:scripted",))

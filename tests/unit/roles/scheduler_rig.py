@@ -13,8 +13,8 @@ from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Fire, FireRequest, NewJob, Retention, RunQuery, RunRow
-from tickwise.roles.announcing import Announcer
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.shared.hint_publisher import Announcer
 from tickwise.testing.factories import Factory
 
 RETENTION = Retention(runs_seconds=86_400, failed_seconds=86_400)

@@ -25,9 +25,9 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Principal
 from tickwise.ports.broker import Channel, Consumer, Kind, lane_of
 from tickwise.ports.store import ClaimRequest
-from tickwise.roles.announcing import Announcer
-from tickwise.roles.messages import Hints, decode
-from tickwise.roles.sequences import Sequences
+from tickwise.roles.scheduler.sequences import Sequences
+from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.messages import Hints, decode
 from tickwise.testing.factories import executor, outcome
 
 LANES = 3

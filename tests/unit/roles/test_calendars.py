@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tickwise.domain.calendar import Calendar, Dates, Period, Recurring, Weekly
+from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly
 from tickwise.domain.errors import Invalid
 from tickwise.ports.calendars import ENTRIES_MAX, CalendarReader, Resolved, Span
-from tickwise.roles.calendars import (
+from tickwise.roles.shared.calendars import (
     CalendarBody,
     StoredCalendar,
     decode_calendar,

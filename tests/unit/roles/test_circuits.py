@@ -8,7 +8,7 @@ from tests.unit.roles.rig import Rig, drive
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.store import Incident
-from tickwise.roles.circuits import CircuitRecord
+from tickwise.roles.executor.circuit_record import CircuitRecord
 
 
 def given_back(host: str, at: float, seconds: float = 30.0) -> Ending:

@@ -14,8 +14,8 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.domain.errors import Busy, InDoubt, StoreUnavailable, Unavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.store import Added, NewJob
-from tickwise.roles import gather
-from tickwise.roles.gather import Gatherer, Room
+from tickwise.roles.shared import group_commit
+from tickwise.roles.shared.group_commit import Gatherer, Room
 
 
 def job(number: int) -> NewJob:
@@ -92,7 +92,7 @@ async def test_a_store_that_is_away_is_told_to_everybody() -> None:
 
 async def test_a_commit_in_doubt_is_repeated_with_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice is once, so nobody has to hear of it unless it stays in doubt."""
-    monkeypatch.setattr(gather, "PAUSE_IN_DOUBT_SECONDS", 0.0)
+    monkeypatch.setattr(group_commit, "PAUSE_IN_DOUBT_SECONDS", 0.0)
     writer = Writer()
     async with gathering(writer) as made:
         writer.failures = [InDoubt("lost"), InDoubt("lost")]
@@ -105,7 +105,7 @@ async def test_a_commit_in_doubt_is_repeated_with_the_same_ids(monkeypatch: pyte
 
 async def test_a_store_that_is_gone_after_a_doubt_leaves_the_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it cannot be reached now says nothing of the write before: nobody is told that nothing was written."""
-    monkeypatch.setattr(gather, "PAUSE_IN_DOUBT_SECONDS", 0.0)
+    monkeypatch.setattr(group_commit, "PAUSE_IN_DOUBT_SECONDS", 0.0)
     writer = Writer()
     async with gathering(writer) as made:
         writer.failures = [InDoubt("lost"), *[StoreUnavailable("away")] * 3]

@@ -13,8 +13,8 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Verdict
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Began, Gate, NewJob, QueueHold
-from tickwise.roles.endings import ERROR_LENGTH
-from tickwise.roles.starting import GUARD_RETRY_SECONDS
+from tickwise.roles.executor.outcomes import ERROR_LENGTH
+from tickwise.roles.executor.run_starter import GUARD_RETRY_SECONDS
 
 QUICK = {"backoff": "fixed", "base_seconds": 1.0, "jitter": 0.0}
 NEXT = str(UUID(int=7))

@@ -21,10 +21,10 @@ from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, NewJob
-from tickwise.roles import executor as executors
-from tickwise.roles.executor import Executor, ExecutorSettings, Seat
-from tickwise.roles.leasing import Lease
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
+from tickwise.roles.executor import role as executors
+from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 
 LEASE = 10.0
 MARGIN = 1.0

@@ -9,7 +9,7 @@ import structlog
 
 from tests.unit.roles.rig import Rig, drive
 from tickwise.domain.lifecycle import RunState
-from tickwise.roles.executor import LEAVE_SECONDS
+from tickwise.roles.executor.role import LEAVE_SECONDS
 
 BETWEEN_SECONDS = 4.0
 """More than from one comparison to the next."""

@@ -17,7 +17,7 @@ from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, Handover, Ready
-from tickwise.roles.handovers import handover_bell
+from tickwise.roles.shared.handovers import handover_bell
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 HOUR = 3600.0

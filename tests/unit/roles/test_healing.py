@@ -19,8 +19,8 @@ from tickwise.domain.model import Lane
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Check, Examined, JobAction, NewExecutor, NewJob, Violation
-from tickwise.roles import healing
-from tickwise.roles.healing import PAUSE_JITTER, Healing, timer_after
+from tickwise.roles.scheduler import invariant_repair
+from tickwise.roles.scheduler.invariant_repair import PAUSE_JITTER, Healing, timer_after
 
 HOUR = 3600.0
 
@@ -108,7 +108,7 @@ async def test_what_can_be_healed_is_and_what_cannot_stays_in_the_metric() -> No
 
 async def test_what_cannot_be_healed_starves_nothing_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though there are whole pages of it, the walk comes to the end."""
-    monkeypatch.setattr(healing, "PAGE", 10)
+    monkeypatch.setattr(invariant_repair, "PAGE", 10)
     ward = Ward({Check.ENDED_ONCE: [*range(1, 31), 95]}, subjects=100)
     ward.store.curable = False
     await ward.healing().look()
@@ -138,8 +138,8 @@ async def test_a_store_that_is_away_ends_the_pass() -> None:
 
 async def test_each_violation_is_told_once_a_pass_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it is about."""
-    monkeypatch.setattr(healing, "PAGE", 10)
-    monkeypatch.setattr(healing, "LOGGED_MOST", 15)
+    monkeypatch.setattr(invariant_repair, "PAGE", 10)
+    monkeypatch.setattr(invariant_repair, "MAX_LOGGED", 15)
     ward = Ward({Check.CLAIMED_IN_TIME: [*range(1, 31)]}, subjects=30)
     with structlog.testing.capture_logs() as logs:
         await ward.healing().look()
@@ -218,7 +218,7 @@ async def test_runs_that_no_executor_can_take_are_told_of_once_and_are_no_violat
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They wait for an executor, however many they are; one that could be taken, and is not, is a violation."""
-    monkeypatch.setattr(healing, "PAGE", 20)
+    monkeypatch.setattr(invariant_repair, "PAGE", 20)
     ward = Ward()
     rig = ward.rig
     for queue in ("reports",) * 50 + ("default",):

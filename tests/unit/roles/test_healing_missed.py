@@ -8,7 +8,7 @@ from tests.support.scene import START, scene
 from tests.unit.roles.rig import Silent
 from tickwise.domain.decision import Reason
 from tickwise.ports.store import Fire, FireRequest, NewSkip
-from tickwise.roles.healing import Healing
+from tickwise.roles.scheduler.invariant_repair import Healing
 
 
 async def test_what_was_made_up_for_after_a_pause_is_not_planned_again() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tickwise.domain.decision import Pending
 from tickwise.domain.schedule import Schedule, ScheduleType
-from tickwise.roles.healing import timer_after
+from tickwise.roles.scheduler.invariant_repair import timer_after
 
 PLANNED = 1_800_000_000.0
 

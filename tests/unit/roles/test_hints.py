@@ -15,9 +15,9 @@ from tickwise.domain.model import Lane
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.broker import DEAD, Channel, Delivery, Kind, Message, lane_of
 from tickwise.ports.store import ClaimRequest, NewJob, Ready
-from tickwise.roles.announcing import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, Announcer, packs
-from tickwise.roles.hinting import REACHABLE_SECONDS
-from tickwise.roles.messages import HINTED_MOST, ID_BYTES, Hints, encode
+from tickwise.roles.executor.claim_hints import REACHABLE_SECONDS
+from tickwise.roles.shared.hint_publisher import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, Announcer, packs
+from tickwise.roles.shared.messages import ID_BYTES, MAX_HINTED, Hints, encode
 
 QUICK = Lane(requires=("task:function",))
 
@@ -244,7 +244,7 @@ async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -
         b"\xff\x00noise",
         encode(Hints("default", 5, (), b"", v=99)),
         encode(Hints("default", 5, (), b"half")),
-        encode(Hints("default", 5, (), bytes(ID_BYTES * (HINTED_MOST + 1)))),
+        encode(Hints("default", 5, (), bytes(ID_BYTES * (MAX_HINTED + 1)))),
     ]
     rig.broker.throw(lane_of(5, 3), [Message(value, b"key", [("own", b"header")]) for value in poison])
     job = await rig.submit()

@@ -11,7 +11,7 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Bug, InDoubt, StoreUnavailable
 from tickwise.ports.store import NewOperation, OperationRow, OperationStatus, OperationStep
-from tickwise.roles.operations import HOLD_SECONDS, LOOK_SECONDS, PAGE, Operations
+from tickwise.roles.scheduler.operations import HOLD_SECONDS, LOOK_SECONDS, PAGE, Operations
 from tickwise.testing.factories import Factory
 
 SUBJECTS = 3 * PAGE + 7

@@ -13,8 +13,8 @@ from tickwise.domain.errors import Bug, InDoubt
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.ports.store import Began
-from tickwise.roles.outbox import Outbox
-from tickwise.roles.telling import Teller
+from tickwise.roles.executor.outbox import Outbox
+from tickwise.roles.shared.outcome_writer import Teller
 
 RUN = UUID(int=1)
 

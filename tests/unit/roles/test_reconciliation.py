@@ -16,9 +16,9 @@ from tickwise.domain.fencing import epoch_of
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import ClaimRequest, ExecutorRow, NewJob
-from tickwise.roles import outbox as outboxes
-from tickwise.roles import reconciliation
-from tickwise.roles.reconciliation import AnsweredClaims
+from tickwise.roles.executor import outbox as outboxes
+from tickwise.roles.executor import reconciliation
+from tickwise.roles.executor.reconciliation import AnsweredClaims
 
 BEAT = 3.0
 SOON = 2 * BEAT + 1.0
@@ -108,7 +108,7 @@ async def test_a_failure_that_the_store_lost_is_a_failure_again(rig: Rig) -> Non
 
 async def test_an_end_that_nobody_remembers_goes_by_on_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the executor had been lost with it: it runs again, under the next number, unless its job says otherwise."""
-    monkeypatch.setattr(outboxes, "REMEMBERED_MOST", 0)
+    monkeypatch.setattr(outboxes, "MAX_REMEMBERED", 0)
     jobs = [await running(rig, on_unknown=policy) for policy in ("rerun", "fail", "hold")]
     snapshot = rig.store.snapshot()
     for job in jobs:
@@ -129,7 +129,7 @@ async def test_an_end_that_nobody_remembers_goes_by_on_unknown(rig: Rig, monkeyp
 
 async def test_the_cancel_of_a_run_that_nobody_holds_is_carried_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request itself brings it to light, though nothing else did."""
-    monkeypatch.setattr(outboxes, "REMEMBERED_MOST", 0)
+    monkeypatch.setattr(outboxes, "MAX_REMEMBERED", 0)
     job = await running(rig)
     snapshot = rig.store.snapshot()
     await ended(rig, job)
@@ -422,7 +422,7 @@ def test_of_claims_that_are_forgotten_nothing_is_said(rig: Rig, monkeypatch: pyt
 
 async def test_of_many_ends_the_last_are_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounded by their number, and without those that are long."""
-    monkeypatch.setattr(outboxes, "REMEMBERED_MOST", 3)
+    monkeypatch.setattr(outboxes, "MAX_REMEMBERED", 3)
     monkeypatch.setattr(outboxes, "REMEMBERED_LENGTH", 10)
     box, intake = rig.executor._outbox, rig.executor._intakes[0]
     short = [Outcome(rig.make.identifier(), token, 5, 1.0, 2.0) for token in range(1, 7)]

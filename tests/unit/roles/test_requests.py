@@ -58,7 +58,7 @@ async def take_in(here: Buffered, step: Step) -> None:
 
 async def directly(here: Buffered, delivery: Delivery) -> None:
     """The same request, as a call of the API that answers from the store."""
-    from tickwise.roles.messages import Request, decode
+    from tickwise.roles.shared.messages import Request, decode
 
     request = decode(Request, delivery.value)
     applier = here.applier

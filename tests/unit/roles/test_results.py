@@ -16,9 +16,9 @@ from tickwise.domain.model import Outcome
 from tickwise.ports.broker import DEAD, RESULTS, Channel, Delivery, Message
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import NewJob
-from tickwise.roles import publishing
-from tickwise.roles.messages import Results, encode
-from tickwise.roles.recorder import ResultsRecorder
+from tickwise.roles.executor import result_publisher
+from tickwise.roles.recorder.role import ResultsRecorder
+from tickwise.roles.shared.messages import Results, encode
 
 NOISE = b"\xff\x00 no message of ours"
 
@@ -73,7 +73,7 @@ async def test_an_outcome_is_recorded_by_a_recorder_and_then_forgotten_by_its_ex
     recording = await recorder(rig)
     await recording.step(0.0)
     assert "SUCCESS" == await rig.state(job)
-    await rig.tick(after_seconds=publishing.ASK_SECONDS)
+    await rig.tick(after_seconds=result_publisher.ASK_SECONDS)
     assert 0 == len(rig.executor._outbox)
 
 
@@ -124,7 +124,7 @@ async def test_a_broker_that_goes_away_during_a_send_is_left_out() -> None:
 async def test_a_text_that_no_message_can_carry_goes_to_the_store_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which puts something in its place; nothing that ends later waits behind it. (Executors replace such a text before
     it is told: this is for one that they overlook.)"""
-    monkeypatch.setattr("tickwise.roles.endings.in_whole_characters", lambda outcome: outcome)
+    monkeypatch.setattr("tickwise.roles.executor.outcomes.in_whole_characters", lambda outcome: outcome)
     rig = await born()
     job = await rig.submit(max_retries=0)
     await rig.tick(after_seconds=0.2)
@@ -170,9 +170,9 @@ async def test_recorders_that_are_away_cost_their_absence_and_nothing_else() -> 
     """After `PATIENCE_SECONDS` the store is told directly; what a recorder applies later is applied already."""
     rig = await born()
     (job,) = await ended(rig)
-    await rig.tick(after_seconds=publishing.PATIENCE_SECONDS / 2)
+    await rig.tick(after_seconds=result_publisher.PATIENCE_SECONDS / 2)
     assert "DISPATCHED" == await rig.state(job)
-    await rig.tick(after_seconds=publishing.PATIENCE_SECONDS / 2)
+    await rig.tick(after_seconds=result_publisher.PATIENCE_SECONDS / 2)
     assert "SUCCESS" == await rig.state(job)
     assert 0 == len(rig.executor._outbox)
     await (await recorder(rig)).step(0.0)
@@ -222,7 +222,7 @@ async def test_a_buried_executor_forgets_what_it_published_and_counts_anew() -> 
     await recording.step(0.0)
     (job,) = await ended(rig)
     await recording.step(0.0)
-    await rig.tick(after_seconds=publishing.ASK_SECONDS)
+    await rig.tick(after_seconds=result_publisher.ASK_SECONDS)
     assert "SUCCESS" == await rig.state(job)
     assert 0 == len(rig.executor._outbox)
 
@@ -236,15 +236,15 @@ async def test_a_result_that_the_broker_lost_is_told_directly_though_later_ones_
     (later,) = await ended(rig)
     recording = await recorder(rig)
     await recording.step(0.0)
-    await rig.tick(after_seconds=publishing.ASK_SECONDS)
+    await rig.tick(after_seconds=result_publisher.ASK_SECONDS)
     assert ["DISPATCHED", "SUCCESS"] == [await rig.state(job) for job in (lost, later)]
     assert 2 == len(rig.executor._outbox)
-    await rig.tick(after_seconds=publishing.PATIENCE_SECONDS)
+    await rig.tick(after_seconds=result_publisher.PATIENCE_SECONDS)
     assert "SUCCESS" == await rig.state(lost)
     assert 0 == len(rig.executor._outbox)
     await ended(rig)
     await recording.step(0.0)
-    await rig.tick(after_seconds=publishing.ASK_SECONDS)
+    await rig.tick(after_seconds=result_publisher.ASK_SECONDS)
     assert 0 == len(rig.executor._outbox), "what was lost is settled, and holds up nothing that comes after it"
 
 
@@ -256,7 +256,7 @@ async def test_a_recorder_that_begins_anew_goes_on_from_what_the_store_knows() -
         recording = await recorder(rig)
         await recording.step(0.0)
         await recording._consumer.stop()
-        await rig.tick(after_seconds=publishing.ASK_SECONDS)
+        await rig.tick(after_seconds=result_publisher.ASK_SECONDS)
         assert ("SUCCESS", 0) == (await rig.state(job), len(rig.executor._outbox))
 
 
@@ -366,7 +366,7 @@ async def test_one_outcome_that_cannot_be_stored_ends_plainly_and_harms_no_other
 
 async def test_more_than_is_kept_goes_to_the_store_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorders that are slower than what ends are helped, and memory is bounded."""
-    monkeypatch.setattr(publishing, "KEPT_MOST", 2)
+    monkeypatch.setattr(result_publisher, "MAX_KEPT", 2)
     rig = await born()
     jobs = [*await ended(rig, 2), *await ended(rig, 2)]
     assert ["DISPATCHED"] * 2 + ["SUCCESS"] * 2 == [await rig.state(job) for job in jobs]
@@ -375,8 +375,8 @@ async def test_more_than_is_kept_goes_to_the_store_directly(monkeypatch: pytest.
 
 async def test_results_are_split_into_messages_that_a_broker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what their texts take; one that is too large alone does not go through it."""
-    monkeypatch.setattr(publishing, "MESSAGE_BYTES", 30)
-    monkeypatch.setattr(publishing, "OUTCOME_BYTES", 50)
+    monkeypatch.setattr(result_publisher, "MESSAGE_BYTES", 30)
+    monkeypatch.setattr(result_publisher, "OUTCOME_BYTES", 50)
     rig = await born()
     jobs = [await rig.submit() for _ in range(3)]
     await rig.tick(after_seconds=0.2)

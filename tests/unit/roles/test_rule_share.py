@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwise.roles.rule_share import BURST_SECONDS, KEPT_MOST, LOOKS_PER_SECOND, RuleShare
+from tickwise.roles.scheduler.rule_budget import BURST_SECONDS, LOOKS_PER_SECOND, MAX_KEPT, RuleShare
 
 
 def test_a_namespace_waits_for_what_it_spends_beyond_its_share() -> None:
@@ -28,6 +28,6 @@ def test_who_keeps_to_the_share_never_waits() -> None:
 def test_what_is_kept_is_bounded() -> None:
     """By number, and by time: who has time left over is forgotten."""
     share = RuleShare()
-    for number in range(10 * KEPT_MOST):
+    for number in range(10 * MAX_KEPT):
         share.spend(f"namespace {number}", 10, float(number))
-    assert len(share._ahead_to) <= KEPT_MOST + 1
+    assert len(share._ahead_to) <= MAX_KEPT + 1

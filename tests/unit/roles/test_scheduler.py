@@ -16,7 +16,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Began, ClaimRequest
-from tickwise.roles.scheduler import AFTER_SECOND, until_next_look
+from tickwise.roles.scheduler.role import AFTER_SECOND, until_next_look
 from tickwise.testing.factories import executor
 
 
@@ -104,7 +104,7 @@ async def test_a_run_in_time_has_the_overlap_of_its_job(rig: Rig) -> None:
 
 async def test_what_was_missed_by_many_is_recorded_bit_by_bit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """One transaction does not hold all that a thousand jobs make up for; what is left is decided right after it."""
-    monkeypatch.setattr("tickwise.roles.scheduler.RUNS_AT_ONCE", 25)
+    monkeypatch.setattr("tickwise.roles.scheduler.role.RUNS_AT_ONCE", 25)
     due = rig.clock.now()
     for _ in range(6):
         await rig.cron("* * * * * *", due, misfire={"mode": "all", "max_catchup": 10, "grace_seconds": 0})
@@ -117,7 +117,7 @@ async def test_what_was_missed_by_many_is_recorded_bit_by_bit(rig: Rig, monkeypa
 
 async def test_a_look_goes_on_at_once_after_one_that_was_cut(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """So one round of everything leaves nothing that is due."""
-    monkeypatch.setattr("tickwise.roles.scheduler.RUNS_AT_ONCE", 1)
+    monkeypatch.setattr("tickwise.roles.scheduler.role.RUNS_AT_ONCE", 1)
     due = rig.clock.now()
     jobs = [await rig.cron("0 0 * * *", due) for _ in range(5)]
     await drive(rig.clock, rig.scheduler().tick())

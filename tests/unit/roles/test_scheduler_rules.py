@@ -15,16 +15,16 @@ import structlog
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
 from tickwise.domain import zones
-from tickwise.domain.calendar import Calendar, Cover, Otherwise, Period, Window, next_cover
+from tickwise.domain.calendar.rules import Calendar, Cover, Otherwise, Period, Window, next_cover
 from tickwise.domain.decision import Hold, Overlap
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id
 from tickwise.ports.store import RuleKind, RuleRow
-from tickwise.roles import rule_share
-from tickwise.roles.calendars import CalendarBody, StoredCalendar, encode_calendar
-from tickwise.roles.rulebook import Rulebook, decode_window, encode_window
-from tickwise.roles.scheduler import Scheduler
+from tickwise.roles.scheduler import rule_budget
+from tickwise.roles.scheduler.role import Scheduler
+from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar
+from tickwise.roles.shared.rulebook import Rulebook, decode_window, encode_window
 
 USES = [{"name": "quiet"}]
 
@@ -181,7 +181,7 @@ async def test_whether_a_window_is_near_is_known_at_every_moment(rig: Rig, monke
         looks += 1
         return real(calendar, instant)
 
-    monkeypatch.setattr("tickwise.roles.rulebook.next_cover", counted)
+    monkeypatch.setattr("tickwise.roles.shared.rulebook.next_cover", counted)
     moments = [number / 4 for number in range(200)]
     expected = [at for at in moments if any(begin < at + 2.0 and at < end for begin, end in spans)]
     assert expected == [at for at in moments if book.near(at, 2.0)]
@@ -457,7 +457,7 @@ async def test_calendars_that_cost_much_hold_up_their_own_namespace_alone(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its schedules are decided later, with nothing lost; others' are decided in time."""
-    monkeypatch.setattr(rule_share, "LOOKS_PER_SECOND", 0.1)
+    monkeypatch.setattr(rule_budget, "LOOKS_PER_SECOND", 0.1)
     now = rig.clock.now()
     body = encode_calendar(stored((now + 3_600.0, now + 7_200.0)))
     for namespace in ("greedy", "modest"):
@@ -483,7 +483,7 @@ async def test_what_waits_for_its_share_keeps_all_of_its_occurrences(
 ) -> None:
     """Shorter intervals than the wait: none is lost or merged, and none is skipped but by the calendar. A scheduler
     that has spent nothing decides at once what another one lets wait."""
-    monkeypatch.setattr(rule_share, "LOOKS_PER_SECOND", 0.05)
+    monkeypatch.setattr(rule_budget, "LOOKS_PER_SECOND", 0.05)
     now = rig.clock.now()
     body = encode_calendar(stored((now + closed[0], now + closed[1])))
     await rig.store.rule_put(RuleRow(namespace="greedy", kind=RuleKind.CALENDAR, name="quiet", body=body))
@@ -497,7 +497,7 @@ async def test_what_waits_for_its_share_keeps_all_of_its_occurrences(
     for _ in range(40):
         await drive(rig.clock, scheduler.tick())
         await rig.clock.advance(5.0)
-    monkeypatch.setattr(rule_share, "LOOKS_PER_SECOND", 1e9)
+    monkeypatch.setattr(rule_budget, "LOOKS_PER_SECOND", 1e9)
     await drive(rig.clock, rig.scheduler().tick())
     rows = await rig.rows(namespace="greedy")
     first, last = now + 60.0, now + 60.0 + 10.0 * 20

@@ -10,7 +10,7 @@ import structlog
 from tests.unit.roles.scheduler_rig import Rig
 from tickwise.adapters.clock import VirtualClock
 from tickwise.ports.blobs import SCRIPTS, script_key, shared_script_key
-from tickwise.roles.scripts import KEPT_SECONDS, ScriptMover
+from tickwise.roles.scheduler.script_mover import KEPT_SECONDS, ScriptMover
 
 SOURCE = b"print(1)"
 DIGEST = hashlib.sha256(SOURCE).hexdigest()

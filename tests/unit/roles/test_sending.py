@@ -10,8 +10,8 @@ import pytest
 from tickwise.adapters.clock import SystemClock
 from tickwise.domain.errors import BrokerUnavailable, Busy, Unavailable
 from tickwise.ports.broker import REQUESTS, Channel, Message
-from tickwise.roles.gather import Room
-from tickwise.roles.sending import SENDS_MOST, Sender
+from tickwise.roles.shared.group_commit import Room
+from tickwise.roles.shared.group_send import MAX_SENDS, Sender
 
 
 class Slow:
@@ -49,14 +49,14 @@ async def test_what_waits_goes_together_and_in_order() -> None:
     broker = Slow()
     sender = await started(broker)
     futures = []
-    for number in range(SENDS_MOST + 5):
+    for number in range(MAX_SENDS + 5):
         futures += sender.put(messages(b"%d" % number))
         await turns()
-    assert [[b"%d" % number] for number in range(SENDS_MOST)] == broker.sent
-    assert (SENDS_MOST + 5, 20_000) == sender.buffers()["requests"]
+    assert [[b"%d" % number] for number in range(MAX_SENDS)] == broker.sent
+    assert (MAX_SENDS + 5, 20_000) == sender.buffers()["requests"]
     broker.ends[0].set_result(None)
     await turns()
-    assert [b"%d" % number for number in range(SENDS_MOST, SENDS_MOST + 5)] == broker.sent[-1]
+    assert [b"%d" % number for number in range(MAX_SENDS, MAX_SENDS + 5)] == broker.sent[-1]
     for end in broker.ends[1:]:
         end.set_result(None)
     await asyncio.gather(*futures)

@@ -29,8 +29,8 @@ from tickwise.ports.store import (
     RunRow,
     Settlement,
 )
-from tickwise.roles import sequences
-from tickwise.roles.sequences import CHAIN_MOST, PUT_OFF_SECONDS, Sequences
+from tickwise.roles.scheduler import sequences
+from tickwise.roles.scheduler.sequences import MAX_CHAIN, PUT_OFF_SECONDS, Sequences
 from tickwise.testing.factories import Factory, executor, outcome
 
 FOREVER = 1e9
@@ -225,7 +225,7 @@ async def test_a_page_of_ends_is_one_step_of_the_store(rig: Rig, monkeypatch: py
     assert 5 == len(await rig.runs(second))
 
 
-@pytest.mark.parametrize("bound", ["STARTS_MOST", "LENGTH_MOST"])
+@pytest.mark.parametrize("bound", ["MAX_STARTS", "MAX_LENGTH"])
 async def test_a_transaction_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     """By the runs that it makes, and by how long their definitions are."""
     second = await rig.job()
@@ -239,9 +239,9 @@ async def test_a_transaction_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatc
         return await real(namespace, ends)
 
     monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
-    monkeypatch.setattr(sequences, bound, 2 if bound == "STARTS_MOST" else 1)
+    monkeypatch.setattr(sequences, bound, 2 if bound == "MAX_STARTS" else 1)
     await rig.sequences().step()
-    assert ([2, 2, 1] if bound == "STARTS_MOST" else [1] * 5) == asked
+    assert ([2, 2, 1] if bound == "MAX_STARTS" else [1] * 5) == asked
     assert 5 == len(await rig.runs(second))
 
 
@@ -316,10 +316,10 @@ async def test_a_circle_that_nobody_refused_comes_to_an_end(rig: Rig) -> None:
     await rig.job(job_id=other, then=[str(one)])
     follower = rig.sequences()
     ran = 0
-    for _ in range(2 * CHAIN_MOST):
+    for _ in range(2 * MAX_CHAIN):
         ran += await rig.work()
         await follower.step()
-    assert CHAIN_MOST + 1 == ran
+    assert MAX_CHAIN + 1 == ran
 
 
 async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import structlog
 
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.errors import StoreUnavailable
-from tickwise.roles.service import BACKOFF_FIRST_SECONDS, BACKOFF_LEAST_SHARE, BACKOFF_MAX_SECONDS, Loop, Service
+from tickwise.roles.shared.service import BACKOFF_FIRST_SECONDS, BACKOFF_LEAST_SHARE, BACKOFF_MAX_SECONDS, Loop, Service
 
 
 class Recorder:

@@ -20,19 +20,19 @@ from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome, Principal
 from tickwise.ports.broker import (
     DEAD,
-    MESSAGE_BYTES_MOST,
+    MAX_MESSAGE_BYTES,
+    MAX_STORY_BYTES,
     REQUESTS,
     RESULTS,
-    STORY_BYTES_MOST,
     Channel,
     Delivery,
     Message,
 )
 from tickwise.ports.store import JobQuery, NewExecutor, NewJob
-from tickwise.roles.messages import Request as ApiRequest
-from tickwise.roles.messages import Results, decode, encode
-from tickwise.roles.recorder import ResultsRecorder
-from tickwise.roles.signatures import HEADER, LATE_SECONDS, Reason, ResultCheck, ResultsSigning, Unsigned, signed
+from tickwise.roles.recorder.role import ResultsRecorder
+from tickwise.roles.shared.messages import Request as ApiRequest
+from tickwise.roles.shared.messages import Results, decode, encode
+from tickwise.roles.shared.signatures import HEADER, LATE_SECONDS, Reason, ResultCheck, ResultsSigning, Unsigned, signed
 
 OLD, NEW, FOREIGN = ("o" * 31 + "1", "n" * 31 + "2", "f" * 31 + "3")
 WHO = Principal("someone", "default", frozenset({"*"}))
@@ -248,13 +248,13 @@ async def test_a_secret_is_introduced_without_a_pause() -> None:
         assert 1 == count(here, "tickwise_messages_unsigned_total", channel="requests")
 
 
-ROOM = MESSAGE_BYTES_MOST + STORY_BYTES_MOST
+ROOM = MAX_MESSAGE_BYTES + MAX_STORY_BYTES
 
 
 @pytest.mark.parametrize(
     ("large", "kept"),
     [
-        pytest.param(Message(b"x" * ROOM), b"x" * MESSAGE_BYTES_MOST, id="value"),
+        pytest.param(Message(b"x" * ROOM), b"x" * MAX_MESSAGE_BYTES, id="value"),
         pytest.param(Message(b"x", b"k", [("h", b"y" * (ROOM - 3))]), b"x", id="headers"),
         pytest.param(Message(b"x", b"k" * (ROOM - 1)), b"x", id="key"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwise.roles.store_clock import RENEW_SECONDS, StoreClock
+from tickwise.roles.executor.store_clock import RENEW_SECONDS, StoreClock
 from tickwise.testing.clock import VirtualClock
 
 NOW = 1_900_000_000.0

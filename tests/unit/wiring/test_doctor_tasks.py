@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwise.adapters.runner.task_places import OUTSIDE
+from tickwise.adapters.runner.process.task_places import OUTSIDE
 from tickwise.config import Settings
 from tickwise.wiring.doctor import _tasks, _work_folders
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.support.recorded import PLAIN, Recorded, Scene
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.history import Kind, Status, Verdict
+from tickwise.domain.history.checker import Kind, Status, Verdict
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import AttemptRow, ExecutorRow, RunQuery, RunRow
 from tickwise.testing.clock import VirtualClock

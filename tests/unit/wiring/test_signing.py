@@ -11,7 +11,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.broker import REQUESTS, Delivery
-from tickwise.roles.signatures import Unverified
+from tickwise.roles.shared.signatures import Unverified
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 
 FIRST, SECOND = "4f1c9a7be02d5836714e0fdc92ab5e33", "b91e07d45ac2f8361d9e4470c3a85f12"

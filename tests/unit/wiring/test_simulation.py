@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tickwise.domain.errors import Invalid
-from tickwise.roles.simulator import Happening
+from tickwise.roles.scheduler.simulator import Happening
 from tickwise.wiring import simulation as simulations
 from tickwise.wiring.simulation import Simulation, simulate, simulate_here, subject_of
 

@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 from tickwise.adapters.broker.ledger import FAIR_EVERY, Head, Ledger, pick
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured, TooLarge
 from tickwise.ports.broker import (
-    MESSAGE_BYTES_MOST,
-    STORY_BYTES_MOST,
+    MAX_MESSAGE_BYTES,
+    MAX_STORY_BYTES,
     BrokerState,
     Channel,
     ConsumerState,
@@ -33,7 +33,7 @@ from tickwise.ports.broker import (
 )
 from tickwise.ports.clock import Clock
 
-KEPT_MOST: Final = 100_000
+MAX_KEPT: Final = 100_000
 """Messages of one partition; then the oldest are dropped, as the retention of a real broker would."""
 
 
@@ -75,7 +75,7 @@ class Group:
 class Exchange:
     """What all clients of a world share."""
 
-    def __init__(self, *, lanes: int = 10, partitions: int = 6, kept_most: int = KEPT_MOST) -> None:
+    def __init__(self, *, lanes: int = 10, partitions: int = 6, kept_most: int = MAX_KEPT) -> None:
         self.lanes = lanes
         self.partitions = partitions
         self.cluster: str | None = None
@@ -210,14 +210,14 @@ class MemoryBroker:
         if not self._reachable():
             raise BrokerUnavailable(self._detail())
         largest = max(map(size_of, messages), default=0)
-        if largest > MESSAGE_BYTES_MOST + STORY_BYTES_MOST:
-            raise TooLarge(f"a message has {largest} bytes; the broker takes up to {MESSAGE_BYTES_MOST}")
+        if largest > MAX_MESSAGE_BYTES + MAX_STORY_BYTES:
+            raise TooLarge(f"a message has {largest} bytes; the broker takes up to {MAX_MESSAGE_BYTES}")
         self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
 
     def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         self._thrown += len(messages)
-        fit = [each for each in messages if size_of(each) <= MESSAGE_BYTES_MOST + STORY_BYTES_MOST]
+        fit = [each for each in messages if size_of(each) <= MAX_MESSAGE_BYTES + MAX_STORY_BYTES]
         if not self._reachable():
             fit = []
         self._lost += len(messages) - len(fit)

@@ -25,7 +25,7 @@ import icalendar
 
 from tickwise.adapters.calendars import recurrence
 from tickwise.adapters.calendars.recurrence import Budget, Recurrence, Unreadable
-from tickwise.domain.calendar_entries import Dates, Period
+from tickwise.domain.calendar.entries import Dates, Period
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, Resolved, Span

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from tickwise.domain.calendar_entries import Dates
+from tickwise.domain.calendar.entries import Dates
 from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.ports.calendars import Resolved, Span
 

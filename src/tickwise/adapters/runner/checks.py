@@ -8,7 +8,7 @@ from typing import Any
 
 from tickwise.domain.errors import Invalid
 
-PAUSE_SECONDS_MOST = 86_400.0
+MAX_PAUSE_SECONDS = 86_400.0
 """The longest pause before the next attempt that a task may ask for: a day. A later time is a job's own schedule."""
 
 
@@ -20,7 +20,7 @@ def asked_pause_seconds(asked: object) -> float | None:
         seconds = float(asked)
     except OverflowError:
         return None
-    return min(seconds, PAUSE_SECONDS_MOST) if math.isfinite(seconds) and seconds >= 0.0 else None
+    return min(seconds, MAX_PAUSE_SECONDS) if math.isfinite(seconds) and seconds >= 0.0 else None
 
 
 def refuse_unknown(task: Mapping[str, Any], known: Iterable[str]) -> None:

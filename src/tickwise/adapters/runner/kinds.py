@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
-from tickwise.adapters.runner.script_header import check_header
+from tickwise.adapters.runner.scripts.header import check_header
 from tickwise.domain.errors import Invalid
 from tickwise.ports.runner import TaskKind, TaskLimits
 
-SOURCE_CHARACTERS_MOST = 1 << 20
+MAX_SOURCE_CHARACTERS = 1 << 20
 """A script is at most a body's size. How much of one a job may hold itself is a setting (`source_limit_bytes`)."""
-ARGUMENTS_MOST = 1_000
-URL_CHARACTERS_MOST = 8_192
-HEADERS_MOST = 100
+MAX_ARGUMENTS = 1_000
+MAX_URL_CHARACTERS = 8_192
+MAX_HEADERS = 100
 
 _FILE = re.compile(r"sha256:[0-9a-f]{64}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,200}")
@@ -85,7 +85,7 @@ class PythonKind:
                     pointer="/file",
                 )
             return {"kind": self.name, "file": file}
-        source = text(task, "source", characters_most=SOURCE_CHARACTERS_MOST)
+        source = text(task, "source", characters_most=MAX_SOURCE_CHARACTERS)
         if not _is_unicode(source):
             raise Invalid("the script holds half of a surrogate pair", pointer="/source", code="script_invalid")
         # Its syntax is not looked at here: the compiler takes minutes for a text that is made to keep it busy.
@@ -118,7 +118,7 @@ class ShellKind:
                 "type": ["array", "null"],
                 "items": {"type": "string"},
                 "minItems": 1,
-                "maxItems": ARGUMENTS_MOST,
+                "maxItems": MAX_ARGUMENTS,
                 "description": "A program and its arguments; no shell comes between.",
             },
         },
@@ -133,8 +133,8 @@ class ShellKind:
         argv = task["argv"]
         if not isinstance(argv, list | tuple) or not argv:
             raise Invalid("`argv` must be an array: the program, then its arguments", pointer="/argv")
-        if len(argv) > ARGUMENTS_MOST:
-            raise Invalid(f"`argv` has {len(argv)} items, {ARGUMENTS_MOST} are the most", pointer="/argv")
+        if len(argv) > MAX_ARGUMENTS:
+            raise Invalid(f"`argv` has {len(argv)} items, {MAX_ARGUMENTS} are the most", pointer="/argv")
         for place, argument in enumerate(argv):
             if not isinstance(argument, str) or "\0" in argument or len(argument) > 100_000:
                 raise Invalid(
@@ -154,8 +154,8 @@ class HttpKind:
         "http",
         {
             "method": {"enum": list(_METHODS), "default": "GET"},
-            "url": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": URL_CHARACTERS_MOST},
-            "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": HEADERS_MOST},
+            "url": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": MAX_URL_CHARACTERS},
+            "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_HEADERS},
             "body": {
                 "description": "A text is sent as it is, anything else as JSON. "
                 "With POST, PUT and PATCH it defaults to the payload."
@@ -184,7 +184,7 @@ class HttpKind:
         checked: dict[str, Any] = {
             "kind": self.name,
             "method": method.upper(),
-            "url": check_url(text(task, "url", characters_most=URL_CHARACTERS_MOST), pointer="/url"),
+            "url": check_url(text(task, "url", characters_most=MAX_URL_CHARACTERS), pointer="/url"),
             "headers": _headers(task.get("headers", {})),
             "expect": _expect(["2xx"] if task.get("expect") is None else task["expect"]),
         }
@@ -218,8 +218,8 @@ def check_url(url: str, *, pointer: str | None = None) -> str:
 def _headers(headers: Any) -> Mapping[str, str]:
     if not isinstance(headers, Mapping):
         raise Invalid(f"`headers` must be an object, not {json_type(headers)}", pointer="/headers")
-    if len(headers) > HEADERS_MOST:
-        raise Invalid(f"`headers` has {len(headers)} fields, {HEADERS_MOST} are the most", pointer="/headers")
+    if len(headers) > MAX_HEADERS:
+        raise Invalid(f"`headers` has {len(headers)} fields, {MAX_HEADERS} are the most", pointer="/headers")
     for name, value in headers.items():
         pointer = "/headers/" + str(name).replace("~", "~0").replace("/", "~1")
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):

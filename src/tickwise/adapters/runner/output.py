@@ -25,9 +25,9 @@ WAITING_SECONDS = 600.0
 """How long a successful run waits for a blob store that is full or away: a failed run would repeat its work."""
 CLOSING_TRIES = 5
 """How often the end of any other log is offered to a blob store that is away, before it is given up."""
-CLOSING_SECONDS_MOST = 30.0
+MAX_CLOSING_SECONDS = 30.0
 """How long the end of any other run waits for its log at most."""
-PENDING_BYTES_MOST = 4 << 20
+MAX_PENDING_BYTES = 4 << 20
 """Output that waits to be stored before its source is made to wait, or loses what it says further."""
 DROPPED = b"\n[output was dropped here: blob storage could not keep up]\n"
 
@@ -61,7 +61,7 @@ class OutputSink:
     @property
     def is_full(self) -> bool:
         """So much waits to be stored that nothing should be added."""
-        return len(self._pending) > PENDING_BYTES_MOST
+        return len(self._pending) > MAX_PENDING_BYTES
 
     async def room(self) -> None:
         """Return when it is not full: for a source that can wait."""
@@ -116,8 +116,8 @@ class OutputSink:
             hurried.cancel()
         if not patient or self._hurried.is_set():
             self._hurried.set()
-            limit = CLOSING_SECONDS_MOST
-            await asyncio.wait([writing], timeout=CLOSING_SECONDS_MOST)
+            limit = MAX_CLOSING_SECONDS
+            await asyncio.wait([writing], timeout=MAX_CLOSING_SECONDS)
         if not writing.done():
             writing.cancel()
             self._lose(f"blob storage took more than {limit:.0f} s")

@@ -3,7 +3,7 @@
     send ──► Listeners.ring, at once
          └─► Pending ──(take, in batches; put back when it was not sent)──► the other processes
 
-Invariant: both are bounded. Of each topic there is one pending ring, which names at most `ABOUT_MOST` ids or none.
+Invariant: both are bounded. Of each topic there is one pending ring, which names at most `MAX_ABOUT` ids or none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.ports.signals import ABOUT_MOST, Topic
+from tickwise.ports.signals import MAX_ABOUT, Topic
 
 EVERYBODY: Final[frozenset[UUID]] = frozenset()
 """What a ring that names no ids is about."""
@@ -39,7 +39,7 @@ class Listeners:
         """Wake those who are concerned. A ring about nothing, or about too much, concerns everybody."""
         ids = about if isinstance(about, Sequence) else tuple(about)
         for event, concerns in self._by_topic[topic]:
-            if not ids or concerns is None or len(ids) > ABOUT_MOST or any(map(concerns, ids)):
+            if not ids or concerns is None or len(ids) > MAX_ABOUT or any(map(concerns, ids)):
                 event.set()
 
     def ring_all(self) -> None:
@@ -61,11 +61,11 @@ class Pending:
     def add(self, topic: Topic, about: Iterable[UUID] = ()) -> None:
         """One more ring of a topic: together with what is pending it is one, about all of it."""
         ids, before = set(about), self._topics.get(topic)
-        if not ids or before == EVERYBODY or len(ids) > ABOUT_MOST:
+        if not ids or before == EVERYBODY or len(ids) > MAX_ABOUT:
             self._topics[topic] = EVERYBODY
             return
         ids |= before or EVERYBODY
-        self._topics[topic] = ids if len(ids) <= ABOUT_MOST else EVERYBODY
+        self._topics[topic] = ids if len(ids) <= MAX_ABOUT else EVERYBODY
 
     def take(self) -> Mapping[Topic, Iterable[UUID]]:
         """All of it; whoever takes it sends it, or puts it back."""
@@ -85,6 +85,6 @@ def pack(about: Iterable[UUID]) -> bytes:
 
 def unpack(text: bytes) -> Sequence[UUID]:
     """The ids again. What is no ids concerns everybody: a ring too many is harmless, one too few is late."""
-    if len(text) % _ID_BYTES or len(text) > _ID_BYTES * ABOUT_MOST:
+    if len(text) % _ID_BYTES or len(text) > _ID_BYTES * MAX_ABOUT:
         return ()
     return [UUID(bytes=text[at : at + _ID_BYTES]) for at in range(0, len(text), _ID_BYTES)]

@@ -17,7 +17,7 @@ from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import Pace, Passed
 
-CALLERS_MOST: Final = 10_000
+MAX_CALLERS: Final = 10_000
 """Callers whose counts one process keeps; those who have been quiet longest are forgotten first, which lets them burst
 again."""
 AWAY_SECONDS: Final = 1.0
@@ -67,7 +67,7 @@ class OwnCount:
         now = self._monotonic()
         standing = count(pace, self._times.pop(who, now) - now, wanted)
         self._times[who] = now + standing.ahead_seconds
-        if len(self._times) > CALLERS_MOST:
+        if len(self._times) > MAX_CALLERS:
             del self._times[next(iter(self._times))]
         return standing
 

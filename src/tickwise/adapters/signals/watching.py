@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
-from tickwise.ports.events import CHANNEL_LENGTH_MOST, EVENT_BYTES_MOST, GAP_OF_ALL, Event
+from tickwise.ports.events import GAP_OF_ALL, MAX_CHANNEL_LENGTH, MAX_EVENT_BYTES, Event
 
-WAITING_MOST: Final = 1_000
+MAX_WAITING: Final = 1_000
 """Events that wait for one subscription, and …"""
-OUTGOING_MOST: Final = 2_000
+MAX_OUTGOING: Final = 2_000
 """… for the link of a process: 10 MB of the largest."""
-LOST_MOST: Final = 500
+MAX_LOST: Final = 500
 """Channels that are known to have a gap that was not sent; beyond that all have one."""
 _ORIGIN_BYTES: Final = 8
 _NUMBER_BYTES: Final = 8
@@ -28,8 +28,8 @@ _HEAD_BYTES: Final = _ORIGIN_BYTES + _NUMBER_BYTES + 2
 
 def check_channel(channel: str) -> None:
     """Raises `ValueError` for a name that no channel can have."""
-    if not 0 < len(channel) <= CHANNEL_LENGTH_MOST or "\0" in channel:
-        raise ValueError(f"the name of a channel has 1 to {CHANNEL_LENGTH_MOST} characters, and no U+0000")
+    if not 0 < len(channel) <= MAX_CHANNEL_LENGTH or "\0" in channel:
+        raise ValueError(f"the name of a channel has 1 to {MAX_CHANNEL_LENGTH} characters, and no U+0000")
     channel.encode()  # a lone surrogate is a ValueError too
 
 
@@ -73,7 +73,7 @@ class Watch:
         """One more event, or a gap. What follows a gap that was not taken yet is part of it."""
         if None in self._gaps or event.channel in self._gaps:
             return
-        if event.is_gap or len(self._waiting) >= WAITING_MOST:
+        if event.is_gap or len(self._waiting) >= MAX_WAITING:
             self._gaps[event.channel] = None
         else:
             self._waiting.append(event)
@@ -117,7 +117,7 @@ class Watchers:
     def publish(self, channel: str, value: bytes) -> Event:
         """To everyone in this process; what is to be sent to the others. Raises `ValueError` as the port says."""
         check_channel(channel)
-        event = Event(channel, bytes(value) if len(value) <= EVENT_BYTES_MOST else None)
+        event = Event(channel, bytes(value) if len(value) <= MAX_EVENT_BYTES else None)
         self.deliver(event)
         return event
 
@@ -140,7 +140,7 @@ class Outgoing:
         """One more; without room its channel has a gap, and so has all that follows there until that is sent."""
         if None in self._lost or event.channel in self._lost:
             return
-        if event.is_gap or len(self._events) >= OUTGOING_MOST:
+        if event.is_gap or len(self._events) >= MAX_OUTGOING:
             self._lose(event.channel)
         else:
             self._events.append(event)
@@ -160,7 +160,7 @@ class Outgoing:
         self.more.set()
 
     def _lose(self, channel: str | None) -> None:
-        if channel is None or len(self._lost) >= LOST_MOST:
+        if channel is None or len(self._lost) >= MAX_LOST:
             self._lost = {None: None}
             self._events.clear()
         elif None not in self._lost:

@@ -23,10 +23,17 @@ from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, encode, time_of
 from tickwise.control.schedules.calendars import Covers, FoundRule, Range, WindowBody, Written
-from tickwise.domain.calendar import Otherwise
+from tickwise.domain.calendar.rules import Otherwise
 from tickwise.ports.store import RuleKind, RuleRow
-from tickwise.roles.calendars import CalendarBody, HolidaysBody, ResolvedBody, StoredCalendar, decode_calendar, written
-from tickwise.roles.rulebook import StoredWindow, decode_window
+from tickwise.roles.shared.calendars import (
+    CalendarBody,
+    HolidaysBody,
+    ResolvedBody,
+    StoredCalendar,
+    decode_calendar,
+    written,
+)
+from tickwise.roles.shared.rulebook import StoredWindow, decode_window
 
 Time = Annotated[datetime, Meta(tz=True)]
 View = Callable[[RuleRow], Any]

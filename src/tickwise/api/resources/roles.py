@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from tickwise.api.endpoint import Answer, Call, Endpoint, answer
 from tickwise.api.wire import API, Instant, time_or_none
-from tickwise.roles.roll import RoleFacts
+from tickwise.roles.shared.membership import RoleFacts
 
 
 class RoleView(msgspec.Struct, kw_only=True):

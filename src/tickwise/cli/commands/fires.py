@@ -18,7 +18,7 @@ from tickwise.cli.references import is_id
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
 
-COUNTED_MOST: Final = 1_000
+MAX_COUNTED: Final = 1_000
 """So many occurrences the server counts, and runs at once."""
 
 
@@ -91,7 +91,7 @@ def occurrences(session: Session, job: str, *, start: str | None, end: str | Non
     if end:
         query["to"] = instant(session, "--to", end)
     pages = session.client.pages(
-        f"/jobs/{resolve(session, job)}/occurrences", {**query, "limit": min(limit, COUNTED_MOST)}
+        f"/jobs/{resolve(session, job)}/occurrences", {**query, "limit": min(limit, MAX_COUNTED)}
     )
     found = list(islice((each for page in pages for each in page), limit))
     if session.as_json:
@@ -196,7 +196,7 @@ def _tell_moved(session: Session, moved: dict[str, Any]) -> None:
     type=click.Choice(rules.OVERLAPS),
     help="What happens to a run while the last one goes on.  [queue_all]",
 )
-@click.option("--limit", type=click.IntRange(1, COUNTED_MOST), metavar="N", help="Only the first so many.")
+@click.option("--limit", type=click.IntRange(1, MAX_COUNTED), metavar="N", help="Only the first so many.")
 @work.payload_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @view_options
@@ -253,9 +253,9 @@ def _is_wanted(session: Session, identifier: str, body: dict[str, Any]) -> bool:
     begin, end = (datetime.fromisoformat(body[name]).astimezone(UTC) for name in ("from", "to"))
     # The server tells what comes after a time, and the first time counts.
     after = (begin - timedelta(microseconds=1)).isoformat()
-    found = session.client.job_preview(identifier, count=COUNTED_MOST, after=after)
+    found = session.client.job_preview(identifier, count=MAX_COUNTED, after=after)
     count = sum(datetime.fromisoformat(fire["utc"]) <= end for fire in found["fires"])
-    most = min(count, body.get("limit", COUNTED_MOST))
+    most = min(count, body.get("limit", MAX_COUNTED))
     times = f"up to {most} times" if most else "its times"
     asked = f"Run it now for {times} from {begin.isoformat()} to {end.isoformat()}?"
     return click.confirm(asked, err=True)

@@ -14,7 +14,7 @@ from tickwise.cli.references import job_id, run_id
 from tickwise.cli.session import Session, server_options, view_options
 from tickwise.domain.excerpts import telling_line
 
-_NAMES_MOST = 100
+_MAX_NAMES = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""
 
 
@@ -111,7 +111,7 @@ def _job_names(session: Session, found: list[dict[str, Any]]) -> dict[str, str]:
     from tickwise.sdk.client import ProblemError
 
     names = {run["job_id"]: str(run["job_id"]) for run in found}
-    for identifier in list(names)[:_NAMES_MOST]:
+    for identifier in list(names)[:_MAX_NAMES]:
         try:
             names[identifier] = session.client.job_get(identifier)["name"]
         except ProblemError as error:

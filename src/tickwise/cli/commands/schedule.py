@@ -18,15 +18,15 @@ from tickwise.cli import moments
 from tickwise.cli.failures import Blame, Exit, Said, explain_problem, show
 from tickwise.cli.output import table
 from tickwise.cli.session import Session, json_option
-from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import CronInvalid, Invalid
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import Dst, GapRule, RepeatRule, zone_named
 
 COUNT: Final = 10
-COUNT_MOST: Final = 10_000
-GAPS_MOST: Final = 1_000
+MAX_COUNT: Final = 10_000
+MAX_GAPS: Final = 1_000
 """So many changes of the clock are told of at which times are left out, …"""
 GAPS_SECONDS: Final = 100 * 366 * 86_400.0
 """… and so far ahead."""
@@ -80,7 +80,7 @@ def expression_options(command: Decorated) -> Decorated:
 @expression_options
 @click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option(
-    "--count", type=click.IntRange(1, COUNT_MOST), default=COUNT, show_default=True, help="How many fires to show."
+    "--count", type=click.IntRange(1, MAX_COUNT), default=COUNT, show_default=True, help="How many fires to show."
 )
 @click.pass_obj
 def preview(
@@ -217,7 +217,7 @@ def _skipped(schedule: Schedule, after: float, fires: list[float]) -> list[dict[
             "count": gap.count,
             "note": gap.sentence(),
         }
-        for gap in schedules.gap_skips(schedule, after, min(fires[-1], after + GAPS_SECONDS))[:GAPS_MOST]
+        for gap in schedules.gap_skips(schedule, after, min(fires[-1], after + GAPS_SECONDS))[:MAX_GAPS]
     ]
 
 

@@ -20,12 +20,12 @@ from tickwise.cli.session import Session, server_options
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tickwise.roles.simulator import Happening
+    from tickwise.roles.scheduler.simulator import Happening
     from tickwise.wiring.simulation import Rule, Simulation, Subject
 
 DAYS_SHOWN: Final = 62
 JOBS_SHOWN: Final = 20
-YEARS_MOST: Final = 100
+MAX_YEARS: Final = 100
 DAY_SECONDS: Final = 86_400.0
 
 
@@ -68,8 +68,8 @@ def simulate(
     now = moments.now()
     start = _instant(begin, zone, "--from", now)
     stop = _instant(end, zone, "--to", start + DAY_SECONDS)
-    if not start < stop <= start + YEARS_MOST * 366 * DAY_SECONDS:
-        raise click.UsageError(f"--to must be after --from, and within {YEARS_MOST} years of it")
+    if not start < stop <= start + MAX_YEARS * 366 * DAY_SECONDS:
+        raise click.UsageError(f"--to must be after --from, and within {MAX_YEARS} years of it")
     from tickwise.wiring.simulation import Simulation, hushed
 
     subjects, rules = _from_files(session, files, system, zone) if files else _from_server(session, job_ids)

@@ -23,9 +23,9 @@ from tickwise.cli.connection import CLIENT_FILE, Local, default_data_dir, read_l
 from tickwise.cli.failures import Exit, Failure
 from tickwise.cli.session import Session, data_dir_option, json_option
 
-_READY_SECONDS_MOST: Final = 120.0
+_MAX_READY_SECONDS: Final = 120.0
 """A first start makes a database; a slow disk may take most of a minute for that."""
-_STOP_SECONDS_MOST: Final = 90.0
+_MAX_STOP_SECONDS: Final = 90.0
 """Longer than `up` gives running tasks before it stops them (`drain_seconds`), by default."""
 _LOOK_SECONDS: Final = 0.1
 _LAST_LINES: Final = 15
@@ -155,7 +155,7 @@ def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Loc
 def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, log_begin: int) -> Local:
     from tickwise.sdk.client import Client
 
-    until = moments.monotonic() + _READY_SECONDS_MOST
+    until = moments.monotonic() + _MAX_READY_SECONDS
     while moments.monotonic() < until:
         local = read_local(data_dir)
         if local is not None and local.pid == process.pid:
@@ -169,7 +169,7 @@ def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, log_begin: in
         moments.pause(_LOOK_SECONDS)
     process.terminate()
     raise Failure(
-        f"it was not ready after {_READY_SECONDS_MOST:.0f} s, and was stopped; its last words were:",
+        f"it was not ready after {_MAX_READY_SECONDS:.0f} s, and was stopped; its last words were:",
         Exit.MISCONFIGURED, advice=_last_words(data_dir, log_begin),
     )  # fmt: skip
 
@@ -205,7 +205,7 @@ def down(session: Session) -> None:
     )
     try:
         process.terminate()
-        process.wait(_STOP_SECONDS_MOST)
+        process.wait(_MAX_STOP_SECONDS)
     except psutil.NoSuchProcess:
         pass
     except psutil.AccessDenied:
@@ -214,7 +214,7 @@ def down(session: Session) -> None:
         ) from None
     except psutil.TimeoutExpired:
         raise Failure(
-            f"process {local.pid} was asked to stop and still runs after {_STOP_SECONDS_MOST:.0f} s.",
+            f"process {local.pid} was asked to stop and still runs after {_MAX_STOP_SECONDS:.0f} s.",
             Exit.MISCONFIGURED,
             advice=f"It may be waiting for running tasks; see {_log(data_dir)}. Call `tickwise down` again to wait on.",
         ) from None

@@ -31,11 +31,11 @@ from tickwise.control.tasks import TaskCheck
 from tickwise.domain.errors import Bug, Busy, Invalid, Refused, TickwiseError, Unavailable, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.ports.store import EndedOperation, NewJob, OperationStatus
-from tickwise.roles.messages import Request
-from tickwise.roles.requests import AppliedCount
+from tickwise.roles.recorder.requests import AppliedCount
+from tickwise.roles.shared.messages import Request
 
-RACES_MOST: Final = 10
-LOGGED_MOST: Final = 20
+MAX_RACES: Final = 10
+MAX_LOGGED: Final = 20
 """Refusals of one batch that are logged one by one."""
 _KINDS: Final = {"create": Kind.JOB_CREATE, "change": Kind.JOB_CHANGE, "cancel": Kind.JOB_CANCEL}
 _SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
@@ -79,7 +79,7 @@ class _Turn:
             return
         self.failed += 1
         self.refused = True
-        if self.failed <= LOGGED_MOST:
+        if self.failed <= MAX_LOGGED:
             logger.warning(
                 "request_refused",
                 kind=request.kind,
@@ -186,7 +186,7 @@ class RequestApplier:
         except (msgspec.MsgspecError, ValueError) as wrong:
             raise Invalid(f"the body cannot be read by this version: {wrong}", pointer="") from wrong
         who, accepted = _asker(request), AcceptedChange(request.accepted, _ended(request, None))
-        for _ in range(RACES_MOST):
+        for _ in range(MAX_RACES):
             row = await self._context.job(who, request.job_id)
             if await self._is_over(turn, request):
                 return

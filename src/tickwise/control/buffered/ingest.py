@@ -49,16 +49,16 @@ from tickwise.ports.board import Board
 from tickwise.ports.broker import REQUESTS, Broker, Message
 from tickwise.ports.signing import Signer
 from tickwise.ports.store import OperationStatus, StoredTask
-from tickwise.roles.messages import NewJobPart, Request, encode
-from tickwise.roles.sending import Sender, fits
-from tickwise.roles.signatures import signed
+from tickwise.roles.shared.group_send import Sender, fits
+from tickwise.roles.shared.messages import NewJobPart, Request, encode
+from tickwise.roles.shared.signatures import signed
 
 CLOCKS_SECONDS: Final = 5.0
 """So far the clocks of broker, store and API may lie apart when it is told whether a request was applied."""
-SENDING_SECONDS_MOST: Final = 60.0
+MAX_SENDING_SECONDS: Final = 60.0
 """So long a request may be on its way to the broker after its id was made, as shipped: what waits in line, and a send
 that is confirmed late. An id is "pending" so much longer, though nobody ever sent it."""
-PENDING_SECONDS_MOST: Final = 7 * 86_400.0
+MAX_PENDING_SECONDS: Final = 7 * 86_400.0
 """A broker keeps requests about so long; what is older by its id is not pending."""
 
 _pack: Final = msgspec.msgpack.Encoder().encode
@@ -297,12 +297,12 @@ class BufferedIngest:
         `StoreUnavailable`."""
         broker, made = self._broker, id_instant(identifier)
         now = self._context.time.at_best()
-        if made < now - PENDING_SECONDS_MOST:
+        if made < now - MAX_PENDING_SECONDS:
             return True
         if made > now + CLOCKS_SECONDS:
             return False
         marked = await self._breaker.ask(lambda: self._context.store.requests_marked(broker.partitions(REQUESTS)))
-        return marked is not None and made < marked - CLOCKS_SECONDS - SENDING_SECONDS_MOST
+        return marked is not None and made < marked - CLOCKS_SECONDS - MAX_SENDING_SECONDS
 
     # ------------------------------------------------------------------------------------------ what is known
 

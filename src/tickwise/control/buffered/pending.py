@@ -1,6 +1,6 @@
 """Requests that were accepted and are perhaps not applied yet: what this process remembers, and what others told.
 
-    accepted ──► memory (`STALE_SECONDS`, the newest `REMEMBERED_MOST`) ──► the shared board, if there is one
+    accepted ──► memory (`STALE_SECONDS`, the newest `MAX_REMEMBERED`) ──► the shared board, if there is one
                                           read of something absent ──► memory, board, else the time inside its id
 
 Invariant: nothing is decided by it but words: whether a reader is told "pending" or "not there". What is forgotten here
@@ -22,13 +22,13 @@ from tickwise.observability.tasks import end_tasks
 from tickwise.ports.board import Board, Note
 from tickwise.ports.clock import Clock
 
-REMEMBERED_MOST: Final = 20_000
-TELL_MOST: Final = 500
+MAX_REMEMBERED: Final = 20_000
+MAX_TELL: Final = 500
 """Notes that go to the board in one call."""
-UNTOLD_MOST: Final = 10_000
+MAX_UNTOLD: Final = 10_000
 """So many wait for a board that is slow; more are not told there."""
 BOARD_KIND: Final = "request"
-LOOK_SECONDS_MOST: Final = 0.25
+MAX_LOOK_SECONDS: Final = 0.25
 """A read waits no longer for a board: what it would say is a courtesy."""
 
 logger = structlog.get_logger("tickwise.pending")
@@ -59,10 +59,10 @@ class Pendings:
     def __init__(self, clock: Clock, board: Board | None) -> None:
         self._board = board
         # Of each namespace for itself: a client chooses ids, and may choose those of others.
-        self._by_job = {kind: Recent[Place, Pending](clock, most=REMEMBERED_MOST) for kind in ("create", "change")}
-        self._by_operation = Recent[Place, Pending](clock, most=REMEMBERED_MOST)
+        self._by_job = {kind: Recent[Place, Pending](clock, most=MAX_REMEMBERED) for kind in ("create", "change")}
+        self._by_operation = Recent[Place, Pending](clock, most=MAX_REMEMBERED)
         """Those whose name is not the job's id."""
-        self._by_key = Recent[bytes, bytes](clock, most=REMEMBERED_MOST)
+        self._by_key = Recent[bytes, bytes](clock, most=MAX_REMEMBERED)
         self._untold: list[Pending] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class Pendings:
             if request.operation_id is not request.job_id:
                 self._by_operation.keep((request.namespace, request.operation_id), request)
         if self._task is not None:
-            self._untold += requests[: max(0, UNTOLD_MOST - len(self._untold))]
+            self._untold += requests[: max(0, MAX_UNTOLD - len(self._untold))]
             self._wake.set()
 
     def keep_key(self, key: bytes, digest: bytes) -> None:
@@ -132,8 +132,8 @@ class Pendings:
             if not self._untold:
                 self._wake.clear()
                 await self._wake.wait()
-            requests = self._untold[:TELL_MOST]
-            del self._untold[:TELL_MOST]
+            requests = self._untold[:MAX_TELL]
+            del self._untold[:MAX_TELL]
             try:
                 await board.tell([note for request in requests for note in _notes(request)], STALE_SECONDS)
             except Exception:
@@ -144,7 +144,7 @@ class Pendings:
             return None
         name, found = _name(what, namespace, identifier), None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS_MOST):
+            async with asyncio.timeout(MAX_LOOK_SECONDS):
                 found = await self._board.look(BOARD_KIND, [name])
         if not found:
             return None

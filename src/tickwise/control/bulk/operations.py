@@ -53,7 +53,7 @@ from tickwise.ports.store import (
     RunRow,
 )
 
-COUNTED_MOST: Final = 100_000
+MAX_COUNTED: Final = 100_000
 """So many subjects are counted before an operation begins: a figure to compare its progress with, not to wait for."""
 SAMPLE: Final = 10
 
@@ -168,12 +168,12 @@ class OperationService:
     # ------------------------------------------------------------------------------------------ what it is about
 
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
-        query = runs_query(who.namespace, said, states=STATES[kind], limit=COUNTED_MOST + 1)
+        query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1)
         sample = await self._context.store.runs_list(replace(query, limit=SAMPLE))
         return _matches(await self._context.store.runs_count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
-        query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=COUNTED_MOST + 1)
+        query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1)
         query, store = replace(query, statuses=statuses), self._context.store
         sample = await store.jobs_list(replace(query, limit=SAMPLE))
         return _matches(await store.jobs_count(query) if len(sample) == SAMPLE else len(sample), sample)
@@ -184,7 +184,7 @@ class OperationService:
             said,
             expire_seconds=self._context.dead_letter_seconds,
             statuses=(LetterStatus.OPEN,),
-            limit=COUNTED_MOST + 1,
+            limit=MAX_COUNTED + 1,
         )
         sample = await self._context.store.letters_list(replace(query, limit=SAMPLE))
         return _matches(
@@ -236,4 +236,4 @@ def _raw(said: Filter) -> msgspec.Raw:
 
 
 def _matches(count: int, sample: Any) -> Matches:
-    return Matches(min(count, COUNTED_MOST), count > COUNTED_MOST, sample)
+    return Matches(min(count, MAX_COUNTED), count > MAX_COUNTED, sample)

@@ -48,11 +48,11 @@ from tickwise.ports.store import (
     Settled,
     Settlement,
 )
-from tickwise.roles.definition import decode_plan, with_payload
+from tickwise.roles.shared.definition import decode_plan, with_payload
 
 REPEATED_PAGES: Final = 4
 """What so many pages did that were not put on record is found again, and counted as done."""
-PROBLEMS_MOST: Final = 20
+MAX_PROBLEMS: Final = 20
 """So many refusals of an operation are told of; the others are only counted."""
 
 
@@ -204,7 +204,7 @@ class OperationPages:
             # Its search takes too long, and would again: that is told in place of what was not found.
             tally.cursor = None
             tally.refuse(operation.operation_id, failure)
-        kept = [*_problems.decode(operation.problems), *tally.problems][:PROBLEMS_MOST]
+        kept = [*_problems.decode(operation.problems), *tally.problems][:MAX_PROBLEMS]
         return Page(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
 
     # ------------------------------------------------------------------------------------------ runs

@@ -22,12 +22,12 @@ from tickwise.control.explain.waits import (
     went_on,
 )
 from tickwise.control.times import written
-from tickwise.domain.calendar import Closed
+from tickwise.domain.calendar.rules import Closed
 from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
-from tickwise.roles.serving import not_offered, unserved
+from tickwise.roles.shared.served_queues import not_offered, unserved
 
 LEASE_LOST: Final = "lease_lost"
 PLANNED_AHEAD_SECONDS: Final = 60.0

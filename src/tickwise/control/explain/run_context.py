@@ -13,10 +13,10 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import JobRow, LetterRow, Ruling, RunQuery, RunRow
-from tickwise.roles.definition import Definition, decode_definition
+from tickwise.roles.shared.definition import Definition, decode_definition
 
 RUNNING_LOOKED_AT: Final = 500
-HOLDERS_MOST: Final = 20
+MAX_HOLDERS: Final = 20
 """So many holders of slots are told of, among so many runs that go on."""
 
 
@@ -53,7 +53,7 @@ class RunContext:
         """The runs that have the slots of a concurrency limit."""
         query = RunQuery(namespace=namespace, states=(RunState.RUNNING,), limit=RUNNING_LOOKED_AT)
         rows = [row for row in await self._context.store.runs_list(query) if row.limit_key == key]
-        return [(row, await self._job_name(namespace, row.job_id)) for row in rows[:HOLDERS_MOST]]
+        return [(row, await self._job_name(namespace, row.job_id)) for row in rows[:MAX_HOLDERS]]
 
     async def _job_name(self, namespace: str, job_id: UUID) -> str:
         row = await self._context.store.job_get(namespace, job_id)

@@ -41,8 +41,8 @@ from tickwise.control.schedules.occurrences import (
 from tickwise.control.schedules.previews import Fate
 from tickwise.control.times import written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar import Rules
-from tickwise.domain.calendar_words import moment
+from tickwise.domain.calendar.rules import Rules
+from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Invalid
 from tickwise.domain.hosts import host_of
@@ -52,13 +52,13 @@ from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import ExecutorRow, Incident, JobRow, RunQuery, RunRow
-from tickwise.roles.definition import Definition, decode_definition
+from tickwise.roles.shared.definition import Definition, decode_definition
 
 EXACT_SECONDS: Final = 1.0
 """People leave the fraction of a second out: the nearest occurrence within it is the one that they mean."""
 RUNS_LOOKED_AT: Final = 50
-FAVOURED_JOBS_MOST: Final = 10
-PASSED_OVER_MOST: Final = 1_000
+MAX_FAVOURED_JOBS: Final = 10
+MAX_PASSED_OVER: Final = 1_000
 """Occurrences to come that are skipped, in search of one that is not."""
 UNFINISHED: Final = (RunState.QUEUED, RunState.DISPATCHED, RunState.RUNNING, RunState.RETRYING)
 NOT_SKIPPED: Final = tuple(state for state in RunState if state is not RunState.SKIPPED)
@@ -204,7 +204,7 @@ class ExplainService:
             if row.dispatched_at is None or not run.due_at <= row.dispatched_at <= until:
                 continue
             if row.job_id not in jobs:
-                if len(jobs) > FAVOURED_JOBS_MOST:
+                if len(jobs) > MAX_FAVOURED_JOBS:
                     continue
                 jobs[row.job_id] = await self._context.store.job_get(run.namespace, row.job_id)
             job, own = jobs[row.job_id], standing.row.lane
@@ -518,7 +518,7 @@ def _next(standing: Standing) -> Explanation:
     """Nothing is due: what comes next."""
     passed: list[Occurrence] = []
     coming: Occurrence | None = None
-    for each in islice(standing.outlook.next_after(standing.now), PASSED_OVER_MOST):
+    for each in islice(standing.outlook.next_after(standing.now), MAX_PASSED_OVER):
         if each.outcome is not Fate.SKIP:
             coming = each
             break

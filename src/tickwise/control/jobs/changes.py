@@ -39,12 +39,12 @@ from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, time_id
 from tickwise.domain.schedule import Schedule, ScheduleType, fires_between
 from tickwise.ports.store import EndedOperation, JobChange, JobRow, RunQuery
-from tickwise.roles.definition import Definition, decode_definition, encode_definition
+from tickwise.roles.shared.definition import Definition, decode_definition, encode_definition
 
 COMPARED_FIRES: Final = 20
-AHEAD_MOST: Final = 1_000
+MAX_AHEAD: Final = 1_000
 """So many occurrences that were made or skipped ahead of their time are known when a schedule is changed."""
-RANGES_MOST: Final = 20
+MAX_RANGES: Final = 20
 """And so many of the last records of skips are looked at for one that lasts until after now."""
 
 
@@ -223,12 +223,12 @@ class JobChanges:
             states=(RunState.SKIPPED, RunState.CANCELLED, RunState.QUEUED, RunState.DISPATCHED),
             triggers=(Trigger.SCHEDULE,),
             after=here,
-            limit=AHEAD_MOST,
+            limit=MAX_AHEAD,
         )
         runs = list(await self._context.store.runs_list(query))
         made = frozenset(round(run.nominal_at, 6) for run in runs if run.state is not RunState.SKIPPED)
         # One record of many that began before may last until after now.
-        before = replace(query, states=(RunState.SKIPPED,), after=None, before=here, limit=RANGES_MOST)
+        before = replace(query, states=(RunState.SKIPPED,), after=None, before=here, limit=MAX_RANGES)
         runs += await self._context.store.runs_list(before)
         spans = (
             (run.nominal_at, run.nominal_at if run.until is None else run.until)

@@ -28,8 +28,8 @@ from tickwise.control.texts import clean_id, clean_text
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane, Principal, run_id, time_id
 from tickwise.ports.store import NewJob, StoredTask
-from tickwise.roles.definition import CalendarUse, Definition, encode_definition
-from tickwise.roles.serving import Serving, not_offered
+from tickwise.roles.shared.definition import CalendarUse, Definition, encode_definition
+from tickwise.roles.shared.served_queues import Serving, not_offered
 
 _ANYWHERE: Final = Lane()
 

@@ -8,7 +8,7 @@ of it, so at least that one is taken back. (All may be; the circle never stays.)
 the other, so that only what came second is refused there. A job that is created needs no second walk: until
 it is stored nobody can name it, and whoever names it afterwards walks on from it.
 
-A circle that could not be walked, because the store went away in between, ends as every chain at `CHAIN_MOST` runs.
+A circle that could not be walked, because the store went away in between, ends as every chain at `MAX_CHAIN` runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tickwise.control.jobs.successors import check_sequence, look
 from tickwise.domain.errors import Refused, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.store import JobChange, JobRow
-from tickwise.roles.definition import decode_definition, encode_definition
+from tickwise.roles.shared.definition import decode_definition, encode_definition
 
 RACES_MAX: Final = 5
 

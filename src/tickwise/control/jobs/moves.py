@@ -17,7 +17,7 @@ from tickwise.domain.errors import Busy, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.ports.store import JobAction, JobMove, JobRow
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.shared.definition import decode_definition
 
 CHANGED_TOO_OFTEN: Final = "others keep changing this job; send the same again"
 

@@ -22,7 +22,7 @@ from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Invalid
 from tickwise.domain.retry import FAILURES, Backoff, OnUnknown, check_rules, numbers_within
 from tickwise.ports.runner import TaskLimits
-from tickwise.roles.definition import Concurrency, Definition, Limits, Rate, Retry
+from tickwise.roles.shared.definition import Concurrency, Definition, Limits, Rate, Retry
 
 OUTPUT_BYTES_MAX: Final = 1 << 30
 CPU_SECONDS_MIN: Final = 0.01
@@ -33,7 +33,7 @@ PROCESSES_MAX: Final = 1 << 22
 """The most that Linux can count."""
 DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
-SLOTS_MOST: Final = 1_000_000
+MAX_SLOTS: Final = 1_000_000
 ISOLATION: Final = "process"
 OWN_KINDS: Final = frozenset(("function", "http", "python", "shell"))
 """The kinds of tasks of which all reasons to fail are known."""
@@ -235,8 +235,8 @@ _NO_RETRY: Final = Retry()
 def _checked_concurrency(said: Concurrency | UnsetType | None) -> Concurrency | None:
     if not isinstance(said, Concurrency):
         return None
-    if said.limit > SLOTS_MOST:
-        raise Invalid(f"limit lies between 1 and {SLOTS_MOST}", pointer="/concurrency/limit")
+    if said.limit > MAX_SLOTS:
+        raise Invalid(f"limit lies between 1 and {MAX_SLOTS}", pointer="/concurrency/limit")
     _check_key(said.key, "/concurrency/key")
     return said
 
@@ -244,8 +244,8 @@ def _checked_concurrency(said: Concurrency | UnsetType | None) -> Concurrency | 
 def _checked_rate(said: Rate | UnsetType | None) -> Rate | None:
     if not isinstance(said, Rate):
         return None
-    if said.limit > SLOTS_MOST:
-        raise Invalid(f"limit lies between 1 and {SLOTS_MOST}", pointer="/rate/limit")
+    if said.limit > MAX_SLOTS:
+        raise Invalid(f"limit lies between 1 and {MAX_SLOTS}", pointer="/rate/limit")
     if not math.isfinite(said.per_seconds) or said.per_seconds > DELAY_SECONDS_MAX:
         raise Invalid(f"per_seconds lies above 0 and up to {DELAY_SECONDS_MAX:.0f}", pointer="/rate/per_seconds")
     _check_key(said.key, "/rate/key")

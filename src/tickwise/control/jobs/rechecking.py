@@ -26,10 +26,10 @@ from tickwise.domain.model import Lane, run_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import LAST_INSTANT
 from tickwise.ports.store import NewJob
-from tickwise.roles.definition import Definition, decode_definition, encode_definition
+from tickwise.roles.shared.definition import Definition, decode_definition, encode_definition
 
-WARNINGS_MOST: Final = 50
-WARNING_CHARACTERS_MOST: Final = 2_000
+MAX_WARNINGS: Final = 50
+MAX_WARNING_CHARACTERS: Final = 2_000
 DIGEST_BYTES: Final = 32
 _BOUNDED: Final = ("description", "timeout_seconds", "max_retries", "isolation")
 _BOUNDED_PLAN: Final = (
@@ -167,7 +167,7 @@ def _check_rest(job: NewJob, definition: Definition, scene: Scene) -> None:
     if job.digest is not None and len(job.digest) != DIGEST_BYTES:
         raise Invalid("the digest of a body has 32 bytes", pointer="")
     warnings = definition.warnings
-    if len(warnings) > WARNINGS_MOST or any(len(text) > WARNING_CHARACTERS_MOST for text in warnings):
+    if len(warnings) > MAX_WARNINGS or any(len(text) > MAX_WARNING_CHARACTERS for text in warnings):
         raise Invalid("these are no warnings of ours", pointer="/warnings")
     planned_at = round(scene.now, 6) if definition.schedule_type in RECURRING else None
     if definition.planned_at != planned_at:

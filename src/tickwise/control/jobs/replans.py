@@ -17,20 +17,20 @@ from tickwise.control.bodies import OCCURRENCES_MAX, MissedMode, PauseBody, Resu
 from tickwise.control.jobs.planning import RECURRING, Replanned, is_decided, zone_data
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar import Closed, Rules
+from tickwise.domain.calendar.rules import Closed, Rules
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Pending, Reason
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.ports.store import JobAction, JobMove, JobRow, NewRun, NewSkip, Replan
-from tickwise.roles.definition import Plan
+from tickwise.roles.shared.definition import Plan
 
 KEPT_AHEAD_SECONDS: Final = 30.0
 """Runs that are made already, for fires of the old plan that the new one has too, are looked for this far ahead:
 well beyond any horizon of a scheduler."""
 KEPT_MAX: Final = 64
-CLOSED_MOST: Final = 64
+MAX_CLOSED: Final = 64
 """So many closed occurrences are passed over in search of those of a pause that may run."""
 CHANGED: Final = "the schedule was changed before they could run"
 
@@ -263,7 +263,7 @@ def _missed(row: JobRow, plan: Plan, since: float, body: ResumeBody, rules: Rule
     shut: list[tuple[float, Closed]] = []
     oldest = schedules.just_after(now)
     most = _wanted(schedule, since, body, now)
-    while len(chosen) < most and len(shut) < CLOSED_MOST and oldest > since:
+    while len(chosen) < most and len(shut) < MAX_CLOSED and oldest > since:
         # The timer's own counts, though the schedule may not name it now.
         oldest = max(since, schedules.latest_fire(schedule, schedules.just_before(oldest)) or since)
         verdict = None if rules is None else rules.verdict(oldest)

@@ -21,8 +21,8 @@ from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_from, run_id
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.store import JobQuery, JobRow, NewRun, Replay, RunQuery, RunRow
-from tickwise.roles.definition import decode_definition, decode_plan, with_payload
-from tickwise.roles.serving import not_offered, unserved
+from tickwise.roles.shared.definition import decode_definition, decode_plan, with_payload
+from tickwise.roles.shared.served_queues import not_offered, unserved
 
 
 class JobService:

@@ -22,7 +22,7 @@ from tickwise.domain.errors import Busy, Conflict, Refused
 from tickwise.domain.model import Principal
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.store import Added, NewJob, Replay, no_lane
-from tickwise.roles.gather import Gatherer, Room
+from tickwise.roles.shared.group_commit import Gatherer, Room
 
 FORETELLINGS_MAX: Final = 5
 

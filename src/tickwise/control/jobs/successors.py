@@ -3,7 +3,7 @@
     then: "load"  ──► the job with this id or key ──► its successors ──► theirs …   (both `then` and `on_failure`)
 
 Invariants: each successor is there and not cancelled when it is named; no job is its own successor, however far away;
-no chain is longer than `CHAIN_MOST`. Of changes at the same moment that close a circle together, one process makes one
+no chain is longer than `MAX_CHAIN`. Of changes at the same moment that close a circle together, one process makes one
 after the other, and several take one back (`links`); whatever happens, a chain ends at run time after as many runs.
 """
 
@@ -18,12 +18,12 @@ from msgspec import UnsetType
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.store import Definitions, JobRow
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.shared.definition import decode_definition
 
-SUCCESSORS_MOST: Final = 20
-CHAIN_MOST: Final = 100
+MAX_SUCCESSORS: Final = 20
+MAX_CHAIN: Final = 100
 """Jobs that follow one after the other: a longer chain is most likely a circle that nobody meant."""
-JOBS_MOST: Final = 1_000
+MAX_JOBS: Final = 1_000
 """So many jobs are looked at to find that out, and so many different ones may be named in one request."""
 
 References = str | list[str] | UnsetType | None
@@ -60,8 +60,8 @@ def listed(said: References) -> Sequence[str]:
 async def look(store: Definitions, namespace: str, references: Iterable[str]) -> Graph:
     """What is to be known of the jobs that are named. Raises `Invalid` if they are too many."""
     named = set(references)
-    if len(named) > JOBS_MOST:
-        raise Invalid(f"{len(named)} different jobs are named as successors; name at most {JOBS_MOST} in one request")
+    if len(named) > MAX_JOBS:
+        raise Invalid(f"{len(named)} different jobs are named as successors; name at most {MAX_JOBS} in one request")
     ids: dict[str, UUID] = {}
     nodes: dict[UUID, Node] = {}
     for reference in sorted(named):
@@ -70,7 +70,7 @@ async def look(store: Definitions, namespace: str, references: Iterable[str]) ->
             ids[reference] = row.job_id
             nodes[row.job_id] = _node(row)
     waiting = [following for node in nodes.values() for following in node.next]
-    while waiting and len(nodes) < JOBS_MOST:
+    while waiting and len(nodes) < MAX_JOBS:
         job_id = waiting.pop()
         if job_id in nodes:
             continue
@@ -78,7 +78,7 @@ async def look(store: Definitions, namespace: str, references: Iterable[str]) ->
         if found is not None:  # one that was dropped since starts nothing
             nodes[job_id] = _node(found)
             waiting += nodes[job_id].next
-    return Graph(ids, nodes, any(job_id not in nodes for job_id in waiting) and len(nodes) >= JOBS_MOST)
+    return Graph(ids, nodes, any(job_id not in nodes for job_id in waiting) and len(nodes) >= MAX_JOBS)
 
 
 async def _find(store: Definitions, namespace: str, reference: str) -> JobRow | None:
@@ -99,8 +99,8 @@ def _node(row: JobRow) -> Node:
 def resolved(said: References, field: str, *, own: UUID, graph: Graph) -> tuple[UUID, ...]:
     """The ids of a field's references, each once. Raises `Invalid` with a pointer to the one at fault."""
     names = listed(said)
-    if len(names) > SUCCESSORS_MOST:
-        raise Invalid(f"{field} names {len(names)} jobs; name at most {SUCCESSORS_MOST}", pointer=f"/{field}")
+    if len(names) > MAX_SUCCESSORS:
+        raise Invalid(f"{field} names {len(names)} jobs; name at most {MAX_SUCCESSORS}", pointer=f"/{field}")
     found: dict[UUID, None] = {}
     for place, name in enumerate(names):
         pointer = f"/{field}" if isinstance(said, str) else f"/{field}/{place}"
@@ -155,10 +155,10 @@ def check_sequence(own: UUID, name: str, *, fields: Mapping[str, Sequence[UUID]]
         elif following not in depths and following in nodes and following not in way:
             way.append(following)
             waiting.append(iter(nodes[following].next))
-    if depths[own] > CHAIN_MOST or graph.more:
-        what = f"more than {JOBS_MOST} jobs" if graph.more else f"a chain of {depths[own] - 1} jobs"
+    if depths[own] > MAX_CHAIN or graph.more:
+        what = f"more than {MAX_JOBS} jobs" if graph.more else f"a chain of {depths[own] - 1} jobs"
         raise Invalid(
-            f"{what} would follow from this one; a sequence has at most {CHAIN_MOST} jobs one after the other",
+            f"{what} would follow from this one; a sequence has at most {MAX_CHAIN} jobs one after the other",
             pointer=pointer,
             code="sequence_too_long",
         )

@@ -39,9 +39,9 @@ from tickwise.ports.store import (
     Settled,
     Settlement,
 )
-from tickwise.roles.definition import decode_plan, with_payload
+from tickwise.roles.shared.definition import decode_plan, with_payload
 
-CHAIN_MOST: Final = 50
+MAX_CHAIN: Final = 50
 """So many runs before and after one are told of: who redrives more often than that has another problem."""
 JOB_CANCELLED: Final = "the job is cancelled, for good; create a new one"
 
@@ -157,12 +157,12 @@ class LetterService:
         """From the first run that was tried, through retries and redrives, to the newest."""
         before: list[UUID] = []
         run: RunRow | None = letter.run
-        while run is not None and run.trigger == Trigger.RETRY and run.origin is not None and len(before) < CHAIN_MOST:
+        while run is not None and run.trigger == Trigger.RETRY and run.origin is not None and len(before) < MAX_CHAIN:
             before.append(run.origin)
             run = await self._context.store.run_get(who.namespace, run.origin)
         after: list[UUID] = []
         following: LetterRow | None = letter
-        while following is not None and following.redriven_as is not None and len(after) < CHAIN_MOST:
+        while following is not None and following.redriven_as is not None and len(after) < MAX_CHAIN:
             after.append(following.redriven_as)
             following = await self.find(who, after[-1])
         return [*reversed(before), letter.run.run_id, *after]

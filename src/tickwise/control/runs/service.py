@@ -30,15 +30,15 @@ from tickwise.ports.store import (
     StoreStats,
     Tally,
 )
-from tickwise.roles.definition import decode_definition
-from tickwise.roles.serving import not_offered, unserved
+from tickwise.roles.shared.definition import decode_definition
+from tickwise.roles.shared.served_queues import not_offered, unserved
 
 DAY_SECONDS: Final = 86_400.0
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
-TALLIED_SECONDS_MOST: Final = 92 * DAY_SECONDS
-"""What fits into one answer of the store, `TALLIES_MOST`."""
+MAX_TALLIED_SECONDS: Final = 92 * DAY_SECONDS
+"""What fits into one answer of the store, `MAX_TALLIES`."""
 
 
 class RunDetails(NamedTuple):
@@ -96,8 +96,8 @@ class RunService:
         time is named. Raises `Invalid`."""
         end = await self._context.time.now() if until is None else until
         start = end - DAY_SECONDS if since is None else since
-        if not 0 <= end - start <= TALLIED_SECONDS_MOST:
-            raise Invalid(f"ask for {TALLIED_SECONDS_MOST / DAY_SECONDS:.0f} days at most, that begin before they end")
+        if not 0 <= end - start <= MAX_TALLIED_SECONDS:
+            raise Invalid(f"ask for {MAX_TALLIED_SECONDS / DAY_SECONDS:.0f} days at most, that begin before they end")
         return await self._context.searches.runs_tally(who.namespace, start, end)
 
     async def cancel(self, who: Principal, run: UUID) -> RunState:

@@ -19,13 +19,13 @@ from tickwise.control.jobs.replans import check_recurring
 from tickwise.control.rules import rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar import Closed, Rules
+from tickwise.domain.calendar.rules import Closed, Rules
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.model import Principal, Trigger, run_id, time_id
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import NewRun, Replay
-from tickwise.roles.definition import decode_definition, with_payload
+from tickwise.roles.shared.definition import decode_definition, with_payload
 
 CLOSED_MAX: Final = 1_000
 """So many closed occurrences of a range are passed over."""

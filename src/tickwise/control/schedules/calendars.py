@@ -21,15 +21,15 @@ from tickwise.control.bodies import Labels
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
 from tickwise.control.times import written
-from tickwise.domain.calendar import Calendar, Otherwise, Recurring, Rule, Rules, Window, end_of_cover, next_cover
-from tickwise.domain.calendar_words import entry as entry_words
+from tickwise.domain.calendar.rules import Calendar, Otherwise, Recurring, Rule, Rules, Window, end_of_cover, next_cover
+from tickwise.domain.calendar.sentences import entry as entry_words
 from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound
 from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import RuleKind, RuleRow
-from tickwise.roles.calendars import (
+from tickwise.roles.shared.calendars import (
     NAME_MAX,
     CalendarBody,
     StoredCalendar,
@@ -37,14 +37,14 @@ from tickwise.roles.calendars import (
     encode_calendar,
     read_calendar,
 )
-from tickwise.roles.rulebook import StoredWindow, decode_window, encode_window
+from tickwise.roles.shared.rulebook import StoredWindow, decode_window, encode_window
 
-READING_SECONDS_MOST: Final = 30.0
+MAX_READING_SECONDS: Final = 30.0
 """A reader is bounded, and done within seconds; this is for machines that have no time for it."""
-READINGS_MOST: Final = 2
+MAX_READINGS: Final = 2
 """Threads that read at once: each may keep a core busy for seconds."""
-COVERS_MOST: Final = 1_000
-RANGE_SECONDS_MOST: Final = 3_660 * 86_400.0
+MAX_COVERS: Final = 1_000
+MAX_RANGE_SECONDS: Final = 3_660 * 86_400.0
 RANGE_SECONDS_USUAL: Final = 30 * 86_400.0
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class CalendarService:
         """`reader` reads .ics files and the holidays of countries."""
         self._context = context
         self._calendar_reader = reader
-        self._readings = asyncio.Semaphore(READINGS_MOST)
+        self._readings = asyncio.Semaphore(MAX_READINGS)
         self._slots_of = WeakValueDictionary[str, asyncio.Lock]()
         """By namespace, as long as somebody has or wants one."""
 
@@ -260,9 +260,9 @@ class CalendarService:
         end = start + RANGE_SECONDS_USUAL if within.end is None else within.end
         if end <= start:
             raise Invalid(f"to must come after from, {written(start)}; give a later time", pointer="/to")
-        if end - start > RANGE_SECONDS_MOST:
+        if end - start > MAX_RANGE_SECONDS:
             raise Invalid("from and to lie more than ten years apart; ask for a shorter range", pointer="/to")
-        limit = min(within.limit, COVERS_MOST)
+        limit = min(within.limit, MAX_COVERS)
         stretches = await self._in_thread(who, lambda: _stretches(calendar, start, end, limit + 1))
         return Covers(start, end, tuple(stretches[:limit]), len(stretches) > limit, warnings)
 
@@ -270,9 +270,9 @@ class CalendarService:
         """Done beside the event loop, a few at a time, of each namespace one. Raises `Busy` if it takes too long."""
         readings, slot = self._readings, self._slots_of.setdefault(who.namespace, asyncio.Lock())
         busy = Busy(
-            f"calendars of the namespace {who.namespace} are being read for more than {READING_SECONDS_MOST:.0f} s; "
+            f"calendars of the namespace {who.namespace} are being read for more than {MAX_READING_SECONDS:.0f} s; "
             "send the same again a little later, or a calendar with fewer events",
-            retry_after_seconds=READING_SECONDS_MOST,
+            retry_after_seconds=MAX_READING_SECONDS,
         )
 
         def done(_: object) -> None:
@@ -280,7 +280,7 @@ class CalendarService:
             slot.release()
 
         try:
-            async with asyncio.timeout(READING_SECONDS_MOST):
+            async with asyncio.timeout(MAX_READING_SECONDS):
                 await slot.acquire()
                 try:
                     await readings.acquire()

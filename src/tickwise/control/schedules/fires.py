@@ -23,17 +23,17 @@ from tickwise.control.texts import clean_text
 from tickwise.control.times import instant, instant_within, written
 from tickwise.control.wakeups import wake_all
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar import Closed, Otherwise
+from tickwise.domain.calendar.rules import Closed, Otherwise
 from tickwise.domain.decision import Hold, Pending, Reason, spread
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.store import JobRow, NewRun, NewSkip, OccurrenceMove, RunQuery, RunRow
-from tickwise.roles.definition import Plan, decode_definition
+from tickwise.roles.shared.definition import Plan, decode_definition
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
-AHEAD_MOST: Final = 500
+MAX_AHEAD: Final = 500
 """Runs that are made ahead of their time and looked through: a scheduler makes far fewer."""
 
 
@@ -135,7 +135,7 @@ class NextOccurrence:
                 states=(RunState.QUEUED, RunState.DISPATCHED),
                 triggers=(Trigger.SCHEDULE,),
                 due_after=schedules.just_after(now),
-                limit=AHEAD_MOST,
+                limit=MAX_AHEAD,
             )
         )
         unbegun = [run for run in runs if run.started_at is None and not run.blocked]

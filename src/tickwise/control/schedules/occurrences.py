@@ -24,9 +24,9 @@ from tickwise.control.jobs.replans import paused_note
 from tickwise.control.rules import rules_for
 from tickwise.control.schedules.previews import Fate
 from tickwise.control.times import written
-from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar import Closed, Otherwise, Rules
+from tickwise.domain.calendar.rules import Closed, Otherwise, Rules
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import Hold, Pending, Reason, decide, spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
@@ -34,21 +34,21 @@ from tickwise.domain.model import BELOW_MILLIS, Principal, Trigger, id_instant, 
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.shared.definition import decode_definition
 
-PAGE_MOST: Final = 1_000
+MAX_PAGE: Final = 1_000
 USUAL_SECONDS: Final = 86_400.0
 """So far back and ahead if nobody says."""
 OF_SCHEDULE: Final = (Trigger.SCHEDULE, Trigger.MISSED, Trigger.BACKFILL)
-RANGES_MOST: Final = 10
+MAX_RANGES: Final = 10
 """So many records before the first time are looked at for one that reaches into the range."""
-COUNTED_MOST: Final = 10_000
+MAX_COUNTED: Final = 10_000
 """Occurrences to come that are counted one by one until a schedule with `max_runs` has made all its runs."""
 TOLD_UNTIL: Final = LAST_INSTANT - 6 * 366 * 86_400.0
 """Later occurrences are not told of: a calendar may move one by years, beyond what can be written as a date."""
 GAPS_AHEAD_SECONDS: Final = 366 * 86_400.0
-DECISIONS_MOST: Final = 10
-"""Of what is overdue, each of up to `PAGE_MOST` occurrences; the work of a scheduler's next looks."""
+MAX_DECISIONS: Final = 10
+"""Of what is overdue, each of up to `MAX_PAGE` occurrences; the work of a scheduler's next looks."""
 _WIDENED: Final = 2
 
 
@@ -116,7 +116,7 @@ class TimeLines:
         end = now + USUAL_SECONDS if section.end is None else section.end
         if end < start:
             raise Invalid(f"to must not come before from, {written(start)}; give a later time", pointer="/to")
-        limit = min(section.limit, PAGE_MOST)
+        limit = min(section.limit, MAX_PAGE)
         plan = decode_definition(row.definition)
         rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
         outlook = Outlook(row, plan.schedule(job_id), rules, now)
@@ -145,7 +145,7 @@ class TimeLines:
                     states=(RunState.SKIPPED,),
                     triggers=(Trigger.SCHEDULE,),
                     before=name_from(start),
-                    limit=RANGES_MOST,
+                    limit=MAX_RANGES,
                 )
             )
             found = [each for each in earlier if each.until is not None and each.until >= start]
@@ -242,10 +242,10 @@ class Outlook:
         """What the next look of a scheduler comes to, and where the timer stands then."""
         found: list[Occurrence] = []
         timer = self.row.timer
-        for _ in range(DECISIONS_MOST):
+        for _ in range(MAX_DECISIONS):
             if timer is None or timer.due > self.now:
                 break
-            decision = decide(self.schedule, timer, now=self.now, until=self.now, rules=self.rules, limit=PAGE_MOST)
+            decision = decide(self.schedule, timer, now=self.now, until=self.now, rules=self.rules, limit=MAX_PAGE)
             found += [self._pending(fire.nominal, Fate.FIRE, due=fire.due) for fire in decision.fires]
             for skip in decision.skips:
                 several = skip.until if skip.occurrences > 1 else None
@@ -302,9 +302,9 @@ class Outlook:
             yield found
             left -= found.outcome is not Fate.SKIP
             counted += 1
-            if most is not None and counted > COUNTED_MOST:
+            if most is not None and counted > MAX_COUNTED:
                 raise Invalid(
-                    f"its runs are limited by max_runs, and more than {COUNTED_MOST} occurrences lie before the end of "
+                    f"its runs are limited by max_runs, and more than {MAX_COUNTED} occurrences lie before the end of "
                     "this range; ask for an earlier time",
                     pointer="/to",
                 )

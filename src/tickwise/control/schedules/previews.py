@@ -21,9 +21,9 @@ from tickwise.control.jobs.planning import planned, upcoming
 from tickwise.control.jobs.replans import paused_note
 from tickwise.control.rules import calendars_known, rules_for
 from tickwise.control.times import instant_within, written
-from tickwise.domain import cron
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar import Closed, Otherwise, Rules
+from tickwise.domain.calendar.rules import Closed, Otherwise, Rules
+from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import NEVER, spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus, RunState
@@ -31,7 +31,7 @@ from tickwise.domain.model import Principal, Trigger, name_before, name_from
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow, RunQuery, RunRow
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.shared.definition import decode_definition
 
 GAPS_MAX: Final = 10
 """So many clock changes are told of at which occurrences are left out, …"""
@@ -42,7 +42,7 @@ SLICE: Final = 5
 SHUT_MAX: Final = 20
 """After so many fires in a row that nothing opens for, for years, the list ends."""
 CLOSED_FOR_GOOD: Final = "calendars and windows open for no time in years, so the list ends here"
-RECORDS_MOST: Final = 1_000
+MAX_RECORDS: Final = 1_000
 """So many records of one preview are looked at; it shows no more fires than that."""
 NO_JOB: Final = UUID(int=0)
 """Stands for the job that an unsaved schedule has not got."""
@@ -116,7 +116,7 @@ class Previews:
         """What is on record of the occurrences that the preview shows, and of those before that have yet to run."""
         after = now if look.start is None else instant_within(look.start, "/from")
         last = max(upcoming(schedule, after, look.count), default=after)
-        mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=RECORDS_MOST)
+        mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=MAX_RECORDS)
         ahead = await self._context.store.runs_list(
             replace(mine, after=name_before(schedules.just_after(after)), before=name_from(last + 0.001))
         )

@@ -25,9 +25,9 @@ from typing import Protocol
 from tickwise.ports.store.continuity import Continuity, Epoch, EpochCause
 from tickwise.ports.store.definitions import (
     LANE_IDLE_SECONDS,
-    LANES_MOST,
-    LANES_OF_NAMESPACE_MOST,
     LANES_RESERVED,
+    MAX_LANES,
+    MAX_LANES_OF_NAMESPACE,
     Added,
     Definitions,
     EndedOperation,
@@ -72,7 +72,7 @@ from tickwise.ports.store.letters import (
     Settlement,
 )
 from tickwise.ports.store.records import (
-    TALLIES_MOST,
+    MAX_TALLIES,
     TALLIES_SECONDS,
     AttemptRow,
     CancelRow,
@@ -85,9 +85,9 @@ from tickwise.ports.store.records import (
     Tally,
 )
 from tickwise.ports.store.rules import (
-    NAMESPACE_MOST,
+    MAX_NAMESPACE,
+    MAX_RULES,
     RESERVED,
-    RULES_MOST,
     RuleKind,
     RuleRow,
     Rules,
@@ -116,14 +116,14 @@ from tickwise.ports.store.runs import (
 )
 
 __all__ = [
-    "LANES_MOST",
-    "LANES_OF_NAMESPACE_MOST",
     "LANES_RESERVED",
     "LANE_IDLE_SECONDS",
-    "NAMESPACE_MOST",
+    "MAX_LANES",
+    "MAX_LANES_OF_NAMESPACE",
+    "MAX_NAMESPACE",
+    "MAX_RULES",
+    "MAX_TALLIES",
     "RESERVED",
-    "RULES_MOST",
-    "TALLIES_MOST",
     "TALLIES_SECONDS",
     "Added",
     "AttemptRow",

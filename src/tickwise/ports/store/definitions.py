@@ -14,10 +14,10 @@ from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
 
-LANES_MOST: Final = 10_000
+MAX_LANES: Final = 10_000
 """Different lanes (namespace, queue, priority and requirements together) that a store knows. Each claim looks at all of
 them, so what would bring one more is refused, code `lanes_exhausted`."""
-LANES_OF_NAMESPACE_MOST: Final = 1_000
+MAX_LANES_OF_NAMESPACE: Final = 1_000
 """So many of them one namespace may have, so that none uses up what all may have."""
 LANES_RESERVED: Final = 16
 """So many a namespace may have however many there are; and its default lanes, whatever it has already."""
@@ -37,7 +37,7 @@ def no_lane(namespace: str) -> Conflict:
     """The refusal of a lane for which there is no room."""
     return Conflict(
         f"the namespace {namespace} uses as many combinations of queue, priority and required labels as there is room "
-        f"for ({LANES_OF_NAMESPACE_MOST}, and {LANES_MOST} in all namespaces): use one of those, or the default queue "
+        f"for ({MAX_LANES_OF_NAMESPACE}, and {MAX_LANES} in all namespaces): use one of those, or the default queue "
         "without labels, which is always there",
         code="lanes_exhausted",
     )

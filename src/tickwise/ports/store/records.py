@@ -121,7 +121,7 @@ class Tally:
     runs: int
 
 
-TALLIES_MOST: Final = 10_000
+MAX_TALLIES: Final = 10_000
 """Hours and states in one answer: three months of all four states."""
 
 TALLIES_SECONDS: Final = 400 * 86_400.0
@@ -199,7 +199,7 @@ class Records(Protocol):
 
     async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         """How many runs came on record in each hour that begins in this time (`until` excluded), oldest first, at most
-        `TALLIES_MOST`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
+        `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
         costs the same however many there are, and stays when they are past their time. Nothing is said of states and
         hours in which nothing came."""
         ...

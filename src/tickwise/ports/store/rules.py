@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from tickwise.domain.errors import Conflict, VersionConflict
 
-RULES_MOST: Final = 10_000
+MAX_RULES: Final = 10_000
 """Calendars and windows that a store keeps, of all namespaces: every scheduler holds them all in memory. A namespace
 with few may have more (`RESERVED`)."""
 
@@ -23,7 +23,7 @@ class RuleKind(StrEnum):
     """It concerns jobs by their labels."""
 
 
-NAMESPACE_MOST: Final = {RuleKind.CALENDAR: 1_000, RuleKind.WINDOW: 200}
+MAX_NAMESPACE: Final = {RuleKind.CALENDAR: 1_000, RuleKind.WINDOW: 200}
 """So many of a kind one namespace may have, so that none uses up what all may have; each decision looks at all windows
 of its namespace."""
 
@@ -34,15 +34,15 @@ RESERVED: Final = 20
 def check_room(kind: RuleKind, *, of_all: int, of_kind: int) -> None:
     """Raise `Conflict`, code `rules_exhausted`, if one rule more is too many: `of_all` are stored, `of_kind` of them of
     this kind in its namespace."""
-    if of_kind >= NAMESPACE_MOST[kind]:
+    if of_kind >= MAX_NAMESPACE[kind]:
         raise Conflict(
-            f"the namespace has {NAMESPACE_MOST[kind]} {kind}s, and may have no more: delete one that is no longer "
+            f"the namespace has {MAX_NAMESPACE[kind]} {kind}s, and may have no more: delete one that is no longer "
             "used, or put the times of several into one",
             code="rules_exhausted",
         )
-    if of_all >= RULES_MOST and of_kind >= RESERVED:
+    if of_all >= MAX_RULES and of_kind >= RESERVED:
         raise Conflict(
-            f"there are {RULES_MOST} calendars and windows already: delete one that is no longer used",
+            f"there are {MAX_RULES} calendars and windows already: delete one that is no longer used",
             code="rules_exhausted",
         )
 
@@ -93,7 +93,7 @@ class Rules(Protocol):
         it repeats a call whose outcome is in doubt: then the version after the expected one, with this body, is its
         own effect. (Without, of several that only create the same one does.) Who created it and when stays.
 
-        What would be one more than `NAMESPACE_MOST` of its kind in the namespace, or than `RULES_MOST`
+        What would be one more than `MAX_NAMESPACE` of its kind in the namespace, or than `MAX_RULES`
         where the namespace has `RESERVED` of them, raises `Conflict`, code `rules_exhausted`; what is there can always
         be replaced."""
         ...
@@ -112,6 +112,6 @@ class Rules(Protocol):
         ...
 
     async def rules_all(self) -> tuple[int, Sequence[RuleRow]]:
-        """All of every namespace, with the version that `FireBatch.rules_version` tells. At most `RULES_MOST`
+        """All of every namespace, with the version that `FireBatch.rules_version` tells. At most `MAX_RULES`
         can be stored."""
         ...

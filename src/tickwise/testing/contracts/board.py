@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.ports.board import FACTS_BYTES_MOST, LOOK_MOST, NAME_LENGTH_MOST, TTL_SECONDS_MOST, Board, Facts, Note
+from tickwise.ports.board import MAX_FACTS_BYTES, MAX_LOOK, MAX_NAME_LENGTH, MAX_TTL_SECONDS, Board, Facts, Note
 from tickwise.testing.contracts.base import Contract
 
 LONG_SECONDS = 600.0
@@ -91,11 +91,11 @@ class BoardContract(Contract):
     async def test_very_many_notes_are_bounded_where_all_are_looked_at(self, started: tuple[Board, Board]) -> None:
         """And each of them is found by its name."""
         here, there = started
-        notes = [Note("many", f"{number}", {"n": number}) for number in range(3 * LOOK_MOST)]
+        notes = [Note("many", f"{number}", {"n": number}) for number in range(3 * MAX_LOOK)]
         assert await here.tell(notes, LONG_SECONDS)
         found = await there.look("many")
         assert found is not None
-        assert len(found) == LOOK_MOST
+        assert len(found) == MAX_LOOK
         assert {"0": {"n": 0}, "2999": {"n": 2999}} == await there.look("many", ["0", "2999"])
 
     @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ class BoardContract(Contract):
         [
             ("", "a", {}),
             ("k", "", {}),
-            ("k", "x" * (NAME_LENGTH_MOST + 1), {}),
+            ("k", "x" * (MAX_NAME_LENGTH + 1), {}),
             ("k", "a\0b", {}),
             ("k", "\ud800", {}),
-            ("k", "a", {"x": "y" * FACTS_BYTES_MOST}),
+            ("k", "a", {"x": "y" * MAX_FACTS_BYTES}),
             ("k", "a", {"x": "\0"}),
             ("k", "a", {"x": object()}),
         ],
@@ -120,7 +120,7 @@ class BoardContract(Contract):
             await here.tell([Note("k", "good", {}), Note(kind, name, facts)], LONG_SECONDS)
         assert {} == await here.look("k")
 
-    @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), TTL_SECONDS_MOST + 1])
+    @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), MAX_TTL_SECONDS + 1])
     async def test_a_time_that_no_note_can_have_is_refused(self, started: tuple[Board, Board], seconds: float) -> None:
         """Each note ends some day."""
         here, _ = started

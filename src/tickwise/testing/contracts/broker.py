@@ -12,7 +12,7 @@ import pytest_asyncio
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured, TooLarge
 from tickwise.ports.broker import (
     DEAD,
-    MESSAGE_BYTES_MOST,
+    MAX_MESSAGE_BYTES,
     REQUESTS,
     RESULTS,
     Broker,
@@ -95,7 +95,7 @@ class MessagesContract(BrokerSuite):
             Message(b"", b"1"),
             Message(b"\x00\xff\xc3\x28", b"\x00\xff"),
             Message(b"v", b"2", [("h", b""), ("twice", b"\x00\xff"), ("twice", b"again"), ("größe", b"x")]),
-            Message(b"\x80" * (MESSAGE_BYTES_MOST - 1), b"3"),
+            Message(b"\x80" * (MAX_MESSAGE_BYTES - 1), b"3"),
         ]
         await broker.send(DEAD, sent)
         async with member(broker, [DEAD]) as consumer:
@@ -106,7 +106,7 @@ class MessagesContract(BrokerSuite):
 
     async def test_what_is_too_large_is_refused(self, broker: Broker) -> None:
         """At once, with all that came with it; a throw of it is lost and counted."""
-        large = Message(b"x" * (2 * MESSAGE_BYTES_MOST), b"key")
+        large = Message(b"x" * (2 * MAX_MESSAGE_BYTES), b"key")
         with pytest.raises(TooLarge):
             await broker.send(REQUESTS, [Message(b"small", b"key"), large])
         broker.throw(USUAL, [large])

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.ports.events import CHANNEL_LENGTH_MOST, EVENT_BYTES_MOST, Event, Events, Subscription
+from tickwise.ports.events import MAX_CHANNEL_LENGTH, MAX_EVENT_BYTES, Event, Events, Subscription
 from tickwise.testing.contracts.base import Contract
 
 WITHIN_SECONDS = 60.0
@@ -85,11 +85,11 @@ class EventsContract(Contract):
                     found.append(event)
             assert {Event("a", b"of a"), Event("b", b"of b")} == set(found)
 
-    @pytest.mark.parametrize("value", [b"", b"\x00\xff\n'", bytes(EVENT_BYTES_MOST)])
+    @pytest.mark.parametrize("value", [b"", b"\x00\xff\n'", bytes(MAX_EVENT_BYTES)])
     async def test_any_bytes_arrive_as_they_were_sent(self, started: tuple[Events, Events], value: bytes) -> None:
         """Up to the largest, under the longest name."""
         here, there = started
-        channel = "\N{SNOWMAN}" * CHANNEL_LENGTH_MOST
+        channel = "\N{SNOWMAN}" * MAX_CHANNEL_LENGTH
         async with there.subscribe([channel]) as watched:
             await self.linked(here, watched, channel)
             here.publish(channel, value)
@@ -100,7 +100,7 @@ class EventsContract(Contract):
         here, there = started
         async with there.subscribe(["runs"]) as watched:
             await self.linked(here, watched, "runs")
-            here.publish("runs", bytes(EVENT_BYTES_MOST + 1))
+            here.publish("runs", bytes(MAX_EVENT_BYTES + 1))
             assert Event("runs", None) == await self.next(watched)
             here.publish("runs", b"after")
             assert Event("runs", b"after") == await self.next(watched)
@@ -127,7 +127,7 @@ class EventsContract(Contract):
             async with watched:
                 await self.linked(here, watched, "runs")
 
-    @pytest.mark.parametrize("name", ["", "x" * (CHANNEL_LENGTH_MOST + 1), "a\0b", "\ud800"])
+    @pytest.mark.parametrize("name", ["", "x" * (MAX_CHANNEL_LENGTH + 1), "a\0b", "\ud800"])
     async def test_a_name_that_no_channel_can_have_is_refused(self, started: tuple[Events, Events], name: str) -> None:
         """Where it is said, and nothing is sent."""
         here, _ = started

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
-from tickwise.ports.signals import ABOUT_MOST, Signals, Topic
+from tickwise.ports.signals import MAX_ABOUT, Signals, Topic
 from tickwise.testing.contracts.base import Contract
 
 WITHIN_SECONDS = 60.0
@@ -113,7 +113,7 @@ class SignalsContract(Contract):
             await self.rings(event)
         assert not any(event.is_set() for event in unconcerned)
 
-    @pytest.mark.parametrize("about", [0, ABOUT_MOST + 1, 100_000])
+    @pytest.mark.parametrize("about", [0, MAX_ABOUT + 1, 100_000])
     async def test_a_ring_about_nothing_or_about_too_much_concerns_everybody(
         self, started: tuple[Signals, Signals], about: int
     ) -> None:
@@ -132,7 +132,7 @@ class SignalsContract(Contract):
     ) -> None:
         """What is gathered into one ring is about all of it; more than one can name, and it concerns everybody."""
         here, there = started
-        ids = [UUID(int=number) for number in range(3 * ABOUT_MOST)]
+        ids = [UUID(int=number) for number in range(3 * MAX_ABOUT)]
         heard = there.listen(Topic.CANCELS)
         await self.ring_until_heard(here, Topic.CANCELS, heard)
         events = [there.listen(Topic.CANCELS, mine.__eq__) for mine in ids]

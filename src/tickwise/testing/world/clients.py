@@ -17,7 +17,7 @@ from uuid import UUID
 
 from tickwise.control.control import Control
 from tickwise.domain.errors import InDoubt, Refused, Unavailable
-from tickwise.domain.history import Answer, Operation
+from tickwise.domain.history.checker import Answer, Operation
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.ports.store import Receipt
 from tickwise.testing.world.loop import NETWORK, WorldLoop
@@ -32,7 +32,7 @@ Request = Callable[[], Coroutine[Any, Any, None]]
 
 WHO: Final = Principal("client", DEFAULT_NAMESPACE, frozenset({"*"}))
 PATIENCE_SECONDS: Final = 15.0
-REPEATS_MOST: Final = 4
+MAX_REPEATS: Final = 4
 """So often a client that was told nothing asks again."""
 
 

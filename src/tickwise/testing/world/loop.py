@@ -19,9 +19,9 @@ from itertools import count
 from random import Random
 from typing import Any, Final, Protocol
 
-STEPS_AT_ONCE_MOST: Final = 50_000
+MAX_STEPS_AT_ONCE: Final = 50_000
 """So many steps without any time passing are a loop that spins."""
-CANCELLED_MOST: Final = 500
+MAX_CANCELLED: Final = 500
 """Cancelled timers that may lie in the heap before it is made anew: roles set timers of an hour and drop most."""
 
 
@@ -110,7 +110,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         ready, draw = self._ready, self._draw
         if not ready:
             self._pass_time()
-        most = self.steps + STEPS_AT_ONCE_MOST
+        most = self.steps + MAX_STEPS_AT_ONCE
         while ready and not self._stopping:  # type: ignore[attr-defined]  # as the loop below it has it
             place = int(draw() * len(ready))
             handle = ready[place]
@@ -130,7 +130,7 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def _pass_time(self) -> None:
         """To the next timer that is set, and all that are due with it."""
-        if self._timer_cancelled_count > CANCELLED_MOST:
+        if self._timer_cancelled_count > MAX_CANCELLED:
             self._scheduled = [entry for entry in self._scheduled if not entry[2].cancelled()]
             heapq.heapify(self._scheduled)
             self._timer_cancelled_count = 0

@@ -21,12 +21,12 @@ from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_QUEUE
 from tickwise.ports.blobs import BlobInfo
 from tickwise.ports.store import Retention
-from tickwise.roles.announcing import Announcer
-from tickwise.roles.executor import Executor, ExecutorSettings, Seat
-from tickwise.roles.handovers import handover_bell
-from tickwise.roles.recorder import ResultsRecorder
-from tickwise.roles.scheduler import Scheduler, SchedulerSettings
-from tickwise.roles.service import Service
+from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.recorder.role import ResultsRecorder
+from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
+from tickwise.roles.shared.handovers import handover_bell
+from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.service import Service
 from tickwise.testing.world.broker import Post, ProcessBroker
 from tickwise.testing.world.link import Store
 from tickwise.testing.world.loop import WorldLoop

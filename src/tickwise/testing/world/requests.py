@@ -24,12 +24,12 @@ from tickwise.control.bodies import (
 from tickwise.control.control import Control
 from tickwise.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
 from tickwise.control.schedules.calendars import WindowBody
-from tickwise.domain.calendar import Otherwise
-from tickwise.domain.history import Answer, Asked, Operation
+from tickwise.domain.calendar.rules import Otherwise
+from tickwise.domain.history.checker import Answer, Asked, Operation
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import Replay, RuleKind, Ruling, RunQuery
-from tickwise.testing.world.clients import REPEATS_MOST, WHO, Known, pause, receipt, written
+from tickwise.testing.world.clients import MAX_REPEATS, WHO, Known, pause, receipt, written
 from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.submits import Submits
 
@@ -54,7 +54,7 @@ class Requests(Submits):
         if job is None or job.job_id is None:
             return
         job_id, key = job.job_id, self._name("run now")
-        for _ in range(REPEATS_MOST):
+        for _ in range(MAX_REPEATS):
             begun = self.now()
             answer, run_id = await self._told(lambda c: self._demand(c, job_id, key), key)
             self.operations.append(
@@ -118,7 +118,7 @@ class Requests(Submits):
         await self._told(lambda c: c.jobs.pause(WHO, job_id, PauseBody(until=until)), f"pause {job_id}")
         await pause(self._loop, self._dice.random() * 10.0)
         missed = self._dice.choice(("skip", "run_latest", "run_all"))
-        for _ in range(REPEATS_MOST):
+        for _ in range(MAX_REPEATS):
             body = msgspec.convert({"missed": missed}, ResumeBody)
             answer, _row = await self._told(lambda c, body=body: c.jobs.resume(WHO, job_id, body), f"resume {job_id}")  # type: ignore[misc]  # mypy knows no lambda with a default
             if answer is Answer.OK:

@@ -17,10 +17,10 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import Submitted
 from tickwise.domain.errors import Refused
-from tickwise.domain.history import Answer, Asked, Operation
+from tickwise.domain.history.checker import Answer, Asked, Operation
 from tickwise.domain.model import time_id
 from tickwise.ports.store import Replay
-from tickwise.testing.world.clients import REPEATS_MOST, WHO, Asking, Known, Request, pause, receipt, written
+from tickwise.testing.world.clients import MAX_REPEATS, WHO, Asking, Known, Request, pause, receipt, written
 from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.tasks import QUICK, SLOW
 
@@ -150,7 +150,7 @@ class Submits(Asking):
         key = None if named else body["name"]
         known = Known(UUID(body["job_id"]) if named else None, recurring)
         text = json.dumps(body)
-        for number in range(REPEATS_MOST):
+        for number in range(MAX_REPEATS):
             begun = self.now()
             answer, job_id = await self._told(lambda c: self._send(c, text, key), f"submit {body['name']}")
             known.job_id = job_id or known.job_id
@@ -213,7 +213,7 @@ class Submits(Asking):
                         raise verdict
 
         answer = Answer.INFO
-        for _ in range(REPEATS_MOST):
+        for _ in range(MAX_REPEATS):
             answer, _nothing = await self._told(send, "a burst")
             if answer is Answer.OK:
                 break

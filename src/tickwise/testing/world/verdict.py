@@ -12,11 +12,11 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.history import Answer, Edge, Execution, History, Operation, Run
+from tickwise.domain.history.checker import Answer, Edge, Execution, History, Operation, Run
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType, fires_between
-from tickwise.roles.definition import decode_definition
+from tickwise.roles.shared.definition import decode_definition
 from tickwise.testing.world.submits import GATE
 from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.watch import Watch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tickwise.testing.world.nodes import Node
     from tickwise.testing.world.workload import Clients
 
-OCCURRENCES_MOST: Final = 5_000
+MAX_OCCURRENCES: Final = 5_000
 SLACK_SECONDS: Final = 1e-5
 """Instants are rounded to the microsecond on their way."""
 
@@ -205,7 +205,7 @@ def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
         if since is None or end is None:
             yield f"job {job.name!r} says neither since when nor until when it is planned"
             continue
-        wanted = fires_between(schedule, since, end, OCCURRENCES_MOST)
+        wanted = fires_between(schedule, since, end, MAX_OCCURRENCES)
         rows = [ended.row for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]
         spans = [(row.nominal_at, row.until or row.nominal_at) for row in rows]
         singles = {round(row.nominal_at, 3) for row in rows if row.until is None}

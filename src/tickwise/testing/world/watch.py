@@ -18,7 +18,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.decision import Reason
-from tickwise.domain.history import Change, Fault, LeaseEnd
+from tickwise.domain.history.checker import Change, Fault, LeaseEnd
 from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
 from tickwise.domain.model import Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD, EXECUTOR_LOST, UNKNOWN_OUTCOME

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.decision import NEVER
 from tickwise.domain.errors import Unavailable
-from tickwise.domain.history import Status, judge
+from tickwise.domain.history.checker import Status, judge
 from tickwise.ports.store import OperationStatus
 from tickwise.testing.world.broker import Post
 from tickwise.testing.world.clients import pause
@@ -29,7 +29,7 @@ from tickwise.testing.world.watch import Tally, Watch
 from tickwise.testing.world.weather import Mishaps, Storm, Weather
 from tickwise.testing.world.workload import Clients
 
-CALM_SECONDS_MOST: Final = 900.0
+MAX_CALM_SECONDS: Final = 900.0
 """In so long, everything must have ended. Tasks take at most 22 s, four attempts, and a queue of them waits."""
 LOOK_SECONDS: Final = 1.0
 TAIL: Final = 120
@@ -195,8 +195,8 @@ class World:
         await self.clients.settled()
         begun = loop.time()
         while not self.is_quiet():
-            if loop.time() - begun > CALM_SECONDS_MOST:
-                self.findings.append(f"not everything has ended {CALM_SECONDS_MOST:.0f} s after the last fault")
+            if loop.time() - begun > MAX_CALM_SECONDS:
+                self.findings.append(f"not everything has ended {MAX_CALM_SECONDS:.0f} s after the last fault")
                 break
             await pause(loop, LOOK_SECONDS)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NoReturn
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.broker import MESSAGE_BYTES_MOST, PRIORITIES, STORY_BYTES_MOST
+from tickwise.ports.broker import MAX_MESSAGE_BYTES, MAX_STORY_BYTES, PRIORITIES
 
 PORT_USUAL: Final = 9092
 PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -126,7 +126,7 @@ class KafkaAddress:
     @property
     def message_bytes_most(self) -> int:
         """The largest message: one that could just be sent, put aside with its story."""
-        return MESSAGE_BYTES_MOST + STORY_BYTES_MOST
+        return MAX_MESSAGE_BYTES + MAX_STORY_BYTES
 
 
 OPTIONS: Final[Mapping[str, Callable[[str, str], Any]]] = {

@@ -17,7 +17,7 @@ from tickwise.adapters.broker.kafka.address import read_address
 from tickwise.adapters.broker.kafka.consumer import Fetcher, KafkaConsumer
 from tickwise.adapters.broker.kafka.library import Complaints, client_library, free
 from tickwise.adapters.broker.kafka.member import Member
-from tickwise.adapters.broker.kafka.producer import WAITING_MOST, Producer
+from tickwise.adapters.broker.kafka.producer import MAX_WAITING, Producer
 from tickwise.adapters.broker.kafka.share import ShareMember
 from tickwise.adapters.broker.kafka.topics import Found, Topics, topic_name
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
@@ -134,7 +134,7 @@ class KafkaBroker:
         """See the port."""
         producer = self._producer
         detail = "" if self._reachable else self._detail
-        return BrokerState(self._reachable, detail, producer.waiting, WAITING_MOST, producer.thrown, producer.lost)
+        return BrokerState(self._reachable, detail, producer.waiting, MAX_WAITING, producer.thrown, producer.lost)
 
     # ---------------------------------------------------------------------------------------------- how it stands
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from tickwise.adapters.broker.kafka.shelves import WAITING_MOST
+from tickwise.adapters.broker.kafka.shelves import MAX_WAITING
 from tickwise.ports.broker import Channel, ConsumerState, Delivery
 
 
@@ -114,7 +114,7 @@ class KafkaConsumer:
         """See the port."""
         shelves = self._fetcher.shelves
         reachable = self._reachable() and self._fetching and self._fetcher.ready
-        return ConsumerState(reachable, shelves.waiting, WAITING_MOST, shelves.lag())
+        return ConsumerState(reachable, shelves.waiting, MAX_WAITING, shelves.lag())
 
     def _wake(self) -> None:
         if self._loop is not None and not self._arrived.is_set():

@@ -17,7 +17,7 @@ import structlog
 
 from tickwise.domain.errors import Misconfigured
 
-SAID_MOST: Final = 200
+MAX_SAID: Final = 200
 USUAL: Final = ("GETPID", "REQTMOUT", "OFFSET")
 """What the library warns of and then puts right by itself: a coordinator that still loads, a slow answer, a group that
 begins where a log begins."""
@@ -77,7 +77,7 @@ class Complaints:
         if any(sign in text for sign in REFUSALS):
             self.refusal = text
         with self._lock:
-            if kind in self._said or len(self._said) >= SAID_MOST:
+            if kind in self._said or len(self._said) >= MAX_SAID:
                 return
             self._said.add(kind)
         if level >= 30:

@@ -25,9 +25,9 @@ from tickwise.observability.draining import Drain
 from tickwise.ports.broker import Message, size_of
 from tickwise.ports.clock import Clock
 
-WAITING_MOST: Final = 50_000
+MAX_WAITING: Final = 50_000
 """Messages: some seconds of work for a broker on the same two cores."""
-WAITING_BYTES_MOST: Final = 64 << 20
+MAX_WAITING_BYTES: Final = 64 << 20
 THROWN_SHARE: Final = 0.5
 """Of each bound, the most that throws may use."""
 LINGER_MS: Final = 2
@@ -174,7 +174,7 @@ class Producer:
         """Whether so much fits. One call's messages always fit where nothing waits."""
         if self._client is None:
             return False
-        most, bytes_most = WAITING_MOST * share, WAITING_BYTES_MOST * share
+        most, bytes_most = MAX_WAITING * share, MAX_WAITING_BYTES * share
         return not self.waiting or (self.waiting + count <= most and self._bytes + size <= bytes_most)
 
     def _enter(self, count: int, size: int) -> None:
@@ -231,8 +231,8 @@ class Producer:
                 "delivery.timeout.ms": self._address.confirm_seconds * 1_000,
                 "message.max.bytes": self._address.message_bytes_most,
                 # Our own bounds come first; these are a net below them.
-                "queue.buffering.max.messages": 2 * WAITING_MOST,
-                "queue.buffering.max.kbytes": 2 * WAITING_BYTES_MOST >> 10,
+                "queue.buffering.max.messages": 2 * MAX_WAITING,
+                "queue.buffering.max.kbytes": 2 * MAX_WAITING_BYTES >> 10,
                 "topic.metadata.propagation.max.ms": 2_000,
                 "error_cb": self._complaints.errors(self._erred),
             },

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 from tickwise.adapters.broker.ledger import FAIR_EVERY, Head, Ledger, pick
 from tickwise.ports.broker import Channel, Delivery
 
-WAITING_MOST: Final = 5_000
+MAX_WAITING: Final = 5_000
 """Messages of one consumer, all its partitions together."""
-WAITING_BYTES_MOST: Final = 32 << 20
-BATCH_MOST: Final = 500
+MAX_WAITING_BYTES: Final = 32 << 20
+MAX_BATCH: Final = 500
 """Messages put at once."""
 
 
@@ -87,7 +87,7 @@ class Shelves:
     def room(self) -> int:
         """How many more may be put now."""
         with self._lock:
-            return 0 if self._bytes >= WAITING_BYTES_MOST else min(BATCH_MOST, WAITING_MOST - self.waiting)
+            return 0 if self._bytes >= MAX_WAITING_BYTES else min(MAX_BATCH, MAX_WAITING - self.waiting)
 
     def put(self, deliveries: Iterable[Delivery]) -> int:
         """These were fetched. How many of them are new and of partitions that are ours."""
@@ -107,8 +107,8 @@ class Shelves:
         """Which partitions to pause and to resume now. It is said once: the caller does it."""
         with self._lock:
             # All shelves at their limit and one batch more are within the bound of all.
-            limit = max(1, (WAITING_MOST - BATCH_MOST) // max(1, len(self._shelves)))
-            full = self.waiting + BATCH_MOST > WAITING_MOST or self._bytes >= WAITING_BYTES_MOST
+            limit = max(1, (MAX_WAITING - MAX_BATCH) // max(1, len(self._shelves)))
+            full = self.waiting + MAX_BATCH > MAX_WAITING or self._bytes >= MAX_WAITING_BYTES
             turning = Turning([], [])
             for place, shelf in self._shelves.items():
                 held = len(shelf.kept)

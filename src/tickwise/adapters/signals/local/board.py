@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickwise.adapters.signals.noting import check_name, read, written
-from tickwise.ports.board import LOOK_MOST, Facts, Note
+from tickwise.ports.board import MAX_LOOK, Facts, Note
 from tickwise.ports.clock import Clock
 
-KEPT_MOST: Final = 10_000
+MAX_KEPT: Final = 10_000
 """Notes of a kind; of more the oldest are dropped."""
 
 
@@ -33,7 +33,7 @@ class LocalBoard:
             kept = self._kinds.setdefault(kind, {})
             kept.pop(name, None)
             kept[name] = (until, facts)
-            if len(kept) > KEPT_MOST:
+            if len(kept) > MAX_KEPT:
                 del kept[next(iter(kept))]
         return True
 
@@ -49,5 +49,5 @@ class LocalBoard:
         kept, now = self._kinds.get(kind, {}), self._monotonic()
         for name in [name for name, (until, _) in kept.items() if until <= now]:
             del kept[name]
-        wanted = [*kept][-LOOK_MOST:] if names is None else [name for name in names if name in kept]
+        wanted = [*kept][-MAX_LOOK:] if names is None else [name for name in names if name in kept]
         return {name: facts for name in wanted if (facts := read(kept[name][1])) is not None}

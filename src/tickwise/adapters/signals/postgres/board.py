@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tickwise.adapters.signals.noting import check_name, read, written
 from tickwise.adapters.signals.postgres.link import AWAY, PostgresLink, statement
-from tickwise.ports.board import LOOK_MOST, Facts, Note
+from tickwise.ports.board import MAX_LOOK, Facts, Note
 
 AGAIN_SECONDS: Final = 1.0
 """How long a database that did not answer is not asked again: nobody waits for it twice in a row."""
@@ -59,7 +59,7 @@ class PostgresBoard:
         """See the port."""
         for name in (kind, *(names or ())):
             check_name(name)
-        most = LOOK_MOST if names is None else len(names)
+        most = MAX_LOOK if names is None else len(names)
         rows = await self._ask(_LOOK, kind, None if names is None else [*names], most)
         if rows is None:
             return None

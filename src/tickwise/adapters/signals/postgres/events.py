@@ -25,7 +25,7 @@ from tickwise.adapters.signals.watching import Frame, Outgoing, Watch, Watchers,
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.events import GAP_OF_ALL, Event
 
-SENT_MOST: Final = 200
+MAX_SENT: Final = 200
 """Events of one transaction: the queue of notifications is the server's, and has an end (8 GB, shared by all)."""
 QUIET_SECONDS: Final = 0.002
 """Between two transactions of one process."""
@@ -100,8 +100,8 @@ class PostgresEvents:
         events = self._outgoing.take()
         frames = [Frame(self._origin, next(self._numbers), event) for event in events]
         try:
-            for at in range(0, max(1, len(frames)), SENT_MOST):
-                batch = frames[at : at + SENT_MOST]
+            for at in range(0, max(1, len(frames)), MAX_SENT):
+                batch = frames[at : at + MAX_SENT]
                 names = [_OF_ALL if frame.event.channel is None else _name(frame.event.channel) for frame in batch]
                 await connection.execute(_NOTIFY, names, [base64.b64encode(frame.pack()).decode() for frame in batch])
         except BaseException:

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from tickwise.adapters.signals.noting import check_name, read, written
 from tickwise.adapters.signals.redis.link import AWAY, Command, RedisLink
-from tickwise.ports.board import LOOK_MOST, Facts, Note
+from tickwise.ports.board import MAX_LOOK, Facts, Note
 
-LISTED_MOST: Final = 2 * LOOK_MOST
+MAX_LISTED: Final = 2 * MAX_LOOK
 """Names that the set of a kind keeps."""
 
 
@@ -46,7 +46,7 @@ class RedisBoard:
         for kind, names in listed.items():
             key = self._link.key("listed", kind)
             commands.append(("ZADD", key, *names))
-            commands.append(("ZREMRANGEBYRANK", key, 0, -LISTED_MOST - 1))
+            commands.append(("ZREMRANGEBYRANK", key, 0, -MAX_LISTED - 1))
             commands.append(("PEXPIRE", key, 2 * milliseconds, "GT"))
             commands.append(("PEXPIRE", key, 2 * milliseconds, "NX"))
         try:
@@ -82,5 +82,5 @@ class RedisBoard:
         return {name: facts for name, text in texts.items() if text is not None and (facts := read(text)) is not None}
 
     async def _listed(self, kind: str) -> list[str]:
-        names: Any = await self._link.ask("ZREVRANGE", self._link.key("listed", kind), 0, LOOK_MOST - 1)
+        names: Any = await self._link.ask("ZREVRANGE", self._link.key("listed", kind), 0, MAX_LOOK - 1)
         return [name.decode(errors="replace") for name in names]

@@ -20,7 +20,7 @@ from tickwise.adapters.signals.watching import Frame, Outgoing, Watch, Watchers,
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.events import GAP_OF_ALL, Event
 
-SENT_MOST: Final = 200
+MAX_SENT: Final = 200
 """Events of one pipeline."""
 
 
@@ -66,8 +66,8 @@ class RedisEvents:
         self._outgoing.more.clear()
         events = self._outgoing.take()
         try:
-            for at in range(0, len(events), SENT_MOST):
-                await self._publish(events[at : at + SENT_MOST])
+            for at in range(0, len(events), MAX_SENT):
+                await self._publish(events[at : at + MAX_SENT])
         except BaseException:
             self._outgoing.lose(events)
             raise

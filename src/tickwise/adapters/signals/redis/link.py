@@ -32,7 +32,7 @@ ANSWER_SECONDS: Final = 2.0
 so long is away, or something between swallows what is sent."""
 CHECK_SECONDS: Final = 2.0
 """How often a quiet connection is tried, so that one that died without a word is found out."""
-CONNECTIONS_MOST: Final = 4
+MAX_CONNECTIONS: Final = 4
 """For commands, of one process. Who finds none free waits; the driver's own pool fails beyond the hundredth."""
 OPTIONS: Final = ("prefix", "ca", "cert", "key")
 PORT: Final = 6379
@@ -129,7 +129,7 @@ class RedisLink:
                 "ssl_keyfile": address.key,
             }
         pool = BlockingConnectionPool(
-            max_connections=CONNECTIONS_MOST,
+            max_connections=MAX_CONNECTIONS,
             timeout=answer_seconds,
             connection_class=self._kind,
             health_check_interval=CHECK_SECONDS,

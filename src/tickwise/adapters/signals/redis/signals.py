@@ -31,9 +31,9 @@ QUIET_SECONDS: Final = 0.002
 """Between two rings of one process; the same as through PostgreSQL, where it was measured."""
 KEPT_SECONDS: Final = 60
 """How long after the last cancel those of the last minute are kept."""
-KEPT_MOST: Final = 2_000
+MAX_KEPT: Final = 2_000
 """Rings about cancels that are kept, about; with all their ids 6 MB."""
-CATCH_UP_MOST: Final = 500
+MAX_CATCH_UP: Final = 500
 """Of those, read at once."""
 _ORIGIN_BYTES: Final = 8
 _MARK_BYTES: Final = 16
@@ -58,7 +58,7 @@ class RedisSignals:
         """The last kept cancel that was looked at, as the server names it."""
         self._next_look = 0.0
         self._heard_cancels: dict[bytes, None] = {}
-        """Marks of the last `KEPT_MOST` that were heard, so that they are not heard again from what was kept."""
+        """Marks of the last `MAX_KEPT` that were heard, so that they are not heard again from what was kept."""
         self._numbers = itertools.count()
         self._refused = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -112,7 +112,7 @@ class RedisSignals:
             return
         if topic is Topic.CANCELS:
             self._heard_cancels[mark] = None
-            if len(self._heard_cancels) > KEPT_MOST:
+            if len(self._heard_cancels) > MAX_KEPT:
                 del self._heard_cancels[next(iter(self._heard_cancels))]
         self._listeners.ring(topic, unpack(about))
 
@@ -139,7 +139,7 @@ class RedisSignals:
         sent = {topic: self._mark() + pack(about) for topic, about in rings.items()}
         commands: list[Command] = [("PUBLISH", self._link.key("signals", topic), ring) for topic, ring in sent.items()]
         if Topic.CANCELS in sent:
-            kept = ("MAXLEN", "~", KEPT_MOST, "*", "ring", sent[Topic.CANCELS])
+            kept = ("MAXLEN", "~", MAX_KEPT, "*", "ring", sent[Topic.CANCELS])
             commands += [("XADD", self._kept, *kept), ("EXPIRE", self._kept, KEPT_SECONDS)]
         answers = await self._link.run(commands)
         for refused in answers[: len(rings)]:
@@ -163,7 +163,7 @@ class RedisSignals:
         if self._clock.monotonic() < self._next_look:
             return
         since = "-" if self._seen == "-" else f"({self._seen}"
-        found = await self._link.ask("XRANGE", self._kept, since, "+", "COUNT", CATCH_UP_MOST)
+        found = await self._link.ask("XRANGE", self._kept, since, "+", "COUNT", MAX_CATCH_UP)
         for number, fields in found:
             self._seen = number.decode()
             self._carry(Topic.CANCELS, fields[b"ring"])

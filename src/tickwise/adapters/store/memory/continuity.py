@@ -15,7 +15,7 @@ from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Epoch, EpochCause
 
-EPOCHS_MOST: Final = 100
+MAX_EPOCHS: Final = 100
 NUMBERS_SKIPPED: Final = 1_000_000
 """So many numbers of executors are left out by a new epoch: more were not given to anybody in what was lost."""
 
@@ -27,7 +27,7 @@ class Continuity(Duty):
         return begin_epoch(self._state, EpochCause.TOLD, self._state)
 
     async def epochs_list(self) -> Sequence[Epoch]:
-        return [self._state.epoch, *reversed(self._state.epochs_before)][:EPOCHS_MOST]
+        return [self._state.epoch, *reversed(self._state.epochs_before)][:MAX_EPOCHS]
 
     async def held_digest(self, executor: int, token: int) -> HeldDigest:
         return digest_of(self._held_upto(executor, token).items())

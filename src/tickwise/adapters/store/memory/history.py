@@ -13,7 +13,7 @@ from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.ports.store import (
-    TALLIES_MOST,
+    MAX_TALLIES,
     TALLIES_SECONDS,
     AttemptRow,
     ExecutorRow,
@@ -25,8 +25,8 @@ from tickwise.ports.store import (
     Tally,
 )
 
-INCIDENTS_MOST = 100
-EXECUTORS_MOST = 1_000
+MAX_INCIDENTS = 100
+MAX_EXECUTORS = 1_000
 
 
 class History(Duty):
@@ -94,14 +94,14 @@ class History(Duty):
             if namespace in (None, whose) and since <= hour * HOUR_SECONDS < until:
                 found[hour * HOUR_SECONDS, state] += runs
         ordered = sorted(found.items(), key=lambda item: (item[0][0], CODES[item[0][1]]))
-        return [Tally(hour=hour, state=state, runs=runs) for (hour, state), runs in ordered[:TALLIES_MOST]]
+        return [Tally(hour=hour, state=state, runs=runs) for (hour, state), runs in ordered[:MAX_TALLIES]]
 
     async def incident_add(self, incident: Incident) -> None:
         self._state.incidents.setdefault((incident.kind, incident.begin, incident.who), incident)
 
     async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
         found = [each for each in self._state.incidents.values() if each.begin <= until and each.end >= since]
-        return sorted(found, key=lambda incident: (incident.begin, incident.kind, incident.who))[:INCIDENTS_MOST]
+        return sorted(found, key=lambda incident: (incident.begin, incident.kind, incident.who))[:MAX_INCIDENTS]
 
     async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
         found = [
@@ -109,7 +109,7 @@ class History(Duty):
             for executor in self._state.executors.values()
             if executor.born_at <= until and (executor.gone_at is None or executor.gone_at >= since)
         ]
-        return sorted(found, key=lambda executor: -executor.executor)[:EXECUTORS_MOST]
+        return sorted(found, key=lambda executor: -executor.executor)[:MAX_EXECUTORS]
 
     async def maintain(self, retention: Retention) -> Maintained:
         now = self._state.now()

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import KeyRecord
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.ports.identity import KEYS_MOST, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
+from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
 
 
 class ApiKeys(Duty):
@@ -75,11 +75,11 @@ class ApiKeys(Duty):
         return True
 
     def _make_room(self, namespace: str) -> None:
-        """Forget keys that are over, the oldest first, but `KEYS_MOST`. Raises `Conflict` if too many are good."""
+        """Forget keys that are over, the oldest first, but `MAX_KEYS`. Raises `Conflict` if too many are good."""
         now = self._state.now()
         made = [record for record in self._of(namespace) if record.key.origin is KeyOrigin.MADE]
         over = sorted((record for record in made if not record.good(now)), key=lambda record: record.over_at)
-        for record in over[: max(0, len(over) - KEYS_MOST)]:
+        for record in over[: max(0, len(over) - MAX_KEYS)]:
             del self._state.api_keys[record.key.digest]
         check_keys_room(len(made) - len(over))
 

@@ -9,7 +9,7 @@ from tickwise.domain.lifecycle import RunEvent
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import CancelKind
 
-COUNTED_MOST = 100
+MAX_COUNTED = 100
 """Of earlier runs; more are not counted."""
 
 
@@ -51,6 +51,6 @@ def _ended(state: State, run: RunRecord) -> bool:
 
 
 def _count(runs: int) -> str:
-    if runs >= COUNTED_MOST:
-        return f"{COUNTED_MOST} earlier runs or more"
+    if runs >= MAX_COUNTED:
+        return f"{MAX_COUNTED} earlier runs or more"
     return "an earlier run" if runs == 1 else f"{runs} earlier runs"

@@ -39,9 +39,9 @@ from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
-    LANES_MOST,
-    LANES_OF_NAMESPACE_MOST,
     LANES_RESERVED,
+    MAX_LANES,
+    MAX_LANES_OF_NAMESPACE,
     CancelKind,
     Epoch,
     EpochCause,
@@ -157,7 +157,7 @@ class State:
         mine = self.known_of[namespace]
         if is_default_lane(lane) or mine < LANES_RESERVED:
             return True
-        return mine < LANES_OF_NAMESPACE_MOST and len(self.known) < LANES_MOST
+        return mine < MAX_LANES_OF_NAMESPACE and len(self.known) < MAX_LANES
 
     def free_lanes(self) -> None:
         """Forget lanes that no job and no run has used for an hour, where there is little room left."""
@@ -166,7 +166,7 @@ class State:
         used |= {(run.job.namespace, run.lane) for run in self.runs.values()}
         for place, idle_since in list(self.known.items()):
             namespace = place[0]
-            if len(self.known) <= LANES_MOST // 2 and self.known_of[namespace] <= LANES_OF_NAMESPACE_MOST // 2:
+            if len(self.known) <= MAX_LANES // 2 and self.known_of[namespace] <= MAX_LANES_OF_NAMESPACE // 2:
                 continue
             if place in used:
                 self.known[place] = None

@@ -16,11 +16,11 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.changes import put_timer
-from tickwise.adapters.store.postgres.freeing import FreeTerms, free_runs
-from tickwise.adapters.store.postgres.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.dispatch.releases import FreeTerms, free_runs
+from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, wake
+from tickwise.adapters.store.postgres.jobs.changes import put_timer
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.waking import Ended, wake
 from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.retry import CRASHES_MAX

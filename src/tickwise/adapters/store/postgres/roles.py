@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.link import translated
+from tickwise.adapters.store.postgres.connection.link import translated
 from tickwise.adapters.store.postgres.schema import current
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Misconfigured

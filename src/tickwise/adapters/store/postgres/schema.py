@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.dialing import Dialer
-from tickwise.adapters.store.postgres.link import translated
+from tickwise.adapters.store.postgres.connection.dialer import Dialer
+from tickwise.adapters.store.postgres.connection.link import translated
 from tickwise.adapters.store.postgres.statements import statement
 
 FOLDER: Final = Path(__file__).with_name("migrations") / "sql"

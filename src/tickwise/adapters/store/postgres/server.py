@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.link import UPKEEP, UPKEEP_SECONDS, session_name
+from tickwise.adapters.store.postgres.connection.link import UPKEEP, UPKEEP_SECONDS, session_name
 from tickwise.adapters.store.postgres.statements import statement
 
 BEHIND_TIMES: Final = 5.0
@@ -23,7 +23,7 @@ PINNED_SECONDS: Final = 60.0
 """A transaction that is open for longer is worth a word: what died since can be read over, and not removed."""
 PINNED_TRANSACTIONS: Final = 100_000
 """The same where the server does not tell us since when."""
-TABLES_NAMED_MOST: Final = 5
+MAX_TABLES_NAMED: Final = 5
 
 Row = Mapping[str, Any]
 
@@ -109,5 +109,5 @@ def of_pin(row: Row) -> str:
 
 def _names(names: Sequence[str]) -> str:
     """The first few, and how many more."""
-    shown = ", ".join(names[:TABLES_NAMED_MOST])
-    return shown if len(names) <= TABLES_NAMED_MOST else f"{shown} and {len(names) - TABLES_NAMED_MOST} more"
+    shown = ", ".join(names[:MAX_TABLES_NAMED])
+    return shown if len(names) <= MAX_TABLES_NAMED else f"{shown} and {len(names) - MAX_TABLES_NAMED} more"

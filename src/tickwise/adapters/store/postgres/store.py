@@ -6,25 +6,25 @@ import logging
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from tickwise.adapters.store.postgres.asked import Asked
-from tickwise.adapters.store.postgres.attempts import Attempts
-from tickwise.adapters.store.postgres.changes import Changes
-from tickwise.adapters.store.postgres.continuity import Continuity
-from tickwise.adapters.store.postgres.executors import Executors
-from tickwise.adapters.store.postgres.flow import Flow
+from tickwise.adapters.store.postgres.connection.link import BEAT
+from tickwise.adapters.store.postgres.dispatch.attempts import Attempts
+from tickwise.adapters.store.postgres.dispatch.epochs import Continuity
+from tickwise.adapters.store.postgres.dispatch.executors import Executors
+from tickwise.adapters.store.postgres.dispatch.timers import Timers
 from tickwise.adapters.store.postgres.health import Health
-from tickwise.adapters.store.postgres.jobs import Jobs
-from tickwise.adapters.store.postgres.keys import ApiKeys
-from tickwise.adapters.store.postgres.letters import Letters
-from tickwise.adapters.store.postgres.link import BEAT
-from tickwise.adapters.store.postgres.records import Records
-from tickwise.adapters.store.postgres.rules import Rules
+from tickwise.adapters.store.postgres.jobs.changes import Changes
+from tickwise.adapters.store.postgres.jobs.flow import Flow
+from tickwise.adapters.store.postgres.jobs.jobs import Jobs
+from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
+from tickwise.adapters.store.postgres.jobs.rules import Rules
+from tickwise.adapters.store.postgres.jobs.run_commands import Asked
+from tickwise.adapters.store.postgres.jobs.submits import Submits
+from tickwise.adapters.store.postgres.jobs.tasks import Tasks
+from tickwise.adapters.store.postgres.records.letters import Letters
+from tickwise.adapters.store.postgres.records.records import Records
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.adapters.store.postgres.submits import Submits
-from tickwise.adapters.store.postgres.tasks import Tasks
-from tickwise.adapters.store.postgres.timers import Timers
 from tickwise.adapters.store.postgres.upkeep import Upkeep
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 

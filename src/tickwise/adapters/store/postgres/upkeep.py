@@ -17,15 +17,15 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.lanes import FREED_SECONDS
-from tickwise.adapters.store.postgres.link import UPKEEP, UniqueBroken, translated
+from tickwise.adapters.store.postgres.connection.link import UPKEEP, UniqueBroken, translated
+from tickwise.adapters.store.postgres.dispatch.lanes import FREED_SECONDS
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import time_id
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
-    LANES_MOST,
-    LANES_OF_NAMESPACE_MOST,
+    MAX_LANES,
+    MAX_LANES_OF_NAMESPACE,
     TALLIES_SECONDS,
     Maintained,
     Retention,
@@ -37,7 +37,7 @@ BEHIND_SECONDS: Final = 86_400.0
 ROWS_A_TRIM: Final = 10_000
 MAKE_TRIES: Final = 2
 """Rows that came in between its look and its lock, and have to move into the new partition, are seen by the second."""
-TRIMS_MOST: Final = 1_000
+MAX_TRIMS: Final = 1_000
 """Ten million rows a round, so that what comes in a day also goes in one; each transaction holds few rows for long."""
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ async def _free_lanes(steps: Steps) -> None:
     """Free lanes that nothing uses, where there is little room left: half of what there is."""
     await steps.run("lanes_heal")
     await steps.run("lanes_trim", FREED_SECONDS)
-    tight = await steps.run("lanes_tight", LANES_MOST // 2, LANES_OF_NAMESPACE_MOST // 2)
+    tight = await steps.run("lanes_tight", MAX_LANES // 2, MAX_LANES_OF_NAMESPACE // 2)
     if tight:
         await steps.run("lanes_idle", tight)
         await steps.run("lanes_free", LANE_IDLE_SECONDS, tight)
@@ -135,7 +135,7 @@ class Steps:
     async def trim(self, name: str, *arguments: object) -> int:
         """Delete what is past its time, a bounded number of rows a transaction and a round; how many."""
         count = 0
-        for _ in range(TRIMS_MOST):
+        for _ in range(MAX_TRIMS):
             trimmed = await self.run(name, *arguments, ROWS_A_TRIM)
             count += trimmed or 0
             if trimmed is None or trimmed < ROWS_A_TRIM:

@@ -1,0 +1,1 @@
+"""Runs functions in warm worker processes."""

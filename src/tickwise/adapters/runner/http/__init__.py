@@ -1,0 +1,1 @@
+"""Runs http tasks: one request each, to addresses that are allowed."""

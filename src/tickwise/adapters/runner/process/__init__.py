@@ -1,0 +1,1 @@
+"""Runs python and shell tasks as processes of their own, and ends whatever they start."""

@@ -1,0 +1,429 @@
+"""Runs `python` and `shell` tasks, each attempt as a process of its own, in a session and a folder of its own.
+
+    <work root>/<executor's process>-…/<run>-<token>/
+        task.py        the script of a python task; task.sh: the command of a shell task
+        work/          the attempt's current folder
+        payload.json   a payload too large for a variable
+        result.json    what the task writes as its result
+        symptoms       the names of the exception that ended a python task
+
+The folder belongs to the user that the task runs as (`task_users`), and nobody else may enter it. It is removed
+afterwards; if the executor is killed, an orphan reaper or the next start ends its tasks and
+removes all of them (`work_folder`).
+
+Exit status 0 is success, 65 (EX_DATAERR of sysexits.h) means "no retry can help", any other is a failure that may be
+tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tickwise.adapters.runner.context import context_environment, inherited_environment
+from tickwise.adapters.runner.kinds import PythonKind, ShellKind
+from tickwise.adapters.runner.process import python_launcher
+from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
+from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.start import Interpreter, Spawned, Start, arguments_of, spawn
+from tickwise.adapters.runner.process.task_groups import can_be_given
+from tickwise.adapters.runner.process.task_places import (
+    STANDARD_PATH,
+    TaskPython,
+    environment_of,
+    home_of,
+    path_for,
+    python_for,
+    work_root_for,
+)
+from tickwise.adapters.runner.process.task_starter import TaskStarter
+from tickwise.adapters.runner.process.task_users import TaskUsers, task_users
+from tickwise.adapters.runner.process.tree import (
+    MAX_KILL_SECONDS,
+    UNKILLABLE,
+    Process,
+    Reaped,
+    Survivors,
+    Tree,
+    ask_tree,
+    exited,
+    kill_tree,
+    reap,
+)
+from tickwise.adapters.runner.process.work_folder import RESULT_VARIABLE, WorkFolder
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.domain.errors import Misconfigured, NotFound
+from tickwise.ports.blobs import read_script
+from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
+
+EXIT_INVALID: Final = 65
+"""EX_DATAERR: the task says that its input cannot be right, however often it is tried."""
+READ_BYTES: Final = 1 << 16
+PUMP_PAUSE_SECONDS: Final = 0.1
+"""How long a pipe is not read when too much of what it brought waits to be stored."""
+NUMBERS_STAY_SECONDS: Final = 10.0
+"""For so long at least, a process number that was in use is not given to another process."""
+MAX_SYMPTOMS_BYTES: Final = 16 << 10
+STARTERS: Final = max(1, min(4, (os.cpu_count() or 1)))
+"""Processes that start tasks as other users: a start keeps one busy for a millisecond."""
+GROUP_TRIES: Final = 20
+"""How often the control group of a task that has ended is tried to be removed: its last process may be on its way."""
+
+
+class ProcessRunner(SlotRunner):
+    """The runner of the kinds `python` and `shell`."""
+
+    def __init__(self, settings: RunnerSettings) -> None:
+        super().__init__(settings, (PythonKind(), ShellKind()))
+        self._threads = ThreadPoolExecutor(min(8, settings.slots), thread_name_prefix="process-runner")
+        self._folder: WorkFolder | None = None
+        self._counts = count(1)
+        self._survivors = Survivors(self._threads, settings.clock)
+        self._watch = LimitsWatch(self._threads, settings.clock)
+        self._users: TaskUsers | None = None
+        self._starter: TaskStarter | None = None
+        self._has_groups = False
+        self._path = ""
+        self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__)
+        self._task_python: TaskPython | None = None
+        self._python_environment: Mapping[str, str] = {}
+
+    async def start(self, reports: Reports, now: Callable[[], float]) -> None:
+        """Raises `Misconfigured` if the work folders cannot be made, or tasks cannot run as the user that is said."""
+        await super().start(reports, now)
+        settings = self._settings
+        root = settings.work_root
+        self._users = await self._in_thread(task_users, settings.run_tasks_as, root)
+        if self._users is not None:
+            try:
+                root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
+                self._task_python = python = await self._in_thread(python_for, self._users.any_of_them())
+            except OSError as error:
+                raise Misconfigured(f"the folders of tasks that run as other users cannot be made: {error}") from error
+        self._folder = await WorkFolder.open(
+            root, threads=self._threads, clock=settings.clock, lease_file=settings.lease_file
+        )
+        if self._users is not None:
+            path = os.environ.get("PATH", STANDARD_PATH)
+            self._path = await self._in_thread(path_for, self._users.any_of_them(), path)
+            self._has_groups = await self._in_thread(can_be_given)
+            self._starter = TaskStarter(STARTERS, new_privileges=self._users.are_of_operator)
+            launcher = await self._in_thread(self._folder.let_others_pass)
+            self._python = Interpreter(program=str(python.program), launcher=str(launcher))
+            self._python_environment = environment_of(python)
+
+    async def release_resources(self) -> None:
+        self._watch.close()
+        folder, self._folder = self._folder, None
+        starter, self._starter = self._starter, None
+        if starter is not None:
+            await self._in_thread(starter.close)
+        if folder is not None:
+            await self._in_thread(folder.close)
+        python, self._task_python = self._task_python, None
+        if python is not None:
+            python.release()
+        self._survivors.leave()
+        self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+
+    async def perform(self, attempt: Attempt) -> Ending:
+        assignment = attempt.assignment
+        source = await self._source(assignment)
+        if isinstance(source, Ending):
+            return source
+        assert self._folder is not None
+        folder = self._folder.path / f"{assignment.run_id}-{assignment.token}"
+        remains: Path | None = folder
+        try:
+            try:
+                spawned = await self._in_thread(self._spawn, assignment, folder, source)
+            except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+                return self._not_started(error)
+            attempt.started = self._now()
+            self._reports.began(assignment.run_id, attempt.started)
+            watched = self._watched(attempt, spawned.tree)
+            reason = await self._until_gone(attempt, spawned, watched)
+            ended = self._now()
+            if reason == UNKILLABLE:
+                return _given_up(attempt, spawned.tree.leader, ended)
+            process = spawned.tree.process
+            if watched is None and reason is None:
+                remains = None
+                ending: Ending = await self._in_thread(self._reaped, attempt, folder, process, ended)
+                return ending
+            reaped = await self._in_thread(reap, process)
+            if watched is not None and reaped is not None:
+                reason = await self._last_look(watched, reaped, reason)
+            if reason is not None:
+                return attempt.ending_for(reason, attempt.started, ended)
+            return await self._in_thread(self._judge, attempt, folder, reaped, ended)  # type: ignore[no-any-return]  # it is what _judge says
+        finally:
+            if remains is not None:
+                await self._in_thread(partial(remove_folder, folder))
+
+    def _reaped(self, attempt: Attempt, folder: Path, process: Process, ended: float) -> Ending:
+        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait."""
+        try:
+            return self._judge(attempt, folder, reap(process), ended)
+        finally:
+            remove_folder(folder)
+
+    async def _source(self, assignment: Assignment) -> bytes | Ending | None:
+        """The script of a python task; None for others."""
+        task = assignment.task
+        if task["kind"] != "python":
+            return None
+        if "source" in task:
+            return str(task["source"]).encode()
+        try:
+            digest = str(task["file"]).removeprefix("sha256:")
+            return await read_script(self._settings.blobs, assignment.namespace, digest)
+        except NotFound as refused:
+            now = self._now()
+            return Ending(Verdict.INVALID, now, now, "invalid", refused.detail)
+
+    def _not_started(self, error: OSError) -> Ending:
+        now = self._now()
+        message = f"it could not be started: {error.strerror}: {error.filename}"
+        return Ending(Verdict.FAILED, now, now, "not_started", message)
+
+    # ---------------------------------------------------------------------------------------- start
+
+    def _spawn(self, assignment: Assignment, folder: Path, source: bytes | None) -> Spawned:
+        """In a thread: folders wait for the disk."""
+        assert self._folder is not None
+        try:
+            folder.mkdir(mode=0o700)
+        except FileNotFoundError:
+            self._folder.make_again()
+            folder.mkdir(mode=0o700)
+        work = folder / "work"
+        work.mkdir()
+        marks = self._folder.marks
+        number = marks.attempt(next(self._counts))
+        arguments = arguments_of(assignment, folder, source, number=number, python=self._python)
+        environment = {
+            **inherited_environment(self._settings.pass_environment),
+            **context_environment(assignment, folder),
+        }
+        user = None if self._users is None else self._users.of(assignment.namespace)
+        if user is not None:
+            environment |= self._python_environment if source is not None else {}
+            environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
+            environment["PATH"] = self._path
+            for path in (*folder.iterdir(), folder):
+                os.chown(path, user.uid, user.gid)
+        return spawn(
+            Start(
+                arguments=arguments,
+                work=work,
+                environment=environment,
+                limits=assignment.limits,
+                # Of this attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead.
+                mark=f"{RESULT_VARIABLE}={folder}/".encode(),
+                number=number,
+                places=self._folder.places,
+                group_name=f"{marks.name}-{number}",
+                user=user,
+                starter=self._starter,
+                has_groups=self._has_groups,
+            )
+        )
+
+    # ---------------------------------------------------------------------------------------- watch
+
+    def _watched(self, attempt: Attempt, tree: Tree) -> Watched | None:
+        limits = attempt.assignment.limits
+        if limits.is_free:
+            return None
+        grace = self._settings.kill_grace_seconds
+        return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace))
+
+    async def _until_gone(self, attempt: Attempt, spawned: Spawned, watched: Watched | None) -> str | None:
+        """Wait for its end, or bring it about; then nothing of it lives. Why it had to end, or None.
+
+        `UNKILLABLE` if it could not be ended: then it is watched further, and must not be reaped.
+        """
+        tree, settings = spawned.tree, self._settings
+        loop = asyncio.get_running_loop()
+        pump = _Pump(loop, spawned.output, attempt, settings.kill_grace_seconds)
+        limit = attempt.assignment.timeout_seconds
+        deadline = limit and loop.call_later(limit, attempt.end_early, "timeout", settings.kill_grace_seconds)
+        end = loop.create_task(exited(tree.process))
+        if watched is not None:
+            self._watch.add(watched)
+        try:
+            signs: set[asyncio.Future[Any]] = {end, attempt.trouble}
+            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+            if not end.done():
+                obeys = loop.create_task(ask_tree(tree, end, threads=self._threads, clock=settings.clock))
+                await asyncio.wait({obeys, attempt.hurry}, return_when=asyncio.FIRST_COMPLETED)
+                obeys.cancel()
+                await asyncio.gather(obeys, return_exceptions=True)  # whatever it met, the KILL comes next
+            reason = None if end.done() and not attempt.trouble.done() else attempt.trouble.result()
+        finally:
+            if deadline:
+                deadline.cancel()
+            if watched is not None:
+                self._watch.remove(watched)
+            if self._now() - attempt.started >= NUMBERS_STAY_SECONDS:
+                # The number of an older process may be in use again: everyone is looked at.
+                tree = tree.among_all()
+            await kill_tree(tree, threads=self._threads, clock=settings.clock)
+            await asyncio.wait({end}, timeout=MAX_KILL_SECONDS)
+            await pump.finish()
+            if end.done():
+                end.result()  # an error of ours, if it could not even be waited for
+            else:
+                self._survivors.add(tree, end)
+        if not end.done():
+            return UNKILLABLE
+        # The last output may be what passes the limit, after the process has ended by itself.
+        return attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
+
+    async def _last_look(self, watched: Watched, reaped: Reaped, reason: str | None) -> str | None:
+        """Why it had to end, now that all is counted; a limit is passed or not, whoever was quicker."""
+        if reason is None:
+            reason = await self._in_thread(watched.verdict, reaped.cpu_seconds)
+        group = watched.tree.group
+        for _ in range(GROUP_TRIES):
+            if group is None or await self._in_thread(group.remove):
+                break
+            await self._settings.clock.sleep(0.01)
+        return reason
+
+    # ---------------------------------------------------------------------------------------- judge
+
+    def _judge(self, attempt: Attempt, folder: Path, reaped: Reaped | None, ended: float) -> Ending:
+        """What its exit status and its files say. In a thread."""
+        if reaped is None:
+            return _untold(attempt, ended)
+        status = reaped.status
+        if status == 0:
+            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=self._uid_of(attempt))
+            if result is not None:
+                return self._with_result(attempt, result, ended)
+            return Ending(Verdict.OK, attempt.started, ended)
+        tail = attempt.sink.tail.strip()
+        what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
+        symptoms: tuple[str, ...] = ()
+        if status < 0:
+            what, reason = f"ended by signal {_signal_name(-status)}", "signal"
+        else:
+            asked, uid = attempt.assignment.names_errors, self._uid_of(attempt)
+            names = _read(folder / SYMPTOMS_FILE, MAX_SYMPTOMS_BYTES, uid=uid) if asked else None
+            symptoms = (str(status), *(names or b"").decode(errors="replace").split())
+            if status == EXIT_INVALID:
+                verdict = Verdict.INVALID
+        error = f"{what}: {tail}" if tail else what
+        return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
+
+    def _uid_of(self, attempt: Attempt) -> int:
+        return os.geteuid() if self._users is None else self._users.of(attempt.assignment.namespace).uid
+
+    def _with_result(self, attempt: Attempt, result: bytes, ended: float) -> Ending:
+        most = self._settings.result_limit_bytes
+        if len(result) > most:
+            message = f"the result is larger than {most} bytes; store it elsewhere and write where"
+        else:
+            try:
+                msgspec.json.decode(result)
+                return Ending(Verdict.OK, attempt.started, ended, result=result.decode().strip())
+            except (UnicodeError, msgspec.DecodeError, RecursionError) as error:
+                message = f"the file TICKWISE_RESULT_FILE does not hold JSON: {error}"
+        return Ending(Verdict.FAILED, attempt.started, ended, "result", message)
+
+
+class _Pump:
+    """Moves output from the pipe to the sink; stands still while the sink has too much to store."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, descriptor: int, attempt: Attempt, grace_seconds: float
+    ) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._attempt = attempt
+        self._grace_seconds = grace_seconds
+        self._paused: asyncio.TimerHandle | None = None
+        loop.add_reader(descriptor, self._read)
+
+    def _read(self) -> bool:
+        """Move one piece; False if there is none now, or never again."""
+        try:
+            content = os.read(self._descriptor, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not content:
+            self._loop.remove_reader(self._descriptor)
+            return False
+        self._attempt.write(content, grace_seconds=self._grace_seconds)
+        if self._attempt.sink.is_full and self._paused is None:
+            self._loop.remove_reader(self._descriptor)
+            self._paused = self._loop.call_later(PUMP_PAUSE_SECONDS, self._resume)
+        return True
+
+    def _resume(self) -> None:
+        self._paused = None
+        self._loop.add_reader(self._descriptor, self._read)
+
+    async def finish(self) -> None:
+        """Take what is left in the pipe, at most what a pipe can hold, and close it."""
+        for _ in range(64):
+            if not self._read():
+                break
+        if self._paused is not None:
+            self._paused.cancel()
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+
+def _read(file: Path, most: int, *, uid: int) -> bytes | None:
+    """The beginning of a plain file that a task of this user has written; None if it wrote none. A link to somebody
+    else's file, which we might read and the task might not, is none."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
+        os.close(descriptor)
+        return None
+    with open(descriptor, "rb") as opened:
+        return opened.read(most)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"number {number}"
+
+
+def _untold(attempt: Attempt, ended: float) -> Ending:
+    """How it ended is not known: who had started it for us was killed meanwhile."""
+    error = "how it ended was lost with the process that starts tasks as other users, which was killed"
+    return Ending(Verdict.FAILED, attempt.started, ended, "crashed", error)
+
+
+def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
+    """Its process lives on. Nobody shall wait for it, and a cancelled run is not begun again."""
+    cancelled = attempt.trouble.done() and attempt.trouble.result() == "cancelled"
+    error = f"its process {pid} does not end although it was killed: it hangs inside the kernel"
+    verdict = Verdict.CANCELLED if cancelled else Verdict.FAILED
+    return Ending(verdict, attempt.started, ended, UNKILLABLE, error)

@@ -1,0 +1,207 @@
+"""Starts the process of a task, in a session and a folder of its own.
+
+An ordinary task is forked and marked, no more. One with limits starts behind a gate, so that nothing of it can be
+ahead of them: a shell that waits for a word, is put into its control group, gets its walls, and becomes the task. One
+of another user is forked by a starter (`task_starter`), and is that user from its first instruction.
+
+What a task is made of lies in its folder, which only its user may enter: nothing of it is in an argument, for everybody
+on the machine may read those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
+from tickwise.adapters.runner.process.limits import set_walls
+from tickwise.adapters.runner.process.task_groups import groups_of
+from tickwise.adapters.runner.process.task_starter import TaskStarter
+from tickwise.adapters.runner.process.task_users import TaskUser
+from tickwise.adapters.runner.process.tree import Process, Tree, give_number, offer_first, present
+from tickwise.ports.runner import Assignment, TaskLimits
+
+SHELL: Final = "/bin/sh"
+TAKE_NUMBER: Final = "{{ ulimit -Sw {number} || ulimit -Sx {number}; }} 2>/dev/null;"
+"""What `give_number` does, from inside (dash and busybox say -w, bash -x): a shell may have started much, and let go of
+it, before we come to give it one."""
+PYTHON_SCRIPT: Final = "task.py"
+SHELL_SCRIPT: Final = "task.sh"
+GATE: Final = 'read -r go && exec "$@" </dev/null'
+"""Without a word, because we died meanwhile, nothing begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What to start, and how it will be known."""
+
+    arguments: Sequence[str]
+    work: Path
+    """Its current folder."""
+    environment: Mapping[str, str]
+    limits: TaskLimits
+    mark: bytes
+    """The piece of the environment that only it has."""
+    number: int
+    """The limit that only it has (`tree`)."""
+    places: Places
+    group_name: str
+    user: TaskUser | None = None
+    """None: our own."""
+    starter: TaskStarter | None = None
+    """Starts what runs as another user."""
+    has_groups: bool = False
+    """Whether it gets the two groups of its number; only for another user."""
+
+    def tree_of(self, process: Process, older: frozenset[str], *, group: Group | None = None) -> Tree:
+        """How what was started is found again."""
+        all_stopped = None
+        if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
+            all_stopped = partial(self.starter.all_stopped, self.user.uid)
+        return Tree(
+            process=process,
+            mark=self.mark,
+            number=self.number,
+            older=older,
+            group=group,
+            has_groups=self.has_groups,
+            all_stopped=all_stopped,
+        )
+
+
+class Spawned(NamedTuple):
+    """What was started."""
+
+    tree: Tree
+    output: int
+    """Our end of the pipe that its stdout and stderr go to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """What runs Python tasks."""
+
+    program: str
+    launcher: str
+    """The script that notes which exception ended a task (`python_launcher`)."""
+
+
+def arguments_of(
+    assignment: Assignment, folder: Path, source: bytes | None, *, number: int, python: Interpreter
+) -> Sequence[str]:
+    """The command line of a task with this number. Its script or its command is written to a file in its folder."""
+    task = assignment.task
+    if source is not None:
+        script = folder / PYTHON_SCRIPT
+        script.write_bytes(source)
+        # -u: output is seen while it is written; -s: nothing from the home folder; -B: no litter.
+        launcher = [python.launcher] if assignment.names_errors else []
+        return [python.program, "-u", "-s", "-B", *launcher, str(script)]
+    if "command" in task:
+        script = folder / SHELL_SCRIPT
+        # It takes its number itself, and on its first line, so that it keeps its line numbers.
+        script.write_text(f"{TAKE_NUMBER.format(number=number)} {task['command']}\n", encoding="utf-8", newline="")
+        return [SHELL, str(script)]
+    argv = task["argv"]
+    assert isinstance(argv, list | tuple)
+    return list(argv)
+
+
+def spawn(start: Start) -> Spawned:
+    """Blocking: for a thread (uvloop would take 11 ms of the loop). Raises `OSError` if it cannot be started."""
+    older = present()
+    ours, theirs = os.pipe()
+    try:
+        if start.limits.is_free:
+            process = _started(start, start.arguments, theirs)
+            _mark(process, start)
+            tree = start.tree_of(process, older)
+        else:
+            tree = _spawn_behind_gate(start, theirs, older)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    os.set_blocking(ours, False)
+    return Spawned(tree, ours)
+
+
+def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | None = None) -> Process:
+    if start.user is not None and start.starter is not None:
+        return start.starter.start(
+            arguments,
+            user=start.user,
+            groups=(*start.user.groups, *(groups_of(start.number) if start.has_groups else ())),
+            work=start.work,
+            environment=start.environment,
+            number=start.number,
+            output=output,
+            stdin=stdin,
+        )
+    return subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=output,
+        stderr=output,
+        cwd=start.work,
+        env=start.environment,
+        start_new_session=True,
+    )
+
+
+def _mark(process: Process, start: Start) -> None:
+    """A starter has given it its number already, before its first instruction."""
+    if start.starter is None:
+        give_number(process.pid, start.number)
+    offer_first(process.pid)
+
+
+def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree:
+    _must_be_there(start)
+    group = make_group(start.places, start.group_name, start.limits)
+    theirs, ours = os.pipe()
+    try:
+        process = _started(start, [SHELL, "-c", GATE, "tickwise-gate", *start.arguments], output, stdin=theirs)
+    except BaseException:
+        os.close(ours)
+        if group is not None:
+            group.remove()
+        raise
+    finally:
+        os.close(theirs)
+    _mark(process, start)
+    tree = start.tree_of(process, older, group=_joined(group, process.pid))
+    set_walls(tree, start.limits, os.getuid() if start.user is None else start.user.uid)
+    with contextlib.suppress(BrokenPipeError):  # somebody has killed it
+        os.write(ours, b"go\n")
+    os.close(ours)
+    return tree
+
+
+def _joined(group: Group | None, pid: int) -> Group | None:
+    """The group with the process in it, as far as the kernel lets it in: what it does not count is watched."""
+    if group is None:
+        return None
+    left = {resource: place for resource, place in group.places.items() if Group({resource: place}).add(pid)}
+    return Group(left) if left else None
+
+
+def _must_be_there(start: Start) -> None:
+    """Raises `FileNotFoundError` for a program that a shell could not find either."""
+    program = start.arguments[0]
+    found: str | None
+    if "/" in program:
+        path = start.work / program
+        found = str(path) if path.exists() else None
+    else:
+        found = shutil.which(program, path=start.environment.get("PATH", os.defpath))
+    if found is None:
+        raise FileNotFoundError(2, os.strerror(2), program)

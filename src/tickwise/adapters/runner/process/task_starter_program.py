@@ -1,0 +1,215 @@
+"""The program that starts tasks as other users: `task_starter_program.py SOCKET [no-new-privileges]`.
+
+    in    length (4 bytes), marshalled ("start", …) with the descriptors of its output and its input, ("reap", pid), or
+          ("stop", uid)
+    out   length (4 bytes), marshalled answer
+
+Only root can become another user, and to fork an executor, with all that it has in memory, would take as long as a
+task. This process is small, so its forks are quick. It stands alone, without `site` and without a package, does nothing
+else, and knows nothing but what it starts. Its children are its own: it takes their exit status when it is asked to. It
+ends when its executor does; its children are then the orphan reaper's.
+
+Invariants: between fork and exec a child gives up all rights of root, or it ends; it imports nothing, because as
+another user it may not reach its own modules. A child that stops a user's processes has no right over those of others.
+"""
+
+import _signal  # type: ignore[import-not-found]  # the part of `signal` without its enums, which take 1 MB
+import _socket
+import array
+import errno
+import gc
+import marshal
+import os
+import resource
+import sys
+
+TYPE_CHECKING = False  # that of `typing`, which nothing here needs
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+NO_NEW_PRIVILEGES = "no-new-privileges"
+PR_SET_NO_NEW_PRIVS = 38
+RLIMIT_LOCKS = 10
+MAX_DESCRIPTORS = 2
+READ_BYTES = 1 << 16
+ERROR_BYTES = 1 << 12
+
+
+class Starter:
+    """Its children, and what is asked of it."""
+
+    def __init__(self, asker: _socket.socket) -> None:
+        self._asker = asker
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._children: set[int] = set()
+
+    def serve(self) -> None:
+        """Until the asker is gone."""
+        while True:
+            request, descriptors = self._request()
+            try:
+                answer = self._answer(request, descriptors)
+            except OSError as error:
+                answer = ("error", error.errno or errno.EIO, os.fsencode(error.filename or b""))
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            text = marshal.dumps(answer)
+            self._asker.sendall(len(text).to_bytes(4, "big") + text)
+
+    def _request(self) -> "tuple[tuple[Any, ...], array.array[int]]":
+        space = _socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+        content, ancillary, _, _ = self._asker.recvmsg(READ_BYTES, space)
+        descriptors = array.array("i")
+        for _, _, data in ancillary:
+            descriptors.frombytes(data)
+        while len(content) < 4 or len(content) < 4 + int.from_bytes(content[:4], "big"):
+            piece = self._asker.recv(READ_BYTES) if content else b""
+            if not piece:
+                raise EOFError
+            content += piece
+        return marshal.loads(content[4:]), descriptors
+
+    def _answer(self, request: "tuple[Any, ...]", descriptors: "array.array[int]") -> "tuple[Any, ...]":
+        if request[0] == "start":
+            return self._start(request, descriptors)
+        return self._reap(request[1]) if request[0] == "reap" else _stop_all(request[1])
+
+    def _start(self, request: "tuple[Any, ...]", descriptors: "array.array[int]") -> "tuple[Any, ...]":
+        reads, writes = os.pipe()  # closed by a successful exec
+        pid = os.fork()
+        if pid == 0:
+            self._become(request, descriptors, writes)
+        os.close(writes)
+        told = os.read(reads, ERROR_BYTES)
+        os.close(reads)
+        if told:
+            os.waitpid(pid, 0)
+            number, name = marshal.loads(told)
+            return ("error", number, name)
+        self._children.add(pid)
+        return ("started", pid)
+
+    def _become(self, request: "tuple[Any, ...]", descriptors: "array.array[int]", writes: int) -> "NoReturn":
+        """The child: become the task."""
+        try:
+            _, arguments, work, environment, uid, gid, groups, number = request
+            os.setsid()
+            os.dup2(descriptors[1] if len(descriptors) > 1 else self._nothing, 0)
+            os.dup2(descriptors[0], 1)
+            os.dup2(descriptors[0], 2)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _take_number(number)
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            os.chdir(work)
+            _execute(arguments, environment)
+        except OSError as error:
+            os.write(writes, marshal.dumps((error.errno or errno.EIO, os.fsencode(error.filename or b""))))
+        except BaseException as error:  # noqa: BLE001  # this child must never go on as a starter
+            os.write(writes, marshal.dumps((errno.EINVAL, repr(error)[:200].encode())))
+        os._exit(127)
+
+    def _reap(self, pid: int) -> "tuple[Any, ...]":
+        if pid not in self._children:
+            raise ChildProcessError(errno.ECHILD, "")
+        self._children.remove(pid)
+        _, status, usage = os.wait4(pid, 0)
+        return ("reaped", os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)
+
+
+def _execute(arguments: "list[str]", environment: "dict[str, str]") -> None:
+    """As `os.execvpe`, which imports something: as another user we may not reach our own modules any more."""
+    program = arguments[0]
+    if "/" in program:
+        os.execve(program, arguments, environment)
+    denied = None
+    for folder in environment.get("PATH", os.defpath).split(":"):
+        path = f"{folder or '.'}/{program}"
+        try:
+            os.execve(path, arguments, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if _is_there(path):
+                denied = error.errno
+    raise OSError(denied or errno.ENOENT, "", program)
+
+
+def _stop_all(uid: int) -> "tuple[Any, ...]":
+    """Stop all processes of this user in one call of the kernel, which no fork can slip through."""
+    if uid <= 0:
+        raise PermissionError(errno.EPERM, "")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresuid(uid, uid, uid)
+            if _may_signal(1):
+                os._exit(1)
+            os.kill(-1, _signal.SIGSTOP)
+        except ProcessLookupError:
+            os._exit(0)  # there is none
+        except BaseException:  # noqa: BLE001  # this child must never go on as a starter
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status != 0:
+        raise PermissionError(errno.EPERM, "")
+    return ("stopped",)
+
+
+def _may_signal(pid: int) -> bool:
+    """Whether this process still has a right over others than its own user's."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    return True
+
+
+def _is_there(path: str) -> bool:
+    """Not in a folder that we may not look into, such as one of root's."""
+    try:
+        os.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _take_number(number: int) -> None:
+    """Before its first instruction, so that nothing of the task is without it."""
+    try:
+        resource.setrlimit(RLIMIT_LOCKS, (number, resource.getrlimit(RLIMIT_LOCKS)[1]))
+    except (OSError, ValueError):
+        return  # it lives under a lower limit: the other marks remain
+
+
+def _renounce() -> None:
+    """Let no program give this process or its children more rights: from now on the kernel ignores setuid bits and
+    capabilities of files. Raises `OSError`."""
+    import ctypes
+
+    libc, none = ctypes.CDLL(None, use_errno=True), ctypes.c_ulong(0)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), none, none, none) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+
+
+def main() -> None:
+    """Until the executor is gone."""
+    if NO_NEW_PRIVILEGES in sys.argv[2:] and sys.platform.startswith("linux"):
+        _renounce()
+    asker = _socket.socket(fileno=int(sys.argv[1]))
+    os.set_inheritable(asker.fileno(), False)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores them; tasks shall not
+        _signal.signal(number, _signal.SIG_DFL)
+    gc.freeze()
+    try:
+        Starter(asker).serve()
+    except (EOFError, ConnectionError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

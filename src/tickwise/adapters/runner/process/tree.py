@@ -1,0 +1,372 @@
+"""Ends processes with everything that they started, also what ran away from its session.
+
+A task's processes are found in six ways. No single one is enough, and no ordinary program sheds them all:
+
+    session      that of its leader, until somebody calls setsid
+    descent      until somebody forks twice, so that a stranger becomes the parent
+    environment  a variable that only this task has, until somebody clears it
+    limit        a number that only this task has, in a resource limit that the kernel keeps for every process and
+                 has not used since Linux 2.4 (`RLIMIT_LOCKS`); forks, sessions and cleared environments keep it
+    cgroup       a control group, for a task whose limits need one: nobody leaves it without the right to
+    groups       two groups of users that only this task is in, where it runs as another user (`task_groups`): nothing
+                 but a right of root's takes them away, so no program of a task sheds these
+
+A shell command takes its number itself; other programs are given theirs just after their start, for nothing may come
+between fork and exec. What is left where tasks are the executor's own user: a program that, in the moment before, forks
+twice, leaves the session and clears its environment; and one that sets that limit anew, or becomes another user.
+
+A look takes a moment, and a process may fork and go within it, again and again. So a look that found somebody, or
+during which somebody came, is followed by another one; and where tasks are other users, looks that come to no end are
+followed by one during which all that this user runs stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tickwise.adapters.runner.process.cgroups import Group
+from tickwise.adapters.runner.process.task_groups import credentials_of, groups_of
+from tickwise.ports.clock import Clock
+
+_PROC = Path("/proc")
+_SWEEP_SECONDS = 0.005
+_GRACE_LOOK_SECONDS = (0.02, 0.2)
+"""Between two looks at whether all of a task has obeyed, at first and in the end."""
+DOUBTFUL_LOOKS = 3
+"""After so many that are not certain, one comes during which nothing moves, or the last one is believed."""
+MAX_KILL_SECONDS = 10.0
+"""A process that is there so long after its KILL hangs inside the kernel, on a dead network disk for instance. (One
+with much memory takes seconds to end, and a look at thousands of processes takes one.)"""
+UNKILLABLE = "unkillable"
+"""The reason of an attempt that ended although its process did not."""
+OOM_SCORE = "500"
+"""As if it used half of the machine's memory on top of its own: a task that takes all must not take its executor along,
+and with it every other task."""
+RLIMIT_LOCKS = 10
+"""The same on all machines that Linux runs on but two (alpha, sparc): there the number marks nothing."""
+_LIMIT_LINE = b"Max file locks"
+
+_logger = logging.getLogger(__name__)
+
+
+class Stat(NamedTuple):
+    """What the kernel tells of a living process, and we need."""
+
+    parent: int
+    session: int
+    cpu_ticks: int
+    """With that of the children that it has waited for."""
+    threads: int
+    began: int
+    """Tells it from an earlier process with its number."""
+    resident_pages: int
+
+
+class ReapedElsewhere(Protocol):
+    """A process whose exit status another process takes for us."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def reap(self) -> Reaped | None:
+        """None: nobody has it any more."""
+        ...
+
+
+Process = subprocess.Popen[bytes] | ReapedElsewhere
+"""The process that leads a task: a child of ours, or of one that starts tasks for us."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A process that leads a session, and everything that comes of it. It must not be reaped while this is used."""
+
+    process: Process
+    mark: bytes
+    """A piece of the environment that only this task has."""
+    number: int = 0
+    """The value of the limit that only this task has; 0: none."""
+    older: frozenset[str] = frozenset()
+    """The numbers of processes that were there before it, so cannot belong to it."""
+    group: Group | None = None
+    has_groups: bool = False
+    """It is in the two groups of its number."""
+    all_stopped: Callable[[], AbstractContextManager[None]] | None = None
+    """Lets all processes of its user stand still; None: they are our own user's, so we would too."""
+
+    @property
+    def leader(self) -> int:
+        return self.process.pid
+
+    def among_all(self) -> Tree:
+        """The same, looked for among all processes there are."""
+        return replace(self, older=frozenset())
+
+
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """Signal a process group whose leader has not been reaped yet, so its number is still its own."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        pass  # nothing of it is left
+    except PermissionError:
+        pass  # only a zombie is left, on some systems
+
+
+def give_number(pid: int, number: int) -> None:
+    """Mark a process that has just started, and what it has started already, for those that come after it."""
+    try:
+        most = resource.getrlimit(RLIMIT_LOCKS)[1]
+        resource.prlimit(pid, RLIMIT_LOCKS, (number, most))
+        for child in (_PROC / str(pid) / "task" / str(pid) / "children").read_bytes().split():
+            give_number(int(child), number)
+    except (OSError, ValueError):
+        return  # it has ended, runs as somebody else, or lives under a lower limit: the other ways remain
+
+
+def offer_first(pid: int) -> None:
+    """Let the kernel end this process, and what it will start, before us when the machine has no memory left."""
+    with contextlib.suppress(OSError):  # it has ended, or runs as somebody else
+        (_PROC / str(pid) / "oom_score_adj").write_text(OOM_SCORE)
+
+
+def number_of(name: str) -> int:
+    """The number that the process `name` was given; 0 if it has none. Raises `OSError` if it has ended."""
+    for line in (_PROC / name / "limits").read_bytes().splitlines():
+        if line.startswith(_LIMIT_LINE):
+            said = line[len(_LIMIT_LINE) :].split()[0]
+            return int(said) if said.isdigit() else 0
+    return 0
+
+
+def present() -> frozenset[str]:
+    """The numbers of the processes that there are now. Taken before a task starts, they are not looked at after it."""
+    return frozenset(name for name in os.listdir(_PROC) if name.isdecimal()) if _PROC.is_dir() else frozenset()
+
+
+def stats(names: Iterable[str]) -> dict[int, Stat]:
+    """What is known of those of them that live; zombies do not."""
+    found: dict[int, Stat] = {}
+    for name in names:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
+            if fields[0] not in (b"Z", b"X"):
+                ticks = sum(int(field) for field in fields[11:15])
+                found[int(name)] = Stat(
+                    int(fields[1]), int(fields[3]), ticks, int(fields[17]), int(fields[19]), int(fields[21])
+                )
+    return found
+
+
+def _descendants(known: Mapping[int, Stat], members: set[int], leader: int) -> set[int]:
+    """The members and everyone who comes of them, or of the leader, who may be a zombie and so not known."""
+    growing = True
+    while growing:
+        children = {pid for pid, one in known.items() if one.parent in members or one.parent == leader} - members
+        members |= children
+        growing = bool(children)
+    return members
+
+
+def _is_marked(pid: int, tree: Tree) -> bool:
+    name = str(pid)
+    with contextlib.suppress(OSError):
+        if tree.has_groups and credentials_of(name).groups.issuperset(groups_of(tree.number)):
+            return True
+    with contextlib.suppress(OSError):
+        if tree.number and (number := number_of(name)):
+            return number == tree.number
+    with contextlib.suppress(OSError):  # somebody else's, by now
+        return tree.mark in (_PROC / name / "environ").read_bytes()
+    return False
+
+
+def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int] = ()) -> set[int]:
+    """Who of the known processes belongs to the task. `strangers` are known not to be marked.
+
+    A look at the marks of one costs up to 0.3 ms, and there are hundreds.
+    """
+    leader = tree.leader
+    members = {pid for pid, one in known.items() if one.session == leader or pid == leader}
+    if tree.group is not None:
+        members |= tree.group.members() & known.keys()
+    members = _descendants(known, members, leader)
+    marked = {pid for pid in known if pid not in members and pid not in strangers and _is_marked(pid, tree)}
+    return _descendants(known, members | marked, leader) - {os.getpid()}
+
+
+class Look(NamedTuple):
+    """The result of one look at a task."""
+
+    members: set[int]
+    """Who belongs to the task, zombies and the leader's own zombie left out."""
+    is_certain: bool
+    """No process was added meanwhile: each one that lives now was there when the look began, and was looked at."""
+
+
+def look_at(tree: Tree) -> Look:
+    """Blocking."""
+    names = present() - tree.older
+    if tree.group is not None:
+        names |= {str(pid) for pid in tree.group.members()}
+    members = members_of(tree, stats(names))
+    return Look(members, is_certain=present() - tree.older <= names)
+
+
+def living_members(tree: Tree) -> set[int]:
+    """The processes of the task, as one look finds them."""
+    return look_at(tree).members
+
+
+def signal_each(members: Iterable[int], number: signal.Signals) -> None:
+    for pid in members:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue  # ended meanwhile, or changed its user: out of our reach
+
+
+def _kill_sweep(tree: Tree) -> Look:
+    """Kill all members that are found, and name them."""
+    signal_group(tree.leader, signal.SIGKILL)
+    if tree.group is not None:
+        tree.group.kill()
+    look = look_at(tree)
+    signal_each(look.members, signal.SIGKILL)
+    return look
+
+
+def _kill_standing(tree: Tree) -> Look:
+    """The same while nothing of their user's can fork: then all are found, for a number that was used before their
+    beginning may be used again."""
+    assert tree.all_stopped is not None
+    try:
+        with tree.all_stopped():
+            return _kill_sweep(tree.among_all())._replace(is_certain=True)
+    except OSError as error:
+        _logger.warning("the processes of a task's user cannot be stopped for a look: %s", error.strerror)
+        return _kill_sweep(tree.among_all())
+
+
+def _term_sweep(tree: Tree) -> None:
+    """Ask those to end who have left the leader's process group, which was asked already."""
+    outside = set()
+    for pid in living_members(tree):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(pid) != tree.leader:
+                outside.add(pid)
+    signal_each(outside, signal.SIGTERM)
+
+
+async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, clock: Clock) -> None:
+    """TERM for all of it. Returns when nothing of it lives; `end` is done when its leader is dead."""
+    loop = asyncio.get_running_loop()
+    signal_group(tree.leader, signal.SIGTERM)
+    await loop.run_in_executor(threads, _term_sweep, tree)
+    await asyncio.wait({end})
+    # A shell ends at once, and what it had started may still be cleaning up.
+    pause, longest = _GRACE_LOOK_SECONDS
+    while await loop.run_in_executor(threads, living_members, tree):
+        await clock.sleep(pause)
+        pause = min(pause * 1.5, longest)
+
+
+async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:
+    """KILL all of it until a look finds nobody. The leader may be alive or a zombie, but must not be reaped yet.
+
+    Who does not end in time is given up and logged; the KILL stands, so it does nothing more once the kernel lets go.
+    """
+    loop = asyncio.get_running_loop()
+    look = Look(set(), is_certain=False)
+    looks = 0
+    try:
+        # Even a look may hang: at the memory of a process that hangs.
+        async with asyncio.timeout(MAX_KILL_SECONDS):
+            while looks < DOUBTFUL_LOOKS or look.members:
+                looks += 1
+                stands = tree.all_stopped is not None and looks % DOUBTFUL_LOOKS == 0
+                look = await loop.run_in_executor(threads, _kill_standing if stands else _kill_sweep, tree)
+                if look.is_certain and not look.members:
+                    return
+                if look.members:
+                    await clock.sleep(_SWEEP_SECONDS)
+    except TimeoutError:
+        _logger.error("killed processes do not end: %s of the task with leader %d", sorted(look.members), tree.leader)
+
+
+class Survivors:
+    """Leaders whose KILL had no effect in time. Each is waited for in the background, with all of its, and reaped."""
+
+    def __init__(self, threads: Executor, clock: Clock) -> None:
+        self._threads = threads
+        self._clock = clock
+        self._watches: set[asyncio.Task[None]] = set()
+
+    def add(self, tree: Tree, end: asyncio.Task[None]) -> None:
+        """`end` is done when the leader is: the task of its `exited`."""
+        _logger.error("process %d hangs inside the kernel: its attempt is given up, it is watched", tree.leader)
+        watch = asyncio.get_running_loop().create_task(self._watch(tree, end))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+
+    async def _watch(self, tree: Tree, end: asyncio.Task[None]) -> None:
+        await end
+        await kill_tree(tree, threads=self._threads, clock=self._clock)
+        reap(tree.process)
+        _logger.warning("process %d, which was given up, has ended", tree.leader)
+
+    def leave(self) -> None:
+        """Wait for none of them any more."""
+        for watch in self._watches:
+            watch.cancel()
+
+
+async def exited(process: Process) -> None:
+    """Return when the process has ended; it stays a zombie, whose number nobody else can get, until `reap`."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        loop.add_reader(descriptor, _set, ended)
+        await ended
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def _set(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+class Reaped(NamedTuple):
+    """How a process ended."""
+
+    status: int
+    """Negative: the signal that ended it."""
+    cpu_seconds: float
+    """Its own, with that of all descendants that were waited for."""
+
+
+def reap(process: Process) -> Reaped | None:
+    """Take the exit status of a process that has ended; None if its starter is gone. Blocking."""
+    if not isinstance(process, subprocess.Popen):
+        return process.reap()
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # somebody else in this program waits for everyone
+        return Reaped(process.wait(), 0.0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Reaped(process.returncode, usage.ru_utime + usage.ru_stime)

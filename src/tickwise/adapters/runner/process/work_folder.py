@@ -1,0 +1,292 @@
+"""The folder of one runner's tasks, and the end of what killed executors left behind.
+
+    <work root>/<process>-<host>-<random>/      locked (flock) for as long as its executor lives
+
+A killed executor cannot end its tasks. Its orphan reaper does, at once; if that was killed too, the next start on the
+host does: a folder of this host that nobody locks belonged to a dead executor. Its tasks are found by what only they
+have: the folder's name in their environment, and a number that follows from that name in a resource limit
+(`tree`).
+
+Invariant: nothing is begun in a folder before the tasks of every dead executor of its work root have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tickwise.adapters.runner.process import orphan_reaper_program, python_launcher
+from tickwise.adapters.runner.process.cgroups import Places, find_places, left_behind
+from tickwise.adapters.runner.process.orphan_reaper import OrphanReaper
+from tickwise.adapters.runner.process.orphan_reaper_program import executor_group
+from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.task_groups import credentials_of
+from tickwise.adapters.runner.process.task_places import PASSABLE
+from tickwise.adapters.runner.process.tree import number_of, present, signal_each, stats
+from tickwise.domain.errors import Misconfigured
+from tickwise.ports.clock import Clock
+
+RESULT_VARIABLE: Final = "TICKWISE_RESULT_FILE"
+"""In the environment of each process task; its value lies in the folder."""
+WORKER_VARIABLE: Final = "TICKWISE_WORKER"
+"""In the environment of each function worker; its value holds the folder's name."""
+ATTEMPTS: Final = orphan_reaper_program.ATTEMPTS
+"""How many attempts have numbers of their own before the first number is used again."""
+EXECUTORS: Final = 90_000_000_000
+"""With the attempts, 18 digits: a limit has room for them."""
+MAX_ORPHAN_SECONDS: Final = 10.0
+"""What does not end in so long hangs inside the kernel."""
+ORPHAN_LOOKS: Final = 3
+"""So many looks in a row must find nobody: one may miss what is just being forked."""
+
+ORPHAN_PAUSE_SECONDS: Final = 0.02
+
+_logger = logging.getLogger(__name__)
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How the tasks of the executor with this folder are known."""
+
+    folder: Path
+
+    @property
+    def number(self) -> int:
+        """Eleven digits from the folder's name; those of its attempts begin with them."""
+        digest = hashlib.sha256(self.folder.name.encode(errors="surrogateescape")).digest()
+        return int.from_bytes(digest[:8], "big") % EXECUTORS + EXECUTORS // 9
+
+    @property
+    def name(self) -> str:
+        """The executor's part in the names of control groups."""
+        return str(self.number)
+
+    @property
+    def environment(self) -> Sequence[str]:
+        """Beginnings of what only its tasks have in their environments."""
+        return f"{RESULT_VARIABLE}={self.folder}/", f"{WORKER_VARIABLE}={self.worker}"
+
+    @property
+    def worker(self) -> str:
+        """How the value of a worker's variable begins: with the executor's process."""
+        return f"{self.folder.name}-"
+
+    def attempt(self, count: int) -> int:
+        """The number of its attempt `count`."""
+        return self.number * ATTEMPTS + count % ATTEMPTS
+
+
+class WorkFolder:
+    """The folder of one runner. Its methods block: they are for a thread."""
+
+    def __init__(self, root: Path, lease_file: int | None = None) -> None:
+        if "\n" in str(root):
+            # Each line of its environment would pass for a mark of its own, and one of them may be anybody's.
+            raise Misconfigured(f"the folder for running tasks, {root}, has a line break in its name; choose another")
+        self._root = root
+        private_folder(root)
+        with _locked(root):
+            host = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:64]
+            self.dead = _dead_siblings(root, host)
+            self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{host}-", dir=root))
+            self._lock = _lock(self.path)
+        self._is_passable = False
+        self.marks = Marks(self.path)
+        self.places: Places = find_places(self.marks.name)
+        self._reaper: OrphanReaper | None = OrphanReaper(self.marks, self.places, lease_file=lease_file)
+
+    @classmethod
+    async def open(cls, root: Path, *, threads: Executor, clock: Clock, lease_file: int | None = None) -> WorkFolder:
+        """Make the folder below `root`, and end the tasks of all whose executor is dead.
+
+        `lease_file` says until when its own tasks may run (`lease_beacon`); None: nobody says.
+
+        Raises `Misconfigured` if others can write there, or it cannot be made.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            made = await loop.run_in_executor(threads, cls, root, lease_file)
+        except OSError as error:
+            raise Misconfigured(f"the folder for running tasks, {root}, cannot be written: {error.strerror}") from error
+        dead = [Marks(folder) for folder, _ in made.dead]
+        if dead:
+            gone = await end_orphans(dead, made.places, threads=threads, clock=clock)
+            await loop.run_in_executor(threads, made.bury, gone)
+        return made
+
+    def bury(self, gone: bool) -> None:
+        """The folders of the dead. Where something hangs inside the kernel, the next start looks again."""
+        for folder, lock in self.dead:
+            if gone:
+                remove_folder(folder)
+            _unlock(lock)
+        self.dead = ()
+
+    def make_again(self) -> None:
+        """Whoever tidies temporary folders took ours along."""
+        private_folder(self._root)
+        with _locked(self._root):
+            private_folder(self.path)
+            if self._is_passable:
+                self._root.chmod(PASSABLE)
+                self.let_others_pass()
+            _unlock(self._lock)
+            self._lock = _lock(self.path)
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds the folders of all runners."""
+        return self._root
+
+    def let_others_pass(self) -> Path:
+        """Let tasks of other users get to their own folders, which they must know by name. Where they find the launcher
+        of Python tasks."""
+        self._is_passable = True
+        launcher = self.path / Path(python_launcher.__file__).name
+        shutil.copyfile(python_launcher.__file__, launcher)
+        launcher.chmod(0o644)
+        self.path.chmod(PASSABLE)
+        return launcher
+
+    def close(self) -> None:
+        """Nothing of it lives any more: remove it."""
+        reaper, self._reaper = self._reaper, None
+        if reaper is not None:
+            reaper.dismiss()
+            for group in left_behind(self.places, self.marks.name):
+                group.remove()
+            remove_folder(self.path)
+            _unlock(self._lock)
+
+
+def private_folder(folder: Path) -> None:
+    """Make it, or make sure that nobody else can write in it: who can, could run what they like as us.
+
+    Raises `Misconfigured`, or `OSError` if it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=False, mode=0o700)
+    except FileExistsError:
+        found = folder.lstat()  # not what a link leads to: somebody may turn it
+        if not stat.S_ISDIR(found.st_mode):
+            raise Misconfigured(f"the folder for running tasks, {folder}, is no folder; remove it") from None
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise Misconfigured(
+                f"others can write in the folder for running tasks, {folder}; "
+                "it must belong to the user of the executor alone (mode 700)"
+            ) from None
+
+
+# ------------------------------------------------------------------------------------------ locks
+
+
+def _lock(folder: Path) -> int | None:
+    """A lock that the kernel takes back when we die, by its descriptor; None if somebody has it, or it cannot be had.
+
+    (Who tidies temporary folders may respect it: systemd does.)
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _unlock(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Alone among those who make or look for folders below `root`: one that is made and not yet locked seems dead."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # a disk without locks: then nothing seems dead either
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _dead_siblings(root: Path, host: str) -> Sequence[tuple[Path, int | None]]:
+    """The folders of dead executors of this host, with our locks of them."""
+    pattern = re.compile(rf"\d+-{re.escape(host)}-.+")
+    found = []
+    for folder in root.iterdir():
+        if pattern.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
+            lock = _lock(folder)
+            if lock is not None:
+                found.append((folder, lock))
+    return found
+
+
+# ------------------------------------------------------------------------------------------ orphans
+
+
+def orphans(of: Collection[Marks], places: Places) -> set[int]:
+    """The living processes that belong to tasks of these executors, wherever they have gone."""
+    numbers = {marks.number for marks in of}
+    groups = {executor_group(number) for number in numbers}
+    environment = [begin.encode(errors="surrogateescape") for marks in of for begin in marks.environment]
+    found = {pid for marks in of for group in left_behind(places, marks.name) for pid in group.members()}
+    for name in present():
+        with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
+            if number_of(name) // ATTEMPTS in numbers or credentials_of(name).groups & groups:
+                found.add(int(name))
+            else:
+                content = (_PROC / name / "environ").read_bytes()
+                if any(variable.startswith(tuple(environment)) for variable in content.split(b"\0")):
+                    found.add(int(name))
+    return set(stats(map(str, found))) - {os.getpid()}
+
+
+async def end_orphans(of: Collection[Marks], places: Places, *, threads: Executor, clock: Clock) -> bool:
+    """KILL them until looks find nobody; False if some do not end in ten seconds."""
+    loop = asyncio.get_running_loop()
+    ended: set[int] = set()
+    quiet = 0
+    end = clock.monotonic() + MAX_ORPHAN_SECONDS
+    while quiet < ORPHAN_LOOKS:
+        found = await loop.run_in_executor(threads, _kill_orphans, of, places)
+        quiet = 0 if found else quiet + 1
+        ended |= found
+        if found and clock.monotonic() > end:
+            _logger.error("tasks of a dead executor do not end although they were killed: %s", sorted(found))
+            return False
+        await clock.sleep(ORPHAN_PAUSE_SECONDS)
+    if ended:
+        _logger.warning("ended %d processes that a dead executor had left running", len(ended))
+    return True
+
+
+def _kill_orphans(of: Collection[Marks], places: Places) -> set[int]:
+    """Kill all that are found, and name them; with nobody left, their control groups go."""
+    found = orphans(of, places)
+    signal_each(found, signal.SIGKILL)
+    if not found:
+        for marks in of:
+            for group in left_behind(places, marks.name):
+                group.remove()
+    return found

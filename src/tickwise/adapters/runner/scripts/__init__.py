@@ -1,0 +1,1 @@
+"""The syntax check of scripts, and the header that asks for an environment."""

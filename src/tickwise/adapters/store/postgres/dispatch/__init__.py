@@ -1,0 +1,1 @@
+"""The hot path: timers, claims, starts, ends, leases, limits and wake-ups."""

@@ -1,0 +1,349 @@
+"""The hot path of executors: claim, start, finish; each one statement for hundreds of runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.dispatch.claim_cursor import FAR_PAST, NEAR_SECONDS, Claimer, Reach, Seen
+from tickwise.adapters.store.postgres.dispatch.starts import ON_UNKNOWN, OpenStart, Settlement, settle
+from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, wake, wake_or_not
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.ports.store import Began, ClaimRequest
+
+_SUCCESS: Final = CODES[RunState.SUCCESS]
+_FAILED: Final = CODES[RunState.FAILED]
+_CANCELLED: Final = CODES[RunState.CANCELLED]
+_SKIPPED: Final = CODES[RunState.SKIPPED]
+_QUEUED: Final = CODES[RunState.QUEUED]
+_RELEASED: Final = frozenset({CODES[RunState.RETRYING], _QUEUED})
+_FOLLOWED: Final = frozenset({_SUCCESS, _FAILED})
+_OUTCOMES: Final = _RELEASED | {_SUCCESS, _FAILED, _CANCELLED, _SKIPPED}
+
+REVOKED: Final = "revoked"
+
+_LATEST: Final = 253_402_300_800.0
+"""The year 10,000: an instant beyond it, or as far before the epoch, is a mistake."""
+
+_FIELDS: Final = len(Claimed._fields)
+_RUN: Final = Claimed._fields.index("run_id")
+_TOKEN: Final = Claimed._fields.index("token")
+_READY: Final = Claimed._fields.index("ready")
+_NOW: Final = Claimed._fields.index("now")
+_LANE: Final = _FIELDS
+_ready = itemgetter(_READY)
+_new = tuple.__new__
+"""A claim without the steps of its constructor: tens of thousands are made a second."""
+
+_MAX_CLAIMERS: Final = 256
+"""Marks are kept for so many executors and sets of labels; a process has a few, a test suite many."""
+
+log = logging.getLogger(__name__)
+
+
+class Attempts(Part):
+    """`attempts_claim`, `attempts_claim_named`, `attempts_start`, `attempts_finish` of the port."""
+
+    async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+        """See the port."""
+        if request.limit <= 0 or not request.queues:
+            return []
+        if request.afresh:
+            self._claimers.clear()
+        claimer = self._claimer(request)
+        reach = claimer.next_reach(self._clock.monotonic())
+        claims = await self._claim(request, claimer, reach, request.limit)
+        free = request.limit - len(claims)
+        if reach is Reach.NEAR and free and claimer.looks_ahead(self._clock.monotonic(), request.ahead_seconds):
+            claims += await self._claim(request, claimer, Reach.AHEAD, free)
+        return claims
+
+    def _claimer(self, request: ClaimRequest) -> Claimer:
+        key = (request.executor, tuple(request.queues), tuple(request.labels))
+        claimer = self._claimers.pop(key, None) or Claimer()
+        self._claimers[key] = claimer  # the last is the newest: the oldest is forgotten first
+        if len(self._claimers) > _MAX_CLAIMERS:
+            del self._claimers[next(iter(self._claimers))]
+        return claimer
+
+    async def _claim(self, request: ClaimRequest, claimer: Claimer, reach: Reach, limit: int) -> list[Claimed]:
+        marks = claimer.marks(reach)
+        ahead = min(request.ahead_seconds, NEAR_SECONDS) if reach is Reach.NEAR else request.ahead_seconds
+        fair = claimer.fair
+        async with self._links.line("claim").use(writes=True) as connection:
+            # Timed inside its turn, so that waiting for another claim is not taken for the cost of this one.
+            begun = self._clock.monotonic()
+            rows = await connection.fetch(
+                statement("claim"),
+                request.executor,
+                limit,
+                request.queues,
+                request.labels,
+                ahead,
+                fair,
+                marks.floor,
+                list(marks.lanes.keys()),
+                list(marks.lanes.values()),
+                list(claimer.begun.keys()),
+                list(claimer.begun.values()),
+            )
+            ended = self._clock.monotonic()
+            taken = [(row[_LANE], row[_READY]) for row in rows]
+            if rows:
+                self._took(request.executor, rows[0][_TOKEN], taken)
+        if rows:
+            self._hear(rows[0][_NOW])
+        now = self._no_later_than_now()
+        claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
+        if not rows:
+            return []
+        return _claims(await self._in_order(rows, claimer, fair=fair))
+
+    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        """See the port."""
+        # A name that is repeated must not use up the limit. What is learnt from scans is neither needed nor touched.
+        places = {run_id: place for place, run_id in enumerate(dict.fromkeys(runs))}
+        if request.limit <= 0 or not request.queues or not places:
+            return []
+        async with self._links.line("claim").use(writes=True) as connection:
+            rows = await connection.fetch(
+                statement("claim_named"),
+                request.executor,
+                request.limit,
+                request.queues,
+                request.labels,
+                request.ahead_seconds,
+                list(places),
+            )
+            if rows:
+                self._took(request.executor, rows[0][_TOKEN], [(row[_LANE], row[_READY]) for row in rows])
+        if rows:
+            self._hear(rows[0][_NOW])
+        rows.sort(key=lambda row: places[row[_RUN]])
+        return _claims(rows)
+
+    def _took(self, executor: int, token: int, taken: Sequence[tuple[int, float]]) -> None:
+        """Note how far this executor has claimed, for `held_digest`, and that its token is greater than all before.
+
+        All claims of a process go one after the other, so a smaller token is that of a store that was set back under a
+        connection that stayed. Raises `InDoubt`: the connection goes, the next one begins an epoch, and what was taken
+        is given back as after any claim whose answer was lost.
+        """
+        links = self._links
+        if token <= links.token:
+            raise InDoubt(f"the store gave the fencing token {token} after {links.token}: it was set back")
+        links.token = token
+        reached = self._reached.get(executor)
+        if reached is None:
+            if len(self._reached) >= _MAX_CLAIMERS:
+                del self._reached[next(iter(self._reached))]
+            reached = self._reached[executor] = {}
+        # Of each lane the latest, which is the last of them in this order.
+        for lane, ready in dict(sorted(taken)).items():
+            if ready > reached.get(lane, FAR_PAST):
+                reached[lane] = ready
+
+    async def _in_order(self, rows: list[asyncpg.Record], claimer: Claimer, *, fair: bool) -> list[asyncpg.Record]:
+        """As the port orders them; the update returns them as they lie on their pages."""
+        rows.sort(key=_ready)
+        if fair:
+            return rows
+        try:
+            places = {number: await self._lanes.place(number) for number in {row[_LANE] for row in rows}}
+        except Unavailable:
+            # They are taken, whatever order they come in: that a lane was not known here must not lose them.
+            return rows
+        claimer.took([(place.lane.priority, place.namespace) for place in places.values()])
+        if len(places) > 1:
+            rows.sort(key=lambda row: -places[row[_LANE]].lane.priority)
+        return rows
+
+    async def attempts_start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
+        """See the port."""
+        if not starts:
+            return []
+        ids, tokens, instants, unknowns, gates = zip(*starts, strict=True)
+        _check_instants(instants)
+        lost = [ON_UNKNOWN[unknown] for unknown in unknowns]
+        gated = [gate is not None for gate in gates]
+        async with self._links.line("finish").use(writes=True) as connection:
+            rows = await connection.fetch(statement("start"), executor, ids, tokens, instants, lost, gated)
+            refused = [run for run, line in rows if line is None]
+            lines = {run: line for run, line in rows if line is not None}
+            settled = await self._settle(connection, executor, starts, lines) if lines else Settlement()
+            woken = await wake_or_not(connection, settled.over)
+        await self._tell_handover(woken, settled.stopping)
+        return [*refused, *(lines.keys() - settled.started)]
+
+    async def _settle(
+        self, connection: asyncpg.Connection, executor: int, starts: Sequence[Began], lines: Mapping[UUID, UUID]
+    ) -> Settlement:
+        """Settle these runs, each given with its line."""
+        first = {began.run_id: began for began in reversed(starts) if began.run_id in lines}
+        opens = [OpenStart(lines[run], began) for run, began in first.items()]
+        try:
+            with translated(writes=True):
+                return await settle(connection, executor, opens)
+        except StoreUnavailable as error:
+            raise InDoubt("some starts were recorded, others were not: repeat them all") from error
+
+    async def attempts_finish(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        """See the port."""
+        if not outcomes:
+            return []
+        try:
+            return await self._finish(executor, outcomes)
+        except Invalid:
+            # Some text cannot be stored as it is. What a task printed must not hold up a whole batch of outcomes.
+            outcomes = [_storable(outcome) for outcome in outcomes]
+        except UniqueBroken:
+            await self._drop_ended(executor, outcomes)
+        try:
+            return await self._finish(executor, outcomes)
+        except (Invalid, UniqueBroken) as error:
+            raise Bug(f"outcomes of executor {executor} cannot be stored") from error
+
+    async def _drop_ended(self, executor: int, outcomes: Sequence[Outcome]) -> None:
+        """Drop what this executor holds although it ended long ago: it must neither run again nor hold up a batch."""
+        async with self._links.line("finish").use(writes=True) as connection:
+            rows = await connection.fetch(statement("finish_ended"), executor, [outcome.run_id for outcome in outcomes])
+        # A slot that one of them had is found free by the sweep.
+        log.error("runs that had ended were held again: %s", ", ".join(str(row[0]) for row in rows))
+
+    async def _finish(self, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+        kinds = {outcome.state for outcome in outcomes}
+        if not kinds <= _OUTCOMES:
+            raise Bug(f"{sorted(kinds - _OUTCOMES)} are no outcomes of an attempt")
+        over = Ended()
+        followed = [one for one in outcomes if one.follow and _starts_others(one)]
+        if kinds.isdisjoint(_RELEASED) and _SKIPPED not in kinds and not followed:
+            async with self._links.line("finish").use(writes=True) as connection:
+                refused = await _end(connection, executor, outcomes, over)
+                # Not in the transaction of the common path, which is the statement itself. Looked at anew after it
+                # ended, too: this finds runs that began to wait while it ran.
+                woken = await wake_or_not(connection, over)
+            await self._tell_handover(woken)
+            return refused
+        # A run that was revoked goes back first, and is forgotten if that is still what is wanted.
+        outcomes = [
+            outcome._replace(state=_QUEUED) if outcome.state == _SKIPPED and outcome.reason == REVOKED else outcome
+            for outcome in outcomes
+        ]
+        ends = [outcome for outcome in outcomes if outcome.state not in _RELEASED and outcome.state != _SKIPPED]
+        skips = [outcome for outcome in outcomes if outcome.state == _SKIPPED]
+        releases = [outcome for outcome in outcomes if outcome.state in _RELEASED]
+        async with self._links.line("finish").use(writes=True) as connection, connection.transaction():
+            await _follow(connection, executor, followed)
+            refused = await _end(connection, executor, ends, over) if ends else []
+            refused += await _skip(connection, executor, skips, over) if skips else []
+            refused += await _release(connection, executor, releases, over) if releases else []
+            woken = await wake(connection, over)
+        await self._tell_handover(woken)
+        return refused
+
+
+def _claims(rows: Sequence[asyncpg.Record]) -> list[Claimed]:
+    """What the claims' statements return, in the order of `Claimed`, and the lane."""
+    return [_new(Claimed, row[:_FIELDS]) for row in rows]
+
+
+def _starts_others(outcome: Outcome) -> bool:
+    """Whether its end may start others at once: not if a person has to say first what was true."""
+    return outcome.state in _FOLLOWED and not (outcome.state == _FAILED and outcome.reason == UNKNOWN_OUTCOME)
+
+
+async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> None:
+    """That these start others is to do, if they end in this transaction."""
+    if outcomes:
+        arguments = _columns(outcomes, "run_id", "token")
+        succeeded = [outcome.state == _SUCCESS for outcome in outcomes]
+        await connection.execute(statement("follows_report"), executor, *arguments, succeeded)
+
+
+async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:
+    """The final ones: the common case, one statement. What others may wait for is added to `over`."""
+    ids, tokens, states, started, ended, reasons, errors, results, _, _ = zip(*outcomes, strict=True)
+    _check_instants(started, ended)
+    if len(set(ids)) != len(ids):
+        # One run twice would be two rows of history: the first report of each counts, as it would have alone.
+        first = list({outcome.run_id: outcome for outcome in reversed(outcomes)}.values())
+        await _end(connection, executor, first, over)
+        return await _unrecorded(connection, executor, outcomes)
+    count, jobs, namespaces, keys = await connection.fetchrow(
+        statement("finish"), executor, ids, tokens, states, started, ended, reasons, errors, results
+    )
+    over.add(jobs, namespaces, keys)
+    if count == len(ids):
+        return []
+    return await _unrecorded(connection, executor, outcomes)
+
+
+async def _unrecorded(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome]) -> list[UUID]:
+    arguments = _columns(outcomes, "run_id", "token", "state")
+    return [row[0] for row in await connection.fetch(statement("finish_refused"), *arguments, executor)]
+
+
+async def _skip(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:
+    columns = _columns(outcomes, "run_id", "token", "started", "ended", "reason", "error", "result")
+    _check_instants(*columns[2:4])
+    rows = await connection.fetch(statement("skip"), executor, *columns)
+    for _, *left in rows:
+        over.add_row(*left)
+    taken = {row[0] for row in rows}
+    rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
+    if not rest:
+        return []
+    return await _unrecorded(connection, executor, rest)
+
+
+async def _release(
+    connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended
+) -> list[UUID]:
+    columns = _columns(outcomes, "run_id", "token", "state", "started", "ended", "reason", "error", "retry_at")
+    _check_instants(*columns[3:5], [instant for instant in columns[-1] if instant is not None])
+    rows = await connection.fetch(statement("release"), executor, *columns)
+    taken = {row[0] for row in rows}
+    if taken:
+        begun = [run for run, counts, _, _ in rows if counts]
+        _, *left = await connection.fetchrow(statement("settle_requests"), list(taken), begun)
+        over.add(*left)
+        for _, _, namespace, key in rows:
+            over.add_row(None, namespace, key)
+    rest = [outcome for outcome in outcomes if outcome.run_id not in taken]
+    if not rest:
+        return []
+    arguments = _columns(rest, "run_id", "token", "state", "reason")
+    return [row[0] for row in await connection.fetch(statement("release_refused"), *arguments, executor)]
+
+
+def _check_instants(*columns: Sequence[float]) -> None:
+    """Raise `Bug` for an instant that is none. One that is no number at all may pass; PostgreSQL refuses it."""
+    for column in columns:
+        if column and not (max(column) < _LATEST and min(column) > -_LATEST):
+            raise Bug(f"{max(column)} or {min(column)} is no instant that an attempt can have")
+
+
+def _columns(outcomes: Sequence[Outcome], *names: str) -> list[list[Any]]:
+    return [[getattr(outcome, name) for outcome in outcomes] for name in names]
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    """With every NUL and lone surrogate replaced."""
+    return outcome._replace(reason=_clean(outcome.reason), error=_clean(outcome.error), result=_clean(outcome.result))
+
+
+def _clean(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,162 @@
+"""Executors: born, beating, leaving in order, or buried; and what they held, set free."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import BEAT, translated
+from tickwise.adapters.store.postgres.dispatch.releases import (
+    BAD,
+    ENDS,
+    HELD,
+    POISON,
+    UNKNOWN,
+    Freed,
+    FreeTerms,
+    free_runs,
+)
+from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, Woken, wake
+from tickwise.adapters.store.postgres.jobs.flow import ask_back
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.retry import CRASHES_MAX
+from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
+
+MAX_EXECUTORS: Final = 1_000
+MAX_HELD: Final = 100_000
+"""Runs that one call frees; what is left is for the next."""
+
+
+class Executors(Part):
+    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep`, `leases_expire` and `results_*` of
+    the port."""
+
+    async def executor_join(self, executor: NewExecutor) -> int:
+        """See the port."""
+        async with self._links.line(BEAT).use(writes=True) as connection:
+            number: int = await connection.fetchval(
+                statement("executor_join"),
+                executor.lease_seconds,
+                executor.slots,
+                executor.name,
+                executor.queues,
+                executor.labels,
+                executor.functions,
+                executor.results_key,
+            )
+        return number
+
+    async def executor_beat(
+        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+    ) -> Beat:
+        """See the port."""
+        said = executor, lease_seconds, functions, differs, self._links.token
+        async with self._links.line(BEAT).use(writes=True) as connection:
+            rows = await connection.fetch(statement("executor_beat"), *said)
+            if rows[0]["untold"]:
+                with contextlib.suppress(Unavailable), translated(writes=True):
+                    await ask_back(connection)  # if it cannot be now, another beat does it
+                rows = await connection.fetch(statement("executor_beat"), *said)
+            alive, now, epoch = rows[0][0], rows[0][1], rows[0]["epoch"]
+            self._links.heard_epoch(epoch)  # a connection through a pooler may lead to another server by now
+            self._hear(now)
+            asked = [(run, kind, held) for _, _, run, kind, held, *_ in rows if run is not None]
+            over = [run for run, _, held in asked if not held]
+            if over:
+                await connection.execute(statement("requests_clear"), executor, over)
+        cancels = [CancelRequest(run, CancelKind(kind)) for run, kind, held in asked if held and alive]
+        return Beat(alive=alive, now=now, cancels=cancels, epoch=epoch)
+
+    async def executor_leave(self, executor: int) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            # As with a burial: gone first, so that no claim of its can follow what is freed.
+            await connection.execute(statement("executor_gone"), executor)
+            _, woken = await self._free(connection, [executor], in_order=True)
+        await self._tell_handover(woken)
+
+    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("claims_wait"), executor)
+            rows = await connection.fetch(statement("attempts_keep"), executor, tokens, asked)
+            if not rows:
+                return 0
+            settled, *left = await connection.fetchrow(statement("settle_requests"), [row[0] for row in rows], [])
+            over = Ended()
+            over.add(*left)
+            woken = await wake(connection, over)
+        await self._tell_handover(woken)
+        return len(rows) - int(settled)
+
+    async def executors_list(self) -> Sequence[ExecutorRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("executors_list"))
+        return [ExecutorRow(**dict(row)) for row in rows]
+
+    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("executors_between"), since, until, MAX_EXECUTORS)
+        return [ExecutorRow(**dict(row)) for row in rows]
+
+    async def leases_expire(self, crashes_max: int) -> Expired:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            buried = [row[0] for row in await connection.fetch(statement("executors_bury"))]
+            gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
+            freed, woken = await self._free(connection, gone, crashes_max=crashes_max) if gone else ([], [])
+        await self._tell_handover(woken)
+        return Expired(
+            executors=buried,
+            freed=len([one for one in freed if one.verdict not in ENDS]),
+            quarantined=[one.run_id for one in freed if one.verdict == POISON],
+            unknown=[one.run_id for one in freed if one.verdict in (UNKNOWN, HELD)],
+            held=[one.run_id for one in freed if one.verdict == HELD],
+        )
+
+    async def results_mark(self, marks: Mapping[int, int]) -> None:
+        """See the port."""
+        if not marks:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("results_mark"), list(marks.keys()), list(marks.values()))
+
+    async def results_marked(self, executor: int) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            number: int = await connection.fetchval(statement("results_marked"), executor)
+        return number
+
+    async def results_keys(self, executors: Sequence[int]) -> Mapping[int, bytes | None]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("results_keys"), executors)
+        return {row["executor"]: row["results_key"] for row in rows}
+
+    async def _free(
+        self,
+        connection: asyncpg.Connection,
+        gone: Sequence[int],
+        *,
+        crashes_max: int = CRASHES_MAX,
+        in_order: bool = False,
+    ) -> tuple[list[Freed], list[Woken]]:
+        """Free what these executors held, and mark those as settled that hold nothing any more. Also, what waited for
+        one of them and is claimable by it."""
+        rows = await connection.fetch(statement("runs_held"), gone, MAX_HELD)
+        terms = FreeTerms(crashes_max, in_order)
+        freed, woken = await free_runs(connection, self._stuck.waiting([row[0] for row in rows], self._clock), terms)
+        bad = {one.run_id: one.verdict for one in freed if one.verdict.startswith(BAD)}
+        self._stuck.note(bad, self._clock)
+        if len(freed) - len(bad) < len(rows) or len(rows) == MAX_HELD:
+            holders = {row[1] for row in await connection.fetch(statement("runs_held"), gone, MAX_HELD)}
+            gone = [executor for executor in gone if executor not in holders]
+        await connection.execute(statement("executors_settled"), gone)
+        return [one for one in freed if one.run_id not in bad], woken

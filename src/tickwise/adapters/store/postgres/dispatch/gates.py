@@ -1,0 +1,165 @@
+"""What a start has to pass besides its fence: limits and rates, decided apart from being carried out.
+
+    RUNNING in this transaction ── limit? ──┬── full      back to QUEUED, blocked; it waits for a slot of the key
+                                            └── rate? ────┬── too early   back to QUEUED, claimable from its slot on
+                                                          └── now         it stays RUNNING, and has a slot of the key
+
+Invariant: who counts what is RUNNING with a key holds that key's lock until its own starts are on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.dispatch.wakeups import Key, halves
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.ports.store import Gate
+
+
+class Candidate(NamedTuple):
+    """A start that is on record in this transaction, and may have to be taken back."""
+
+    run_id: UUID
+    namespace: str
+    place: float
+    """Since when it was ready, before it waited."""
+    slot: float | None
+    """Its own under this rate, if it was given one."""
+    gate: Gate
+
+    @property
+    def limit(self) -> Key | None:
+        """The key of which it needs a slot."""
+        return None if self.gate.limit_key is None else (self.namespace, self.gate.limit_key)
+
+    @property
+    def rate(self) -> Key | None:
+        """The rate under which it needs a slot."""
+        return None if self.gate.rate_key is None else (self.namespace, self.gate.rate_key)
+
+
+class Wait(NamedTuple):
+    """One that does not pass."""
+
+    run_id: UUID
+    limit_key: str | None
+    """The key that it waits for a slot of."""
+    most: int | None
+    """It may start while fewer than these run with that key."""
+    place: float
+    slot: float | None
+    """Its slot under its rate."""
+    rate_key: str | None
+    """Which that is."""
+
+
+class Pace(NamedTuple):
+    """How far a rate has come."""
+
+    given: float | None = None
+    """The last slot that a living run has."""
+    started: float | None = None
+    """The last start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What becomes of a batch of candidates."""
+
+    passed: list[Candidate] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    paces: dict[Key, Pace] = field(default_factory=dict)
+    """Of each rate that somebody asked."""
+
+
+def decide(
+    candidates: Sequence[Candidate], *, running: Mapping[Key, int], paces: Mapping[Key, Pace], now: float
+) -> Passage:
+    """Who passes, the longest ready first."""
+    passage = Passage(paces=dict(paces))
+    taken = dict(running)
+    for one in candidates:  # What they have is given, whoever of them goes first.
+        if one.rate is not None and one.slot is not None:
+            pace = passage.paces.get(one.rate, Pace())
+            passage.paces[one.rate] = pace._replace(given=_latest(one.slot, pace.given))
+    for one in sorted(candidates, key=lambda one: (one.place, one.run_id)):
+        gate = one.gate
+        if one.limit is not None and taken.get(one.limit, 0) >= one.gate.limit:
+            rate_key = None if one.slot is None else gate.rate_key
+            passage.waits.append(Wait(one.run_id, gate.limit_key, gate.limit, one.place, one.slot, rate_key))
+            continue
+        if one.rate is not None:
+            slot, passage.paces[one.rate] = _ask(one, passage.paces.get(one.rate, Pace()), now)
+            if slot > now:
+                passage.waits.append(Wait(one.run_id, None, None, one.place, slot, gate.rate_key))
+                continue
+        if one.limit is not None:
+            taken[one.limit] = taken.get(one.limit, 0) + 1
+        passage.passed.append(one)
+    return passage
+
+
+def _ask(one: Candidate, pace: Pace, now: float) -> tuple[float, Pace]:
+    """When a candidate may start by its rate, and how far that has come then.
+
+    The next slot follows the last start and the last slot that a living run has: those of runs that ended are free.
+    A slot that is late by more than a gap is void if another start came less than that ago: what waited while nobody
+    was there does not start all at once. Else it holds, or with gaps shorter than a claim takes nobody would start.
+    """
+    gap = one.gate.rate_gap_seconds
+    slot = one.slot
+    if slot is None or (now - slot > gap and pace.started is not None and now < pace.started + gap):
+        slot = _latest(now, *(earlier + gap for earlier in pace if earlier is not None))
+    if slot > now:
+        return slot, pace._replace(given=_latest(slot, pace.given))
+    return now, pace._replace(started=now)
+
+
+def _latest(instant: float, *others: float | None) -> float:
+    """Of these, where there is one."""
+    return max([instant, *(other for other in others if other is not None)])
+
+
+def limits_of(candidates: Sequence[Candidate]) -> list[Key]:
+    """The keys of which they need a slot, each once."""
+    return list(dict.fromkeys(one.limit for one in candidates if one.limit is not None))
+
+
+async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candidate]) -> set[UUID]:
+    """Carry it out within the caller's transaction, which has the rows of these runs and their limits; those that
+    wait."""
+    if not candidates:
+        return set()
+    limits = limits_of(candidates)
+    rates = list(dict.fromkeys(one.rate for one in candidates if one.rate is not None))
+    if rates:
+        await connection.execute(statement("rates_lock"), *halves(rates))
+    running, paces, now = await _read(connection, limits, rates)
+    passage = decide(candidates, running=running, paces=paces, now=now)
+    if passage.passed:
+        keys = [one.gate.limit_key for one in passage.passed]
+        await connection.execute(statement("gates_pass"), [one.run_id for one in passage.passed], keys)
+    if passage.waits:
+        await connection.execute(statement("gates_refuse"), *map(list, zip(*passage.waits, strict=True)))
+    begun = list(dict.fromkeys(one.rate for one in passage.passed if one.rate is not None))
+    if begun:
+        await connection.execute(statement("rates_start"), *halves(begun), [now] * len(begun))
+    return {wait.run_id for wait in passage.waits}
+
+
+async def _read(
+    connection: asyncpg.Connection, limits: Sequence[Key], rates: Sequence[Key]
+) -> tuple[dict[Key, int], dict[Key, Pace], float]:
+    """What is RUNNING with each key, how far each rate has come, and the clock."""
+    rows = await connection.fetch(statement("gates_read"), *halves(limits), *halves(rates))
+    keys = [(row["namespace"], row["key"]) for row in rows]
+    running = {key: row["running"] for key, row in zip(keys, rows, strict=True) if row["running"] is not None}
+    paces = {
+        key: Pace(row["slot"], row["started"]) for key, row in zip(keys, rows, strict=True) if row["running"] is None
+    }
+    return running, paces, rows[0]["now"] if rows else 0.0

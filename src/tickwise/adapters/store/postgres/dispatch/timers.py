@@ -1,0 +1,254 @@
+"""From timers to runs: one-time jobs in one statement; what needs a decision goes to the scheduler in between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from operator import attrgetter
+from typing import Any, Final
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
+from tickwise.adapters.store.postgres.dispatch.claim_cursor import FAR_PAST, LAG_SECONDS
+from tickwise.adapters.store.postgres.jobs.submits import run_columns, skip_columns
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.decision import Hold, Overlap, Pending
+from tickwise.domain.errors import Bug, StoreUnavailable, Unavailable
+from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Timer
+
+SWEEP_SECONDS: Final = 1.0
+"""How often timers are read from the very first: one that was written late is found in time, since it is due no sooner
+than the store's horizon after it was written."""
+SWEEP_SHARE: Final = 20
+
+_NOWHERE: Final = (None,) * len(Pending._fields)
+"""Where a timer stands that never fires again."""
+_NOTHING: Final[tuple[tuple[Any, ...], ...]] = ((),) * len(Pending._fields)
+_DUE: Final = attrgetter("pending.due")
+
+# The driver's own transaction objects cannot end one from within the block that began it.
+COMMIT: Final = "COMMIT"
+ROLLBACK: Final = "ROLLBACK"
+
+
+log = logging.getLogger(__name__)
+
+
+class TakenTimers:
+    """A `FireBatch`: timers that a transaction of ours holds."""
+
+    def __init__(
+        self, connection: asyncpg.Connection, timers: Sequence[Timer], *, now: float, rules_version: int
+    ) -> None:
+        self._connection = connection
+        self._timers = timers
+        self._now = now
+        self._rules_version = rules_version
+
+    @property
+    def now(self) -> float:
+        """The store's clock."""
+        return self._now
+
+    @property
+    def rules_version(self) -> int:
+        """See the port."""
+        return self._rules_version
+
+    @property
+    def timers(self) -> Sequence[Timer]:
+        """The earliest first."""
+        return self._timers
+
+    async def commit(self, fires: Sequence[Fire]) -> int:
+        """See the port."""
+        if not self._connection.is_in_transaction():
+            if not self._timers and not fires:
+                return 0  # nothing was near, so none was begun
+            raise Bug("these timers were committed already")
+        try:
+            with translated(writes=True):
+                fires = await self._park(fires)
+                count: int = await self._connection.fetchval(statement("fires_commit"), *_columns(fires))
+                await self._connection.execute(COMMIT)
+        except UniqueBroken as broken:
+            log.error("a run that a timer makes was made by somebody else in the same moment")
+            raise StoreUnavailable(
+                "a run was made twice at once: nothing was written, and the next look finds the one that is"
+            ) from broken
+        return count
+
+    async def _park(self, fires: Sequence[Fire]) -> Sequence[Fire]:
+        """Pause jobs by the fuse; the fires but for those whose job is just being changed: they are decided anew."""
+        parks = [fire for fire in fires if fire.park is not None]
+        if not parks:
+            return fires
+        rows = await self._connection.fetch(
+            statement("fires_park"),
+            [fire.job_id for fire in parks],
+            [fire.due for fire in parks],
+            [fire.park for fire in parks],
+        )
+        parked = {row[0] for row in rows}
+        return [fire for fire in fires if fire.park is None or fire.job_id in parked]
+
+
+def _columns(fires: Sequence[Fire]) -> list[Sequence[Any]]:
+    """The parameters of `fires_commit`. Of a column that says nothing, as most of them do, nothing is sent: what the
+    driver does for each element took a tenth of the time of a fire."""
+    jobs, taken, timers, _, _, _, zone_data = zip(*fires, strict=True) if fires else ((),) * len(Fire._fields)
+    due, since, hold, fired, minute, in_minute = (
+        zip(*[_NOWHERE if timer is None else timer for timer in timers], strict=True) if fires else _NOTHING
+    )
+    runs = [(fire.job_id, run) for fire in fires for run in fire.runs]
+    skips = [skip for fire in fires for skip in fire.skips]
+    *columns, dues, triggers, definitions, origins, nominals, overlaps = run_columns(runs)
+    return [
+        jobs,
+        taken,
+        due,
+        _said(since),
+        _said(hold),
+        fired,
+        _said(minute),
+        in_minute if any(in_minute) else (),
+        _said(zone_data),
+        *columns,
+        dues,
+        triggers,
+        _said(definitions),
+        _said(origins),
+        () if nominals == dues else nominals,  # most are due when their schedule says
+        overlaps,
+        [settles for fire in fires for settles in _settles(fire)],
+        [fire.job_id for fire in fires for _ in fire.skips],
+        *skip_columns(skips),
+    ]
+
+
+def _said(column: Sequence[Any]) -> Sequence[Any]:
+    """The column, or nothing if it is all NULL: an array that ends early goes on with NULLs."""
+    return () if column.count(None) == len(column) else column
+
+
+def _settles(fire: Fire) -> list[bool]:
+    """Which of its runs may start whatever comes, if no other of their job is unfinished now: the first of them, unless
+    one that the timer has yet to make could come before it."""
+    timer = fire.timer
+    comes = math.inf if timer is None else timer.due if timer.since is None else timer.since
+    if len(fire.runs) == 1:
+        return [fire.runs[0].overlap is not Overlap.ALLOW and fire.runs[0].due <= comes]
+    first = min(((run.due, run.run_id) for run in fire.runs), default=None)
+    return [
+        run.overlap is not Overlap.ALLOW and (run.due, run.run_id) == first and run.due <= comes for run in fire.runs
+    ]
+
+
+class Timers(Part):
+    """`timers_fire`, `timers_fire_named`, `fires` and `fires_counted` of the port."""
+
+    async def timers_fire(self, horizon_seconds: float, limit: int) -> int:
+        """See the port."""
+        [(count, _, _)] = await self._fire("timers_fire", horizon_seconds, limit)
+        return int(count)
+
+    async def timers_fire_named(self, horizon_seconds: float, limit: int) -> Sequence[Ready]:
+        """See the port."""
+        rows = await self._fire("timers_fire_named", horizon_seconds, limit)
+        made = [row for row in rows if row[0] is not None]
+        try:
+            lanes = await self._lanes.places({row[2] for row in made})
+        except Unavailable:
+            return []  # they are there, and what stays untold is told again
+        return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane, _, _ in made]
+
+    async def _fire(self, name: str, horizon_seconds: float, limit: int) -> Sequence[asyncpg.Record]:
+        """The rows of a statement that fires; each ends with the last due time (NULL: none was) and the clock."""
+        begun = self._clock.monotonic()
+        sweep = begun >= self._timers_swept
+        async with self._links.line("timers").use(writes=True) as connection:
+            rows: Sequence[asyncpg.Record] = await connection.fetch(
+                statement(name), limit, horizon_seconds, FAR_PAST if sweep else self._timers_mark
+            )
+        ended = self._clock.monotonic()
+        *_, latest, now = rows[0]
+        if latest is not None:
+            # Below this they are gone and their index entries dead; a new one may still come behind the clock.
+            self._timers_mark = max(self._timers_mark, min(latest, now) - LAG_SECONDS)
+        if sweep:
+            self._timers_swept = ended + max(SWEEP_SECONDS, SWEEP_SHARE * (ended - begun))
+        return rows
+
+    async def fires_counted(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        """See the port."""
+        if not counts:
+            return {}
+        async with self._links.pooled(writes=True) as connection:
+            rows = await connection.fetch(statement("fires_counted"), list(counts.keys()), list(counts.values()))
+        return dict(rows)
+
+    def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
+        """See the port."""
+        return self._fires(request)
+
+    @contextlib.asynccontextmanager
+    async def _fires(self, request: FireRequest) -> AsyncIterator[FireBatch]:
+        async with self._links.idle_line("fires").hold() as connection:
+            with translated(writes=False):
+                taken = await self._taken(connection, request)
+            try:
+                yield taken
+            finally:
+                if not connection.is_closed() and connection.is_in_transaction():
+                    with translated(writes=False):
+                        await connection.execute(ROLLBACK)
+
+    async def _taken(self, connection: asyncpg.Connection, request: FireRequest) -> TakenTimers:
+        """What is due, held by a transaction. Where nothing was the last time, it is asked first whether anything is:
+        of a scheduler with nothing to do, that is all."""
+        looks_ahead = request.other_zone_data_than is None
+        if looks_ahead and self._fires_quiet:
+            now, rules_version, near = await connection.fetchrow(
+                statement("fires_near"), request.horizon_seconds, request.once
+            )
+            if not near:
+                return TakenTimers(connection, (), now=now, rules_version=rules_version)
+        await connection.execute(statement("fires_begin"))
+        now, rules_version = await connection.fetchrow(statement("fires_now"))
+        timers = await self._take(connection, request)
+        if looks_ahead:
+            self._fires_quiet = not timers
+        return TakenTimers(connection, timers, now=now, rules_version=rules_version)
+
+    async def _take(self, connection: asyncpg.Connection, request: FireRequest) -> list[Timer]:
+        """Timers for this transaction, the earliest first."""
+        reach = (request.horizon_seconds, request.limit)
+        if request.other_zone_data_than is not None:
+            rows = await connection.fetch(
+                statement("fires_take_outdated"), *reach, request.other_zone_data_than, request.once
+            )
+        elif request.without:
+            rows = await connection.fetch(statement("fires_take_without"), *reach, request.without, request.once)
+        else:
+            rows = await connection.fetch(statement("fires_take_all" if request.once else "fires_take"), *reach)
+        lanes = await self._lanes.places({row["lane"] for row in rows})
+        timers = [
+            Timer(
+                job_id,
+                namespace,
+                Pending(due, since, None if hold is None else Hold(hold), *counts),
+                definition,
+                None if labels is None else json.loads(labels),
+                run_id,
+                lanes[lane].lane,
+            )
+            for job_id, namespace, definition, labels, run_id, lane, due, since, hold, *counts in rows
+        ]
+        timers.sort(key=_DUE)
+        return timers

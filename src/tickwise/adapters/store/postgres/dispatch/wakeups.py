@@ -1,0 +1,125 @@
+"""Runs that wait are claimable once what they wait for is over: an earlier run of their job, or who has their slot.
+
+    a run ends ──► finish ──(only if somebody may wait for it)──► wake ──► claimable ──► told to who listens (`base`)
+                                                                   ▲
+    what was lost on the way: a link cut after the end, a row that was locked ──► sweep
+
+Invariant: locks are taken in one order, runs (by id) before keys (by namespace and key), and who has a key waits for no
+run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.connection.link import translated
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Unavailable
+
+KEYS_A_PAGE: Final = 100
+"""Locked at once by a sweep, for one statement's time."""
+
+Key = tuple[str, str]
+"""Namespace, and what a limit or a rate goes by there."""
+
+
+class Woken(NamedTuple):
+    """A run that waited and can be claimed."""
+
+    run_id: UUID
+    ready: float
+    lane: int
+
+
+@dataclass(slots=True)
+class Ended:
+    """What runs that ended, or that run no longer, may leave to others."""
+
+    jobs: list[UUID] = field(default_factory=list)
+    """In which a run waits for one of them."""
+    keys: set[Key] = field(default_factory=set)
+    """Of which one had a slot."""
+
+    def add(
+        self, jobs: Sequence[UUID] | None, namespaces: Sequence[str] | None = None, keys: Sequence[str] | None = None
+    ) -> None:
+        """What a statement told: NULL where there was nothing."""
+        if jobs:
+            self.jobs += jobs
+        if keys and namespaces:
+            self.keys.update(zip(namespaces, keys, strict=True))
+
+    def add_row(self, job: UUID | None, namespace: str | None, key: str | None) -> None:
+        """What one run left."""
+        self.add([job] if job else None, [namespace] if key and namespace else None, [key] if key else None)
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.keys)
+
+
+async def wake(connection: asyncpg.Connection, ended: Ended, *, apart: bool = False) -> list[Woken]:
+    """Make claimable what waited for this. `apart`: nothing else is written in the transactions in which that is done,
+    so that they need not be durable when they are told of."""
+    woken = await unblock(connection, ended.jobs, apart=apart)
+    return woken + await _wake_keys(connection, sorted(ended.keys), apart=apart)
+
+
+async def wake_or_not(connection: asyncpg.Connection, ended: Ended) -> list[Woken]:
+    """As `wake`, outside of any transaction, for what has ended by now: if it fails, the sweep does it."""
+    if not ended:
+        return []
+    with contextlib.suppress(Unavailable), translated(writes=True):
+        return await wake(connection, ended, apart=True)
+    return []
+
+
+async def unblock(connection: asyncpg.Connection, jobs: Sequence[UUID], *, apart: bool = False) -> list[Woken]:
+    """In each of these jobs, make the first run that waits claimable, if nothing is before it any more."""
+    return [Woken(*row[:3]) for row in await connection.fetch(statement("unblock"), jobs, apart)] if jobs else []
+
+
+async def wake_queue(connection: asyncpg.Connection, namespace: str, queue: str) -> list[Woken]:
+    """Make claimable who waited for a slot in a queue that was on hold, as far as there are free ones."""
+    rows = await connection.fetch(statement("limits_of_queue"), namespace, queue)
+    return await _wake_keys(connection, sorted((row["namespace"], row["limit_key"]) for row in rows), apart=True)
+
+
+async def _wake_keys(
+    connection: asyncpg.Connection, keys: Sequence[Key], *, sweeping: bool = False, apart: bool = False
+) -> list[Woken]:
+    """Sweeping, more are woken than there are free slots, if nobody claims what was woken before."""
+    if not keys:
+        return []
+    rows = await connection.fetch(statement("limits_wake"), *halves(keys), sweeping, apart)
+    return [Woken(*row[:3]) for row in rows]
+
+
+async def lock_limits(connection: asyncpg.Connection, keys: Sequence[Key]) -> None:
+    """Nobody else starts or wakes anything with these keys, each given once, until this transaction ends."""
+    if keys:
+        await connection.execute(statement("limits_lock"), *halves(keys))
+
+
+def halves(keys: Sequence[Key]) -> tuple[list[str], list[str]]:
+    """As statements take them: namespaces, and names."""
+    return [namespace for namespace, _ in keys], [key for _, key in keys]
+
+
+async def sweep(connection: asyncpg.Connection) -> list[Woken]:
+    """Look at everything that waits; what is claimable by it."""
+    jobs = [row[0] for row in await connection.fetch(statement("blocked_jobs"))]
+    woken = await unblock(connection, jobs, apart=True)
+    after: tuple[str | None, str | None] = (None, None)
+    while True:
+        rows = await connection.fetch(statement("limits_waiting"), *after, KEYS_A_PAGE)
+        keys = [(row["namespace"], row["limit_key"]) for row in rows if row["waiting"]]
+        woken += await _wake_keys(connection, keys, sweeping=True, apart=True)
+        if len(rows) < KEYS_A_PAGE:
+            return woken
+        after = (rows[-1]["namespace"], rows[-1]["limit_key"])

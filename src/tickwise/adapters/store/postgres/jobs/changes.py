@@ -1,0 +1,239 @@
+"""Changes of jobs and what they do to timers and runs.
+
+Locks are taken in one order, job, timer, runs (by id); a scheduler that holds the timer reads the job without a lock.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import UniqueBroken
+from tickwise.adapters.store.postgres.dispatch.wakeups import Woken
+from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
+from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES, plan_lasts
+from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
+from tickwise.adapters.store.postgres.jobs.submits import make_runs, make_skips, record_ended
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.decision import Pending
+from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
+from tickwise.domain.model import Trigger
+from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
+
+PLANNED, PAUSED, CANCELLED = 0, 1, 2
+
+WAS_PAUSED = "the job was paused"
+"""Said of occurrences that a pause skips."""
+
+
+class Changes(Part):
+    """`job_change`, `job_move` and `occurrence_move` of the port."""
+
+    async def job_change(self, change: JobChange) -> JobRow:
+        """See the port."""
+        lane = await self._lanes.number(change.namespace, change.lane)
+        try:
+            async with self._links.pooled(writes=True) as connection, connection.transaction():
+                job = await _locked(connection, change.namespace, change.job_id)
+                if job["version"] == change.expected_version:
+                    if change.expected_paused not in (None, job["paused"]):
+                        raise VersionConflict("the job was paused or resumed meanwhile; read it again, then decide")
+                    await self._change(connection, job, change, lane)
+                elif job["version"] != change.expected_version + 1 or not _matches_change(job, change, lane):
+                    raise VersionConflict(
+                        f"the job is at version {job['version']}, the change is for {change.expected_version}"
+                    )
+                if change.operation is not None:
+                    await record_ended(connection, (change.operation,))
+                return await _shown(connection, change.namespace, change.job_id)
+        except UniqueBroken:
+            raise Conflict(f"another job has the key {change.key!r}", pointer="/key", code="key_taken") from None
+
+    async def _change(self, connection: asyncpg.Connection, job: asyncpg.Record, change: JobChange, lane: int) -> None:
+        plan = change.replan
+        recurring = job["recurring"] if plan is None else plan.recurring
+        lasts = bool(change.key is not None or change.calendars or change.schedule_type in LASTING_TYPES)
+        lasts = lasts or plan_lasts(change.job_id, plan)
+        # Before its key is written, since keys are unique among the lasting ones only.
+        await connection.execute(statement("job_place"), change.job_id, recurring, lasts)
+        await connection.execute(
+            statement("job_write"),
+            change.job_id,
+            change.name,
+            change.key,
+            change.schedule_type,
+            change.task_kind,
+            change.definition,
+            lane,
+            json.dumps(dict(change.labels)) if change.labels else None,
+            change.owner,
+            sorted(change.calendars) or None,
+        )
+        if plan is None:
+            # A scheduler that is just making a run of the old definition holds the timer: what follows sees that run.
+            await connection.execute(statement("timer_touch"), change.job_id)
+            await connection.fetch(statement("job_runs_lock"), change.job_id)
+        else:
+            await self._replan(connection, job, plan)
+        await connection.execute(statement("job_respecify"), change.job_id, lane, change.definition)
+        if change.repace:
+            await connection.execute(statement("job_repace"), change.job_id)
+
+    async def job_move(self, move: JobMove) -> JobRow:
+        """See the port."""
+        woken: list[Woken] = []
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            cancelling = move.action is JobAction.CANCEL
+            job = await _locked(connection, move.namespace, move.job_id, or_cancelled=cancelling)
+            if move.expected_version not in (None, job["version"]):
+                if job["version"] - 1 != move.expected_version or not _matches_move(job, move):
+                    raise VersionConflict(
+                        f"the job is at version {job['version']}, the plan is for {move.expected_version}"
+                    )
+            elif cancelling:
+                woken = await self._cancel(connection, job, move)
+            elif move.action is JobAction.PAUSE:
+                await self._pause(connection, move)
+            elif job["paused"]:
+                await self._resume(connection, job, move)
+            row = await _shown(connection, move.namespace, move.job_id)
+        await self._tell_handover(woken)
+        return row
+
+    async def _pause(self, connection: asyncpg.Connection, move: JobMove) -> None:
+        await connection.execute(statement("job_stand"), move.job_id, PAUSED, move.reason, move.until, move.by)
+        await connection.execute(statement("timer_hold"), move.job_id, move.until)
+        await connection.fetch(statement("job_runs_lock"), move.job_id)
+        await connection.execute(
+            statement("plan_pause"), move.job_id, WAS_PAUSED, move.postponed_after_seconds, move.until
+        )
+
+    async def _resume(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
+        await connection.execute(statement("job_stand"), move.job_id, PLANNED, None, None, None)
+        lasts = plan_lasts(move.job_id, move.replan)
+        await connection.execute(statement("job_place"), move.job_id, move.replan.recurring, lasts)
+        postponed = move.postponed_after_seconds
+        await self._replan(connection, job, move.replan, counts_on=True, postponed_after_seconds=postponed)
+        await connection.execute(statement("plan_continue"), move.job_id, postponed)
+
+    async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> list[Woken]:
+        if job["standing"] == CANCELLED:
+            return []
+        await connection.execute(statement("job_stand"), move.job_id, CANCELLED, None, None, None)
+        await connection.execute(statement("timer_drop"), move.job_id)
+        return (await cancel_runs(connection, move.job_id, move.reason, None))[1]
+
+    async def _replan(
+        self,
+        connection: asyncpg.Connection,
+        job: asyncpg.Record,
+        plan: Replan,
+        *,
+        counts_on: bool = False,
+        postponed_after_seconds: float = math.inf,
+    ) -> None:
+        """The new plan in place of the old one, as `Replan` says; `counts_on`: with the count of the old one."""
+        job_id: UUID = job["job_id"]
+        fired = await connection.fetchval(statement("timer_drop"), job_id)
+        # A run that is claimed or given back meanwhile would be neither forgotten nor asked back.
+        await connection.fetch(statement("job_runs_lock"), job_id)
+        await connection.execute(statement("plan_drop"), job_id, list(plan.keep_dues), postponed_after_seconds)
+        await make_runs(connection, [(job_id, run) for run in plan.missed])
+        await make_skips(connection, job_id, plan.skips)
+        timer = plan.timer
+        if timer is None:
+            return
+        if counts_on and fired is not None:
+            timer = timer._replace(fired=fired, minute=None, in_minute=0)
+        run_id = plan.run_id if timer.hold is None else None
+        if run_id is not None and timer.due <= job["now"] + self._near_seconds:
+            await make_runs(connection, [(job_id, NewRun(run_id, timer.due, Trigger.SCHEDULE))])
+        else:
+            await put_timer(connection, job_id, timer, run_id, plan.zone_data)
+
+    async def occurrence_move(self, move: OccurrenceMove) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await _locked(connection, move.namespace, move.job_id)
+            row = await connection.fetchrow(statement("timer_lock"), move.job_id)
+            stands = None if row is None else pending(row)
+            if stands != move.expected:
+                if stands == move.timer and await _is_made(connection, move):
+                    return
+                raise VersionConflict("the schedule has moved on; read the job again, then decide")
+            if move.timer is None:
+                await connection.execute(statement("timer_drop"), move.job_id)
+            else:
+                run_id = row["run_id"] if row is not None and move.timer.hold is None else None
+                await put_timer(connection, move.job_id, move.timer, run_id, move.zone_data)
+            await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
+            await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
+            await connection.execute(statement("job_touch"), move.job_id)
+
+
+async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
+    """Whether all that a move would make is there."""
+    for made in (move.run, move.skip):
+        if made is not None and await connection.fetchval(statement("run_state"), made.run_id, move.namespace) is None:
+            return False
+    return True
+
+
+async def put_timer(
+    connection: asyncpg.Connection, job_id: UUID, timer: Pending, run_id: UUID | None, zone_data: str | None
+) -> None:
+    """Write where a job's schedule stands, within the caller's transaction."""
+    await connection.execute(
+        statement("timer_put"),
+        job_id,
+        timer.due,
+        run_id,
+        timer.since,
+        timer.hold,
+        timer.fired,
+        timer.minute,
+        timer.in_minute,
+        zone_data,
+    )
+
+
+async def _locked(
+    connection: asyncpg.Connection, namespace: str, job_id: UUID, *, or_cancelled: bool = False
+) -> asyncpg.Record:
+    """The job, for this transaction alone. Raises `NotFound`, and `Conflict` if it is cancelled."""
+    job = await connection.fetchrow(statement("job_lock"), namespace, job_id)
+    if job is None:
+        raise NotFound(f"there is no job {job_id}")
+    if job["standing"] == CANCELLED and not or_cancelled:
+        raise Conflict(f"the job {job_id} is cancelled", code="job_cancelled")
+    return job
+
+
+async def _shown(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow:
+    row = await find_job(connection, namespace, job_id)
+    if row is None:
+        raise Bug(f"the job {job_id} went while it was locked")
+    return row
+
+
+def _matches_move(job: asyncpg.Record, move: JobMove) -> bool:
+    """Whether a job is already as the move would leave it: then the move is a repeat."""
+    if move.action is JobAction.PAUSE:
+        told = (job["pause_reason"], job["pause_until"], job["paused_by"])
+        return bool(job["standing"] == PAUSED and told == (move.reason, move.until, move.by))
+    return bool(job["standing"] == (CANCELLED if move.action is JobAction.CANCEL else PLANNED))
+
+
+def _matches_change(job: asyncpg.Record, change: JobChange, lane: int) -> bool:
+    """Whether a job is already as the change would leave it: then the change is a repeat."""
+    names = ("name", "key", "schedule_type", "task_kind", "definition", "owner")
+    return (
+        job["lane"] == lane
+        and json.loads(job["labels"]) == dict(change.labels)
+        and job["calendars"] == sorted(change.calendars)
+        and all(job[name] == getattr(change, name) for name in names)
+    )

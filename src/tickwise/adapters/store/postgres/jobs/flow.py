@@ -1,0 +1,150 @@
+"""What starts what, and what stands still: sequences and queues on hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import translated
+from tickwise.adapters.store.postgres.dispatch.wakeups import wake_queue
+from tickwise.adapters.store.postgres.jobs.submits import make_runs, make_skips
+from tickwise.adapters.store.postgres.records.records import run_row
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.decision import Reason
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.store import Follow, NewRun, NewSkip, QueueHold, QueueRow, Successor
+
+PLANNED, PAUSED = 0, 1
+"""Standings of a job."""
+
+WAS_PAUSED: Final = "the job was paused when a sequence came to it"
+"""Said of a run that a sequence would have started."""
+
+
+class Flow(Part):
+    """`follows`, `follows_commit`, `queue_*` and `queues_list` of the port."""
+
+    async def follows(self, limit: int) -> Sequence[Follow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("follows"), limit)
+        return [Follow(run=run_row(row), succeeded=row["succeeded"]) for row in rows]
+
+    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            done = await connection.fetch(statement("follows_done"), namespace, list(ends))
+            starts = [start for (run_id,) in done for start in ends[run_id]]
+            jobs = {start.job_id for start in starts}
+            standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}
+            runs = [
+                (start.job_id, _named(start.run))
+                for start in starts
+                if start.run is not None and standing.get(start.job_id) == PLANNED
+            ]
+            made = await make_runs(connection, runs, not_before_now=True)
+            for start in starts:
+                skips = _skips(start, standing.get(start.job_id))
+                await make_skips(connection, start.job_id, [skip for skip, _ in skips], [origin for _, origin in skips])
+        return made
+
+    async def queue_hold(self, hold: QueueHold) -> QueueRow:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            async with connection.transaction():
+                await connection.execute(
+                    statement("queue_hold"),
+                    hold.namespace,
+                    hold.queue,
+                    hold.begin,
+                    hold.until,
+                    hold.reason,
+                    hold.by,
+                )
+                await connection.execute(statement("queue_unask"), hold.namespace, hold.queue)
+            # Once it stands, no claim takes more of the queue: what is held by then is all there is to ask for. If that
+            # cannot be asked for now, the next heartbeat does it.
+            with contextlib.suppress(Unavailable), translated(writes=True):
+                await ask_back(connection)
+            rows = await connection.fetch(statement("queues_list"), hold.namespace, hold.queue)
+            return _queue_row(hold.namespace, rows[0]) if rows else _passed(hold)
+
+    async def queue_resume(self, namespace: str, queue: str) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            stood = await connection.fetchval(statement("queue_resume"), namespace, queue)
+        await self._wake(namespace, queue)
+        return bool(stood)
+
+    async def _wake(self, namespace: str, queue: str) -> None:
+        """What waits there for a slot may have one; if that cannot be seen to now, the next sweep does it."""
+        with contextlib.suppress(Unavailable):
+            async with self._links.pooled(writes=True) as connection:
+                woken = await wake_queue(connection, namespace, queue)
+            await self._tell_handover(woken)
+
+    async def queues_list(self, namespace: str) -> Sequence[QueueRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("queues_list"), namespace, None)
+        return [_queue_row(namespace, row) for row in rows]
+
+
+async def ask_back(connection: asyncpg.Connection) -> None:
+    """Ask for what is held of queues whose hold has just begun."""
+    async with connection.transaction():
+        await connection.execute(statement("holds_brief"))
+        await connection.execute(statement("holds_wait"))
+        await connection.execute(statement("holds_tell"))
+
+
+def _skips(start: Successor, standing: int | None) -> list[tuple[NewSkip, UUID | None]]:
+    """What goes on record as skipped, with its origin: what was to be skipped, and the run of a job that is paused."""
+    skips: list[tuple[NewSkip, UUID | None]] = []
+    if start.skip is not None and standing in (PLANNED, PAUSED):
+        skips.append((start.skip, None))
+    if start.run is not None and standing == PAUSED:
+        skips.append((_paused(start.run), start.run.origin))
+    return skips
+
+
+def _named(run: NewRun) -> NewRun:
+    """With its nominal time, which stays although what is due already is due now."""
+    return run._replace(nominal=run.due if run.nominal is None else run.nominal)
+
+
+def _paused(run: NewRun) -> NewSkip:
+    nominal = run.due if run.nominal is None else run.nominal
+    return NewSkip(run.run_id, nominal, nominal, 1, Reason.PAUSED, WAS_PAUSED, run.trigger)
+
+
+def _queue_row(namespace: str, row: asyncpg.Record) -> QueueRow:
+    hold = None
+    if row["has_hold"]:
+        hold = QueueHold(
+            namespace=namespace,
+            queue=row["queue"],
+            begin=row["begin"],
+            until=row["until"],
+            reason=row["reason"],
+            by=row["asked_by"],
+            asked_at=row["asked_at"],
+        )
+    return QueueRow(
+        queue=row["queue"],
+        hold=hold,
+        held=bool(row["held"]),
+        queued=row["queued"],
+        dispatched=row["dispatched"],
+        running=row["running"],
+    )
+
+
+def _passed(hold: QueueHold) -> QueueRow:
+    """Of a queue that nobody uses, whose hold is over already."""
+    return QueueRow(queue=hold.queue, hold=None, held=False, queued=0, dispatched=0, running=0)

@@ -1,0 +1,182 @@
+"""Jobs looked up, changed and moved; their plan replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES
+from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, search
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.decision import Hold, Pending
+from tickwise.domain.lifecycle import JobStatus
+from tickwise.domain.model import DEFAULT_NAMESPACE, Lane
+from tickwise.domain.schedule import ScheduleType
+from tickwise.ports.store import JobQuery, JobRow
+
+NARROW_SECONDS: Final = 86_400.0
+"""A window of next fires in which the jobs are put in order; in a wider one the newest jobs are looked at in turn."""
+
+FEW: Final = 500
+"""So many jobs of a namespace, with a label or of a schedule type are all looked at, whatever else is asked of them;
+among more, those are found first that are planned, due or failed, which may be those of everybody."""
+
+
+MARKS: Final = {
+    JobStatus.SCHEDULED: "planned",
+    JobStatus.FAILED: "failed",
+    JobStatus.PAUSED: "paused",
+    JobStatus.CANCELLED: "cancelled",
+}
+"""How `jobs_found` finds the jobs of a status. COMPLETED says what a job has not, so no index has it."""
+STANDING: Final = frozenset({JobStatus.PAUSED, JobStatus.CANCELLED})
+
+
+class Jobs(Part):
+    """`job_get`, `job_by_key`, `jobs_list`, `jobs_count` of the port."""
+
+    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
+        """See the port."""
+        rows = await search(self._links, "job_get", [namespace, job_id], self._clock)
+        return job_row(rows[0]) if rows else None
+
+    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("job_by_key"), namespace, key)
+        return None if row is None else job_row(row)
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        """See the port."""
+        if replace(query, statuses=_named(query)) == JobQuery(
+            namespace=query.namespace, before=query.before, limit=query.limit
+        ):
+            page = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
+            newest = [query.namespace, query.before or LAST_ID, query.limit]
+            return [job_row(row) for row in await search(self._links, page, newest, self._clock)]
+        name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
+        rows = await search(self._links, name, arguments, self._clock)
+        return [job_row(row) for row in rows]
+
+    async def jobs_count(self, query: JobQuery) -> int:
+        """See the port."""
+        name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
+        [(count,)] = await search(self._links, name, arguments, self._clock)
+        return int(count)
+
+    async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> tuple[str, list[Any]]:
+        """The statement that reads less, of two that find the same; and its parameters."""
+        marks = _found_by(query)
+        if marks and _may_be_few(query):
+            [(count,)] = await search(self._links, "jobs_alike", _alike(query), self._clock)
+            marks = marks if count > FEW else []
+        return (by_rare, [*_asked(query), marks]) if marks else (among_all, _asked(query))
+
+
+def _named(query: JobQuery) -> tuple[JobStatus, ...]:
+    """The statuses that narrow this search, each once; none if it asks for all of them."""
+    asked = set(query.statuses)
+    return () if len(asked) == len(JobStatus) else tuple(sorted(asked))
+
+
+def _found_by(query: JobQuery) -> list[str]:
+    """Marks of `jobs_found`: each job of this search has one of them, and few other jobs have. None: the search looks
+    among all jobs. A page of several statuses reads of each mark at most as much as a page of its status alone. With
+    COMPLETED among them it is full no later than a page of COMPLETED alone, which has no mark."""
+    statuses = _named(query)
+    if query.key is not None:
+        return []
+    if statuses == (JobStatus.FAILED,):
+        return ["failed"]
+    after, before = query.next_run_after, query.next_run_before
+    if after is not None and before is not None and before - after <= NARROW_SECONDS:
+        return ["due"]
+    if after is not None or before is not None:
+        return ["planned"]
+    if len(statuses) == 1 and statuses[0] in STANDING:
+        return []  # `jobs_list` finds each of these by itself
+    return [MARKS[status] for status in statuses] if MARKS.keys() >= set(statuses) else []
+
+
+def _may_be_few(query: JobQuery) -> bool:
+    """Whether it asks for what an index of jobs has that leaves out the common ones."""
+    is_rare_type = query.schedule_type not in (None, ScheduleType.FUTURE, ScheduleType.IMMEDIATE)
+    return bool(query.labels) or query.namespace != DEFAULT_NAMESPACE or is_rare_type
+
+
+def _alike(query: JobQuery) -> list[Any]:
+    """The parameters of `jobs_alike`."""
+    labels = json.dumps(dict(query.labels)) if query.labels else None
+    return [query.namespace, labels, query.schedule_type, query.schedule_type in LASTING_TYPES or None, FEW + 1]
+
+
+def _asked(query: JobQuery) -> list[Any]:
+    """The parameters of `jobs_list` and `jobs_count`."""
+    return [
+        query.namespace,
+        None if query.name is None else like(query.name),
+        query.key,
+        json.dumps(dict(query.labels)) if query.labels else None,
+        _named(query) or None,
+        query.schedule_type,
+        query.task_kind,
+        query.owner,
+        query.next_run_after,
+        query.next_run_before,
+        query.before,
+        query.limit,
+        query.schedule_type in LASTING_TYPES or None,
+    ]
+
+
+async def find_job(connection: asyncpg.Connection, namespace: str, job_id: UUID) -> JobRow | None:
+    """One job as people see it."""
+    row = await connection.fetchrow(statement("job_get"), namespace, job_id)
+    return None if row is None else job_row(row)
+
+
+def job_row(row: asyncpg.Record) -> JobRow:
+    """A row of the view of jobs, as the port says it."""
+    return JobRow(
+        job_id=row["job_id"],
+        namespace=row["namespace"],
+        name=row["name"],
+        key=row["key"],
+        schedule_type=row["schedule_type"],
+        task_kind=row["task_kind"],
+        lane=Lane(row["queue"], row["priority"], tuple(row["requires"])),
+        definition=row["definition"],
+        labels=json.loads(row["labels"]),
+        owner=row["owner"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        version=row["version"],
+        status=JobStatus(row["status"]),
+        paused_at=row["paused_at"],
+        pause_reason=row["pause_reason"],
+        pause_until=row["pause_until"],
+        paused_by=row["paused_by"],
+        next_run_at=row["next_run_at"],
+        timer=None if row["timer_due"] is None else pending(row, "timer_"),
+        listed=row["listed"],
+    )
+
+
+def pending(row: asyncpg.Record, prefix: str = "") -> Pending:
+    """Where a schedule stands, from columns whose names begin with `prefix`."""
+    hold = row[f"{prefix}hold"]
+    return Pending(
+        due=row[f"{prefix}due"],
+        since=row[f"{prefix}since"],
+        hold=None if hold is None else Hold(hold),
+        fired=row[f"{prefix}fired"],
+        minute=row[f"{prefix}minute"],
+        in_minute=row[f"{prefix}in_minute"],
+    )

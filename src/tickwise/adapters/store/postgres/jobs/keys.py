@@ -1,0 +1,107 @@
+"""API keys: a small table, found by the digests of its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.model import Principal
+from tickwise.ports.identity import MAX_KEYS, FoundKey, KeyOrigin, KeyRow, NewKey, check_keys_room
+
+LABELS: Final[Mapping[KeyOrigin, str]] = {
+    KeyOrigin.MADE: "",
+    KeyOrigin.SETTING: "TICKWISE_BOOTSTRAP_KEY",
+    KeyOrigin.FIRST: "made at the first start",
+    KeyOrigin.LOCAL: "the command line of this machine",
+}
+"""From which the database computes `origin`. Programs of the release before write the same."""
+
+
+class ApiKeys(Part):
+    """The port `Keys`."""
+
+    async def key_add(self, key: NewKey) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            if key.origin is KeyOrigin.MADE:
+                count = await connection.fetchval(statement("keys_room"), key.principal.namespace, MAX_KEYS)
+                check_keys_room(count)
+            return await _add(connection, key)
+
+    async def key_first(self, key: NewKey) -> bool:
+        """See the port."""
+        if await self.keys_count():
+            return False
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("keys_lock"))
+            return not await connection.fetchval(statement("keys_count")) and await _add(connection, key)
+
+    async def key_of_setting(self, key: NewKey) -> Sequence[UUID] | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            await connection.execute(statement("keys_lock"))
+            if await connection.fetchval(statement("key_was"), key.digest):
+                return None
+            await _add(connection, key)
+            return [row["key_id"] for row in await connection.fetch(statement("keys_replace"), key.digest)]
+
+    async def key_find(self, digest: bytes) -> FoundKey | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("key_find"), digest)
+        if row is None:
+            return None
+        principal = Principal(
+            row["name"], row["namespace"], frozenset(row["scopes"]), key_id=row["key_id"], expires_at=row["expires_at"]
+        )
+        return FoundKey(principal, row["seconds_left"])
+
+    async def keys_list(self, namespace: str, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("keys_list"), namespace, before, limit)
+        return [_key(row) for row in rows]
+
+    async def key_revoke(self, namespace: str, key_id: UUID) -> KeyRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            row = await connection.fetchrow(statement("key_revoke"), namespace, [key_id])
+        return None if row is None else _key(row)
+
+    async def keys_used(self, ages: Mapping[UUID, float]) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("keys_used"), [*ages.keys()], [*ages.values()])
+
+    async def keys_count(self) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            count: int = await connection.fetchval(statement("keys_count"))
+        return count
+
+
+async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
+    principal = key.principal
+    added = await connection.fetchval(
+        statement("key_add"),
+        key.key_id,
+        key.digest,
+        principal.name,
+        principal.namespace,
+        sorted(principal.scopes),
+        LABELS[key.origin],
+        key.prefix,
+        key.created_by,
+        principal.expires_at,
+    )
+    return added is not None
+
+
+def _key(row: Mapping[str, Any]) -> KeyRow:
+    fields = dict(row)
+    return KeyRow(**{**fields, "scopes": frozenset(fields["scopes"]), "origin": KeyOrigin(fields["origin"])})

@@ -1,0 +1,122 @@
+"""Runs that people ask for, want ended, skipped or put off; and those that wait for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
+from tickwise.adapters.store.postgres.jobs.submits import make_runs, take_receipt
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import NotFound
+from tickwise.domain.lifecycle import STATES, RunState
+from tickwise.ports.store import NewRun, Ready, Receipt, Replay
+
+CANCELLED = 2
+"""The standing of a job."""
+
+
+class _JobCancelled(Exception):
+    """Ends a transaction that must leave nothing, not even its receipt."""
+
+
+class Asked(Part):
+    """`runs_add`, `run_skip`, `run_postpone`, `runs_cancel`, `runs_cancel_all`, `runs_unblock` and `runs_waiting`
+    of the port."""
+
+    async def runs_add(
+        self, namespace: str, job_id: UUID, runs: Sequence[NewRun], *, receipt: Receipt | None = None
+    ) -> bool | Replay:
+        """See the port."""
+        try:
+            async with self._links.pooled(writes=True) as connection, connection.transaction():
+                if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
+                    return replay
+                standing = await connection.fetchval(statement("job_share"), namespace, job_id)
+                if standing is None:
+                    raise NotFound(f"there is no job {job_id}")
+                if standing == CANCELLED:
+                    raise _JobCancelled
+                await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
+        except _JobCancelled:
+            return False
+        return True
+
+    async def run_skip(self, namespace: str, run_id: UUID, error: str) -> RunState:
+        """See the port."""
+        return await self._end("run_skip", namespace, run_id, error)
+
+    async def _end(self, how: str, namespace: str, run_id: UUID, error: str) -> RunState:
+        """End a run if nobody holds it; the state that it is in then."""
+        over = Ended()
+        async with self._links.pooled(writes=True) as connection:
+            row = await connection.fetchrow(statement(how), run_id, namespace, error)
+            state = await _state(connection, namespace, run_id, None if row is None else row[0])
+            if row is not None:
+                over.add_row(row["job_id"], row["namespace"], row["limit_key"])
+            woken = await wake_or_not(connection, over)
+        await self._tell_handover(woken)
+        return state
+
+    async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            job_id = await connection.fetchval(statement("run_postpone"), run_id, namespace, due)
+            if job_id is None:
+                await _state(connection, namespace, run_id, None)
+                return False
+            woken = await unblock(connection, [job_id])  # what waited for it may be before it now
+        await self._tell_handover(woken)
+        return True
+
+    async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
+        """See the port."""
+        return await self._end("run_cancel", namespace, run_id, f"cancelled by {principal}")
+
+    async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
+                return 0
+            count, woken = await cancel_runs(connection, job_id, f"cancelled by {principal}", origin)
+        await self._tell_handover(woken)
+        return count
+
+    async def runs_unblock(self) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            woken = await sweep(connection)
+        await self._tell_handover(woken)
+        return len(woken)
+
+    async def runs_waiting(self, ready_from: float, ready_to: float, limit: int) -> Sequence[Ready]:
+        """See the port."""
+        # A hot line: this is asked twice a second, of a table of which nobody knows the statistics.
+        async with self._links.line("waiting").use(writes=False) as connection:
+            rows = await connection.fetch(statement("runs_waiting"), ready_from, ready_to, limit)
+        lanes = await self._lanes.places({lane for _, _, lane in rows})
+        return [Ready(run_id, ready, lanes[lane].lane) for run_id, ready, lane in rows]
+
+
+async def cancel_runs(
+    connection: asyncpg.Connection, job_id: UUID, why: str | None, origin: UUID | None
+) -> tuple[int, list[Woken]]:
+    """Cancel the unfinished runs of a job (of this origin, if one is given) within the caller's transaction: how many
+    there were, and what is claimable by it."""
+    await connection.fetch(statement("job_runs_lock"), job_id)
+    count, namespaces, keys = await connection.fetchrow(statement("job_runs_cancel"), job_id, why, origin)
+    over = Ended()
+    over.add([job_id], namespaces, keys)
+    return count, await wake(connection, over)
+
+
+async def _state(connection: asyncpg.Connection, namespace: str, run_id: UUID, state: int | None) -> RunState:
+    """The state of a run that was just changed; None: it ended before, or just now. Raises `NotFound`."""
+    if state is None:
+        state = await connection.fetchval(statement("run_state"), run_id, namespace)
+    if state is None:
+        raise NotFound(f"there is no run {run_id}")
+    return STATES[state]

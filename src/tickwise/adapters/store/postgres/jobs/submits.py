@@ -1,0 +1,294 @@
+"""Jobs come in: the common ones in one statement for hundreds, the others with a look at what is there already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from operator import attrgetter
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.connection.link import UniqueBroken
+from tickwise.adapters.store.postgres.dispatch.lanes import Numbers
+from tickwise.adapters.store.postgres.dispatch.starts import OVERLAPS
+from tickwise.adapters.store.postgres.jobs.placement import is_lasting
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.model import Lane
+from tickwise.ports.store import Added, EndedOperation, NewJob, NewRun, NewSkip, Receipt, Replay
+
+NEVER: Final = float("inf")
+
+_MOSTLY_ALIKE: Final = (1, 3, 4, 6, 7, 8, 11)
+"""Namespace, types, lane, creator, kinds: columns of `jobs_add` that most batches have one value for, and no NULL."""
+
+_ENDED_COLUMNS: Final = (
+    "operation_id",
+    "namespace",
+    "kind",
+    "request",
+    "created_by",
+    "created_at",
+    "status",
+    "problems",
+)
+"""As `operations_record` has its parameters."""
+_place: Final = attrgetter("namespace", "lane")
+"""Where a job waits."""
+_STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
+
+
+class _Taken(Exception):
+    """Ends a transaction that must not be committed, with the answers that say why."""
+
+    def __init__(self, answers: list[Added]) -> None:
+        super().__init__()
+        self.answers = answers
+
+
+class Submits(Part):
+    """`jobs_add`, `jobs_add_all` and receipts of the port."""
+
+    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        """See the port."""
+        if not jobs and receipt is None:
+            return []
+        numbers, refused = await self._lanes.find(set(map(_place, jobs)))
+        if refused:
+            return await self._add_others(jobs, refused, receipt)
+        if receipt is None and _is_plain(jobs):
+            try:
+                await self._add_plain(jobs, numbers)
+            except UniqueBroken:
+                pass  # a repeat after a commit in doubt: look which of them are there
+            else:
+                return [Added.CREATED] * len(jobs)
+        return await self._add_checked(jobs, numbers, receipt, whole=False)
+
+    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+        """See the port."""
+        numbers, refused = await self._lanes.find(set(map(_place, jobs)))
+        if refused:
+            replay = await self._replay(receipt)
+            return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
+        if receipt is None and (not jobs or _is_plain(jobs)):
+            return await self.jobs_add(jobs)
+        try:
+            return await self._add_checked(jobs, numbers, receipt, whole=True)
+        except _Taken as taken:
+            return taken.answers
+
+    async def _add_others(
+        self, jobs: Sequence[NewJob], refused: AbstractSet[tuple[str, Lane]], receipt: Receipt | None
+    ) -> Sequence[Added] | Replay:
+        """Store those that have a lane. A batch of which something is refused leaves no receipt."""
+        if (replay := await self._replay(receipt)) is not None:
+            return replay
+        stored = await self.jobs_add([job for job in jobs if _place(job) not in refused])
+        assert not isinstance(stored, Replay)
+        answers = iter(stored)
+        return [Added.NO_LANE if _place(job) in refused else next(answers) for job in jobs]
+
+    async def _replay(self, receipt: Receipt | None) -> Replay | None:
+        return None if receipt is None else await self.receipt_find(receipt.principal, receipt.route, receipt.key)
+
+    async def _add_plain(self, jobs: Sequence[NewJob], numbers: Numbers) -> None:
+        columns = self._job_columns(jobs, numbers)
+        for place in _MOSTLY_ALIKE:
+            columns[place] = _once_if_alike(columns[place])
+        # Single submits come one batch after another: a connection of their own spares them the pool's rounds.
+        line = self._links.line("submit")
+        async with self._links.pooled(writes=True) if line.busy else line.use(writes=True) as connection:
+            await connection.execute(statement("jobs_add"), self._near_seconds, *columns)
+
+    def _job_columns(self, jobs: Sequence[NewJob], numbers: Numbers) -> list[Sequence[Any]]:
+        """One array for each parameter that both statements have."""
+        (ids, namespaces, names, types, kinds, definitions, lanes, creators, recurring, run_ids, dues, never, *_) = zip(
+            *jobs, strict=True
+        )
+        if any(never):
+            dues = tuple(NEVER if nothing else due for due, nothing in zip(dues, never, strict=True))
+        return [
+            ids,
+            namespaces,
+            names,
+            types,
+            kinds,
+            definitions,
+            [numbers[place] for place in zip(namespaces, lanes, strict=True)],
+            creators,
+            recurring,
+            run_ids,
+            dues,
+            [is_lasting(job) for job in jobs],
+        ]
+
+    async def _add_checked(
+        self, jobs: Sequence[NewJob], numbers: Numbers, receipt: Receipt | None, *, whole: bool
+    ) -> Sequence[Added] | Replay:
+        columns = self._job_columns(jobs, numbers) if jobs else []
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
+                return replay
+            if not jobs:
+                return []
+            rows = await connection.fetch(
+                statement("jobs_add_checked"),
+                self._near_seconds,
+                *columns,
+                [job.key for job in jobs],
+                [job.digest if job.named else None for job in jobs],
+                [json.dumps(dict(job.labels)) if job.labels else None for job in jobs],
+                [job.owner for job in jobs],
+                [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
+                [job.zone_data for job in jobs],
+            )
+            created = {row[0] for row in rows}
+            answers = await _answers(connection, jobs, created)
+            if not _STORED.issuperset(answers):
+                if whole:
+                    raise _Taken(answers)
+                if receipt is not None:
+                    await connection.execute(statement("receipt_drop"), receipt.principal, receipt.route, receipt.key)
+            missed = [
+                (job.job_id, run)
+                for job, answer in zip(jobs, answers, strict=True)
+                if answer is Added.CREATED
+                for run in job.missed
+            ]
+            await make_runs(connection, missed)
+            return answers
+
+    async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            return await _find_receipt(connection, principal, route, key)
+
+    async def receipt_keep(self, receipt: Receipt) -> Replay | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            return await take_receipt(connection, receipt)
+
+
+def _once_if_alike(column: Sequence[Any]) -> Sequence[Any]:
+    """The value that all rows share, once; or the column as it is."""
+    return column[:1] if len(set(column)) == 1 else column
+
+
+def _is_plain(jobs: Sequence[NewJob]) -> bool:
+    """Whether no job of these can clash with another, or brings more than itself."""
+    return not any(
+        job.named
+        or job.key is not None
+        or job.labels
+        or job.owner is not None
+        or job.missed
+        or job.calendars
+        or job.zone_data is not None
+        for job in jobs
+    )
+
+
+async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID]) -> list[Added]:
+    """What became of each, in the order of the batch: of two with one id, the first was stored."""
+    if len(created) == len(jobs):
+        return [Added.CREATED] * len(jobs)
+    ids = [job.job_id for job in jobs]
+    stored = {
+        row["job_id"]: (row["namespace"], row["digest"])
+        for row in await connection.fetch(statement("jobs_digests"), ids)
+    }
+    answers = []
+    left = set(created)
+    for job in jobs:
+        if job.job_id in left:
+            left.remove(job.job_id)
+            answers.append(Added.CREATED)
+        elif job.job_id not in stored:
+            answers.append(Added.KEY_TAKEN)
+        elif stored[job.job_id] == (job.namespace, job.digest if job.named else None):
+            answers.append(Added.REPEATED)
+        else:
+            answers.append(Added.ID_TAKEN)
+    return answers
+
+
+async def record_ended(connection: asyncpg.Connection, operations: Sequence[EndedOperation]) -> None:
+    """Put on record what is over already, within the caller's transaction."""
+    columns = [[getattr(operation, name) for operation in operations] for name in _ENDED_COLUMNS]
+    await connection.execute(statement("operations_record"), *columns)
+
+
+async def make_runs(
+    connection: asyncpg.Connection, runs: Sequence[tuple[UUID, NewRun]], *, not_before_now: bool = False
+) -> int:
+    """Make runs of these jobs within the caller's transaction; how many there were not yet."""
+    if not runs:
+        return 0
+    done: str = await connection.execute(statement("runs_make"), *run_columns(runs), not_before_now)
+    return int(done.split()[-1])
+
+
+def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[Sequence[Any]]:
+    """One array for each column of new runs, that of their jobs first."""
+    if not runs:
+        return [()] * (1 + len(NewRun._fields))
+    jobs, made = zip(*runs, strict=True)
+    run_ids, dues, triggers, definitions, origins, nominals, overlaps = zip(*made, strict=True)
+    return [
+        jobs,
+        run_ids,
+        dues,
+        triggers,
+        definitions,
+        origins,
+        nominals,
+        [OVERLAPS[overlap] for overlap in overlaps],
+    ]
+
+
+async def make_skips(
+    connection: asyncpg.Connection, job_id: UUID, skips: Sequence[NewSkip], origins: Sequence[UUID | None] | None = None
+) -> None:
+    """Put occurrences of a job that do not run on record within the caller's transaction."""
+    if skips:
+        origins = origins or [None] * len(skips)
+        await connection.execute(statement("skips_make"), job_id, *skip_columns(skips), origins)
+
+
+def skip_columns(skips: Sequence[NewSkip]) -> list[list[Any]]:
+    """One array for each column of skipped occurrences."""
+    return [
+        [skip.run_id for skip in skips],
+        [skip.nominal for skip in skips],
+        [skip.until for skip in skips],
+        [skip.occurrences for skip in skips],
+        [skip.reason for skip in skips],
+        [skip.error for skip in skips],
+        [skip.trigger for skip in skips],
+    ]
+
+
+async def take_receipt(connection: asyncpg.Connection, receipt: Receipt) -> Replay | None:
+    """Keep the answer; or the one that was kept before."""
+    kept = await connection.fetchval(
+        statement("receipt_take"),
+        receipt.principal,
+        receipt.route,
+        receipt.key,
+        receipt.body_digest,
+        receipt.status,
+        receipt.body,
+        receipt.keep_seconds,
+    )
+    if kept:
+        return None
+    return await _find_receipt(connection, receipt.principal, receipt.route, receipt.key)
+
+
+async def _find_receipt(connection: asyncpg.Connection, principal: str, route: str, key: str) -> Replay | None:
+    row = await connection.fetchrow(statement("receipt_find"), principal, route, key)
+    return None if row is None else Replay(body_digest=row["body_digest"], status=row["status"], body=row["body"])

@@ -1,0 +1,235 @@
+"""Dead letters and operations over many things at once.
+
+A letter is a FAILED row of history; only what was done about it is stored. Invariant: of two who settle one letter at
+the same moment, the row of `letters` lets one through; the other sees what that one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.jobs.submits import make_runs, record_ended, take_receipt
+from tickwise.adapters.store.postgres.records.records import run_row
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import NotFound
+from tickwise.ports.store import (
+    EndedOperation,
+    LetterQuery,
+    LetterRow,
+    LetterStatus,
+    NewOperation,
+    OperationRow,
+    OperationStatus,
+    OperationStep,
+    Receipt,
+    Replay,
+    Ruling,
+    Settled,
+    Settlement,
+)
+
+CANCELLED: Final = 2
+"""The standing of a job."""
+
+_KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
+_LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "ruling"}
+
+
+class Letters(Part):
+    """`letters_*`, `letter_get`, `operation_*` and `operations_list` of the port."""
+
+    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("letters_list"), *_asked(query))
+        return [_letter_row(row) for row in rows]
+
+    async def letters_count(self, query: LetterQuery) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            count: int = await connection.fetchval(statement("letters_count"), *_asked(query))
+        return count
+
+    async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("letter_get"), namespace, expire_seconds, run_id)
+        return None if row is None else _letter_row(row)
+
+    async def letters_settle(
+        self, namespace: str, settlements: Sequence[Settlement], *, by: str, receipt: Receipt | None = None
+    ) -> Sequence[Settled] | Replay:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
+                return replay
+            answers = await _settle(connection, namespace, settlements, by) if settlements else []
+            if receipt is not None and not _KEPT.issuperset(answers):
+                await connection.execute(statement("receipt_drop"), receipt.principal, receipt.route, receipt.key)
+            return answers
+
+    async def operation_add(self, operation: NewOperation, *, receipt: Receipt | None = None) -> OperationRow | Replay:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            if receipt is not None and (replay := await take_receipt(connection, receipt)) is not None:
+                return replay
+            await connection.execute(
+                statement("operation_add"),
+                operation.operation_id,
+                operation.namespace,
+                operation.kind,
+                operation.request,
+                operation.created_by,
+                operation.matched,
+            )
+            row = await connection.fetchrow(statement("operation_get"), operation.namespace, operation.operation_id)
+        return _operation_row(row)
+
+    async def operations_record(self, operations: Sequence[EndedOperation]) -> None:
+        """See the port."""
+        if not operations:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await record_ended(connection, operations)
+
+    async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("operation_get"), namespace, operation_id)
+        return None if row is None else _operation_row(row)
+
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("operations_list"), namespace, before, limit, kinds)
+        return [_operation_row(row) for row in rows]
+
+    async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            row = await connection.fetchrow(statement("operation_cancel"), namespace, operation_id)
+        if row is None:
+            raise NotFound(f"there is no operation {operation_id}")
+        return _operation_row(row)
+
+    async def operation_take(self, hold_seconds: float) -> OperationRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            row = await connection.fetchrow(statement("operation_take"), hold_seconds)
+        return None if row is None else _operation_row(row)
+
+    async def operation_step(self, step: OperationStep) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            stepped = await connection.fetchval(
+                statement("operation_step"),
+                step.operation_id,
+                step.expected_step,
+                step.cursor,
+                step.done,
+                step.refused,
+                step.problems,
+            )
+        return stepped is not None
+
+
+async def _settle(
+    connection: asyncpg.Connection, namespace: str, settlements: Sequence[Settlement], by: str
+) -> list[Settled]:
+    """Each in turn, within the caller's transaction; of several for one run, the first that can be done counts."""
+    failed = {
+        row["run_id"]: row
+        for row in await connection.fetch(
+            statement("letters_failed"), namespace, [settlement.run_id for settlement in settlements]
+        )
+    }
+    jobs = {failed[one.run_id]["job_id"] for one in settlements if one.run is not None and one.run_id in failed}
+    standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}
+    refusals = [_refusal(settlement, failed.get(settlement.run_id), standing) for settlement in settlements]
+    wanted: dict[UUID, Settlement] = {}
+    for settlement, refusal in zip(settlements, refusals, strict=True):
+        if refusal is None:
+            wanted.setdefault(settlement.run_id, settlement)
+    taken = await _take(connection, list(wanted.values()), by)
+    new = [settlement for run_id, settlement in wanted.items() if run_id in taken]
+    runs = [(failed[one.run_id]["job_id"], one.run) for one in new if one.run is not None]
+    await make_runs(connection, runs, not_before_now=True)
+    ruled = [one for one in new if one.ruling is not None]
+    if ruled:
+        succeeded = [one.ruling is Ruling.SUCCEEDED for one in ruled]
+        await connection.execute(statement("follows_add"), [one.run_id for one in ruled], succeeded)
+    done = {row["run_id"]: row for row in await connection.fetch(statement("letters_settled"), list(wanted))}
+    return [
+        refusal or _answer(one, done[one.run_id], first=one.run_id in taken and wanted[one.run_id] is one)
+        for one, refusal in zip(settlements, refusals, strict=True)
+    ]
+
+
+def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Mapping[UUID, int]) -> Settled | None:
+    """Why a letter cannot be settled so, whoever has settled it; None: it can."""
+    if failed is None:
+        return Settled.NOT_FAILED
+    if settlement.ruling is not None and not failed["held"]:
+        return Settled.NOT_HELD
+    if settlement.run is not None and standing.get(failed["job_id"], CANCELLED) == CANCELLED:
+        return Settled.JOB_CANCELLED
+    return None
+
+
+async def _take(connection: asyncpg.Connection, settlements: Sequence[Settlement], by: str) -> set[UUID]:
+    """Those that nobody had settled."""
+    rows = await connection.fetch(
+        statement("letters_settle"),
+        by,
+        [one.run_id for one in settlements],
+        [one.status for one in settlements],
+        [one.note for one in settlements],
+        [None if one.run is None else one.run.run_id for one in settlements],
+        [one.ruling for one in settlements],
+    )
+    return {row["run_id"] for row in rows}
+
+
+def _answer(settlement: Settlement, stored: asyncpg.Record, *, first: bool) -> Settled:
+    if first:
+        return Settled.SETTLED
+    says = (settlement.status, None if settlement.run is None else settlement.run.run_id, settlement.ruling)
+    repeated = says == (stored["status"], stored["redriven_as"], stored["ruling"])
+    return Settled.REPEATED if repeated else Settled.TAKEN
+
+
+def _asked(query: LetterQuery) -> list[Any]:
+    """The parameters of `letters_list` and `letters_count`."""
+    return [
+        query.namespace,
+        query.expire_seconds,
+        [status.value for status in query.statuses] or None,
+        query.job_id,
+        query.task_kind,
+        query.reason,
+        query.ended_after,
+        query.ended_before,
+        query.before,
+        query.limit,
+    ]
+
+
+def _letter_row(row: asyncpg.Record) -> LetterRow:
+    return LetterRow(
+        run=run_row(row),
+        status=LetterStatus(row["status"]),
+        ruling=None if row["ruling"] is None else Ruling(row["ruling"]),
+        **{name: value for name, value in row.items() if name in _LETTER_COLUMNS},
+    )
+
+
+def _operation_row(row: asyncpg.Record) -> OperationRow:
+    return OperationRow(**{**dict(row), "status": OperationStatus(row["status"])})

@@ -1,0 +1,189 @@
+"""What happened and what stands now, for those who ask."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, searched
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.lifecycle import CODES, HELD, STATES
+from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
+from tickwise.ports.store import MAX_TALLIES, AttemptRow, CancelRow, Incident, RunQuery, RunRow, StoreStats, Tally
+
+MAX_COUNTED: Final = 100_000
+"""Rows that a look at the figures counts one by one, about 10 ms; beyond it they are estimated."""
+
+MAX_INCIDENTS: Final = 100
+
+FEW_LABELLED: Final = 500
+"""So many jobs with a label are looked up one by one."""
+
+ID_SLACK_SECONDS: Final = 600.0
+"""How far apart a search by due time takes a run's due time and the time in its id, the nominal one, to lie. What is
+due longer after it (snoozed, deferred, asked for long before it was made) has its nominal time on record and is found
+by that: `late` and `history_late` say the same. What is due before it is so by clocks only: ids of immediate runs are
+made by nodes' clocks, due times by the store's."""
+
+_RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
+
+
+class Records(Part):
+    """`cluster_id`, `requests_mark*`, `run_get`, `run_attempts`, `runs_list`, `runs_count`, `runs_tally`, `incident*`
+    and `stats` of the port."""
+
+    async def cluster_id(self) -> str:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            name: str = await connection.fetchval(statement("cluster_id"))
+        return name
+
+    async def requests_mark(self, applied: Mapping[int, float]) -> None:
+        """See the port."""
+        if not applied:
+            return
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("requests_mark"), list(applied.keys()), list(applied.values()))
+
+    async def requests_marked(self, partitions: int) -> float | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            earliest: float | None = await connection.fetchval(statement("requests_marked"), partitions)
+        return earliest
+
+    async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await _shown(connection, await connection.fetch(statement("run_get"), run_id, namespace))
+        return rows[0] if rows else None
+
+    async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("run_attempts"), run_id)
+        return [AttemptRow(**{**dict(row), "state": STATES[row["state"]]}) for row in rows]
+
+    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
+            return await _shown(connection, await searched(connection, name, asked, self._clock))
+
+    async def runs_count(self, query: RunQuery) -> int:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            asked = await self._searched_for(connection, query)
+            [(count,)] = await searched(connection, "runs_count", asked, self._clock)
+        return int(count)
+
+    async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
+        """The parameters of `runs_list` and `runs_count`. Few jobs that have the labels are named one by one: then
+        their runs have an index. Among many, the newest runs are looked at in turn."""
+        if not query.labels:
+            return _asked(query)
+        labelled = [query.namespace, json.dumps(dict(query.labels)), FEW_LABELLED + 1]
+        rows = await searched(connection, "jobs_labelled", labelled, self._clock)
+        return _asked(query, [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None)
+
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("runs_tally"), namespace, since, until, MAX_TALLIES)
+        return [Tally(hour=row["hour"], state=STATES[row["state"]], runs=row["runs"]) for row in rows]
+
+    async def incident_add(self, incident: Incident) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(
+                statement("incident_add"), incident.kind, incident.begin, incident.end, incident.who
+            )
+
+    async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("incidents_list"), since, until, MAX_INCIDENTS)
+        return [Incident(**dict(row)) for row in rows]
+
+    async def stats(self) -> StoreStats:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            row = await connection.fetchrow(statement("stats"), MAX_COUNTED)
+        return StoreStats(**dict(row))
+
+
+def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
+    """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
+    plain = RunQuery(namespace=query.namespace, job_id=query.job_id, before=query.before, limit=query.limit)
+    if replace(query, states=tuple(query.states), triggers=tuple(query.triggers)) != plain:
+        return None
+    newest = [query.namespace, query.before or LAST_ID, query.limit]
+    if query.job_id is not None:
+        return "runs_newest_of_job", [*newest, query.job_id]
+    return "runs_newest" if query.namespace == DEFAULT_NAMESPACE else "runs_newest_of", newest
+
+
+def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None) -> list[Any]:
+    """The parameters of `runs_list` and `runs_count`, if `jobs` are all that have the labels. A window of due times is
+    one of ids too: no run is due before the time in its id, and what is due long after that is found by an index of its
+    own."""
+    before, from_id = query.before, None
+    if query.due_before is not None:
+        newest = _first_id(query.due_before + ID_SLACK_SECONDS)
+        before = newest if before is None else min(before, newest)
+    if query.due_after is not None:
+        from_id = _first_id(query.due_after - ID_SLACK_SECONDS)
+    return [
+        query.namespace,
+        query.job_id,
+        [CODES[state] for state in query.states] or None,
+        query.due_after,
+        query.due_before,
+        before,
+        query.limit,
+        query.after,
+        list(query.triggers) or None,
+        query.origin,
+        query.reason,
+        from_id,
+        query.executor,
+        jobs,
+        None if query.job_name is None else like(query.job_name),
+        json.dumps(dict(query.labels)) if query.labels and jobs is None else None,
+        query.queue,
+    ]
+
+
+def _first_id(instant: float) -> UUID:
+    """Below every id of that instant or later."""
+    return UUID(int=time_id(int(instant * 1000), bytes(10)).int >> 80 << 80)
+
+
+async def _shown(connection: asyncpg.Connection, rows: Sequence[asyncpg.Record]) -> list[RunRow]:
+    """Rows of the view of runs, those that are held with what is asked of their holders."""
+    shown = [run_row(row) for row in rows]
+    held = [run.run_id for run in shown if run.state in HELD]
+    if not held:
+        return shown
+    asked = {
+        row["run_id"]: CancelRow(asked_at=row["asked_at"], heard_at=row["heard_at"], error=row["error"])
+        for row in await connection.fetch(statement("requests_of"), held)
+    }
+    return [replace(run, cancel=asked[run.run_id]) if run.run_id in asked else run for run in shown]
+
+
+def run_row(row: Mapping[str, Any]) -> RunRow:
+    """A row of the view of runs, as the port says it; other columns of it are passed over."""
+    found = {name: value for name, value in row.items() if name in _RUN_COLUMNS}
+    cancel = None
+    if row["cancel_asked"] is not None:
+        cancel = CancelRow(asked_at=row["cancel_asked"], heard_at=row["cancel_heard"], error=row["cancel_error"])
+    if found["ready_at"] == math.inf:
+        found["ready_at"] = None
+    return RunRow(**{**found, "state": STATES[row["state"]], "cancel": cancel})

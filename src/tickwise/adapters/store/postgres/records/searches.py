@@ -1,0 +1,73 @@
+"""Searches: planned for each call's own values, and bounded in time.
+
+A search is one statement with all that may be asked; what is not asked is NULL, falls away when it is planned, and the
+rest finds its index. A plan that was made for all values at once would read a table from end to end, so none is kept.
+The exception are pages of what is newest, with nothing else asked: each has a statement of its own, whose plan is kept.
+
+What has no index (a part of a name, an owner, a rare kind of task) is looked for from the newest on. Invariant: such a
+search ends, with its page or with an error that says what would narrow it, and takes nobody's connection for longer.
+What ends for another reason (a lock that is not to be had, an operator who cancels it) is the store's to answer for: it
+is `StoreUnavailable`, and nothing about the search is at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from tickwise.adapters.store.postgres.connection.link import Links
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Invalid
+from tickwise.ports.clock import Clock
+
+SEARCH_SECONDS: Final = 10.0
+"""About ten million jobs, or forty million runs, that are read and do not match."""
+
+
+NEARLY: Final = 0.95
+"""Of that time: our clock and the server's do not tick quite alike."""
+
+
+LAST_ID: Final = UUID(int=(1 << 128) - 1)
+"""Above every id: a page that begins with the newest."""
+
+KEPT: Final = frozenset(
+    {"job_get", "jobs_newest", "jobs_newest_of", "runs_newest", "runs_newest_of", "runs_newest_of_job"}
+)
+"""Pages, and one job, that are asked for all the time, and whose plan is the same for all values. To plan one took
+three quarters of what it cost: a view of runs is a view of each day's partition."""
+
+
+def like(text: str) -> str:
+    """The pattern of LIKE for what holds this text, in which nothing stands for anything else."""
+    literal = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{literal}%"
+
+
+async def search(links: Links, name: str, arguments: Sequence[Any], clock: Clock) -> list[asyncpg.Record]:
+    """The rows of the statement `name`. Raises `Invalid` if it takes too long, `StoreUnavailable`."""
+    async with links.pooled(writes=False) as connection:
+        return await searched(connection, name, arguments, clock)
+
+
+async def searched(
+    connection: asyncpg.Connection, name: str, arguments: Sequence[Any], clock: Clock
+) -> list[asyncpg.Record]:
+    """The same on a connection that the caller has, who translates other errors."""
+    begun = clock.monotonic()
+    try:
+        async with connection.transaction(readonly=True):
+            terms = "search_terms_kept" if name in KEPT else "search_terms"
+            await connection.fetchrow(statement(terms), str(int(SEARCH_SECONDS * 1000)))
+            rows: list[asyncpg.Record] = await connection.fetch(statement(name), *arguments)
+    except asyncpg.QueryCanceledError as error:
+        if clock.monotonic() - begun < NEARLY * SEARCH_SECONDS:
+            raise
+        raise Invalid(
+            f"nothing more was found within {SEARCH_SECONDS:g} s: narrow the search, for example by job, status, "
+            "schedule type or a time window"
+        ) from error
+    return rows

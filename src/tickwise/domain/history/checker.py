@@ -1,0 +1,120 @@
+"""Judges a history: was every promise kept, by what clients, the journal, the tasks and the records say?
+
+    operations ─┐
+    journal ────┤
+    executions ─┼──► judge ──► Verdict(valid | invalid | unknown, findings, counts)
+    records ────┤
+    targets, faults ─┘
+
+What each input is and how it is filled stands in `events`; what can be found, in `findings`.
+Pure: the same history always comes to the same verdict. 100,000 runs take seconds.
+
+Invariant: what was not watched is not judged, and is named in `Verdict.unseen`; what nothing happened in is UNKNOWN.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from uuid import UUID
+
+from tickwise.domain.history.events import (
+    Answer,
+    Asked,
+    Change,
+    Edge,
+    Execution,
+    Fault,
+    History,
+    LeaseEnd,
+    Operation,
+    Run,
+    Target,
+)
+from tickwise.domain.history.executions import Seen, allowed, crowded, executed, unbacked
+from tickwise.domain.history.findings import Finding, Kind, Status, Verdict
+from tickwise.domain.history.journal import Life, lives
+from tickwise.domain.history.occurrences import followed, met
+from tickwise.domain.history.requests import Requests, on_record
+from tickwise.domain.lifecycle import FINAL
+
+__all__ = [
+    "Answer",
+    "Asked",
+    "Change",
+    "Edge",
+    "Execution",
+    "Fault",
+    "Finding",
+    "History",
+    "Kind",
+    "LeaseEnd",
+    "Operation",
+    "Run",
+    "Status",
+    "Target",
+    "Verdict",
+    "judge",
+]
+
+
+def judge(history: History) -> Verdict:
+    """Hold all witnesses of a history against each other."""
+    runs = {run.run_id: run for run in history.runs}
+    walked: Mapping[UUID, Life] | None = None
+    findings: list[Finding] = []
+    if history.journal is not None:
+        walked, findings = lives(history.journal)
+    findings += on_record(history, walked)
+    findings += Requests(history.runs).judge(history.operations)
+    seen = executed(history, runs, walked)
+    findings += seen.findings
+    findings += unbacked(history, history.runs, seen.by_run)
+    findings += crowded(history, runs, seen.by_run, walked)
+    findings += met(history, seen.by_run)
+    findings += followed(history)
+    if findings:
+        status = Status.INVALID
+    else:
+        status = Status.VALID if _something_happened(history) else Status.UNKNOWN
+    return Verdict(
+        status=status, findings=tuple(findings), counts=_counts(history, seen, findings), unseen=_unseen(history)
+    )
+
+
+def _something_happened(history: History) -> bool:
+    """Whether a run ended and, if anybody watched, a task ran."""
+    ran = history.executions is None or bool(history.executions)
+    moved = history.journal is None or bool(history.journal)
+    return ran and moved and any(run.state in FINAL for run in history.runs)
+
+
+def _counts(history: History, seen: Seen, findings: list[Finding]) -> dict[str, int]:
+    counts = {
+        "runs": len(history.runs),
+        "operations": len(history.operations),
+        "changes": len(history.journal or ()),
+        "executions": len(history.executions or ()),
+        "targets": len(history.targets or ()),
+        "re_executions": seen.re_executions,
+        "zombie_overlaps": seen.zombie_overlaps,
+        "stale_refused": history.stale_refused,
+    }
+    if history.faults is not None:
+        counts["faults"] = len(history.faults)
+        counts["re_executions_allowed"] = allowed(history.faults)
+    return counts | {str(kind): number for kind, number in Counter(finding.kind for finding in findings).items()}
+
+
+def _unseen(history: History) -> tuple[str, ...]:
+    """What nobody watched."""
+    sentences = {
+        "what clients were told, so what was acknowledged and lost": bool(history.operations),
+        "each change as it was made, so a write that was overwritten": history.journal is not None,
+        "what the tasks did, so whether a task ran twice, at the same time as another, or not at all": (
+            history.executions is not None
+        ),
+        "which occurrences there should be, so one that was never made": history.targets is not None,
+        "the faults, so whether what ran again had a reason": history.faults is not None,
+    }
+    return tuple(sentence for sentence, watched in sentences.items() if not watched)

@@ -1,0 +1,88 @@
+"""What a live database's own records show, without any witness: each ended run's attempts, told as a journal.
+
+    attempts of a run   7 lost · 9 retried · 12 the last       ──►   QUEUED ► DISPATCHED(7) ► QUEUED ► DISPATCHED(9) …
+
+What was given back unbegun leaves no attempt, so the walk that comes out is the shortest that the records allow; if
+even that one is illegal, the records are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from tickwise.domain.history.events import Change, Run
+from tickwise.domain.history.findings import Finding, Kind
+from tickwise.domain.lifecycle import RunState
+
+GONE_SLACK_SECONDS: Final = 1.0
+"""The two instants are read by two statements that may overlap."""
+
+
+class Tried(NamedTuple):
+    """An attempt on record."""
+
+    attempt: int
+    token: int
+    executor: int
+    state: RunState
+    """What the run became by it."""
+    dispatched: float | None
+    started: float | None
+    ended: float | None
+
+
+def journal_of(run: Run, tried: Sequence[Tried]) -> list[Change]:
+    """The changes that an ended run and its attempts stand for."""
+    changes: list[Change] = []
+    state: RunState | None = None
+
+    def add(after: RunState, attempt: Tried | None = None, at: float | None = None) -> None:
+        nonlocal state
+        token, executor = (0, 0) if attempt is None else (attempt.token, attempt.executor)
+        changes.append(Change(run.run_id, len(changes) + 1, state, after, token, executor, at or 0.0))
+        state = after
+
+    add(RunState.QUEUED)
+    for attempt in sorted(tried, key=attrgetter("token")):
+        add(RunState.DISPATCHED, attempt, attempt.dispatched)
+        if attempt.started is not None and attempt.state is not RunState.SKIPPED:
+            # Who reports that it skips an asked-back run names that time as its start as well.
+            add(RunState.RUNNING, attempt, attempt.started)
+        add(attempt.state, attempt, attempt.ended)
+    if state is not run.state:
+        add(run.state, None, run.ended)
+    return changes
+
+
+def attempts_findings(run: Run, tried: Sequence[Tried]) -> Iterable[Finding]:
+    """Attempts that are numbered wrongly, or are more than were counted."""
+    in_order = sorted(tried, key=attrgetter("token"))
+    for one, following in pairwise(in_order):
+        if following.attempt <= one.attempt:
+            text = f"attempt {following.attempt} of run {run.run_id} has a later token than attempt {one.attempt}"
+            yield Finding(Kind.TOKEN_NOT_INCREASED, text, run.run_id, run.job_id, following.token)
+    if len(tried) > run.attempt:
+        text = f"run {run.run_id} has {len(tried)} attempts on record, and {run.attempt} are counted"
+        yield Finding(Kind.TOO_MANY_ATTEMPTS, text, run.run_id, run.job_id)
+
+
+def start_findings(run: Run) -> Iterable[Finding]:
+    """A success that began before it was due."""
+    if run.state is RunState.SUCCESS and run.started is not None and run.started < run.due:
+        text = f"run {run.run_id} began {run.due - run.started:.6f} s before it was due"
+        yield Finding(Kind.EARLY_START, text, run.run_id, run.job_id)
+
+
+def claim_findings(run: Run, tried: Iterable[Tried], gone: Mapping[int, float]) -> Iterable[Finding]:
+    """Claims by executors that were gone already. `gone`: since when, by executor."""
+    for attempt in tried:
+        since = gone.get(attempt.executor)
+        if since is not None and attempt.dispatched is not None and attempt.dispatched > since + GONE_SLACK_SECONDS:
+            text = (
+                f"run {run.run_id} was claimed by executor {attempt.executor} "
+                f"{attempt.dispatched - since:.6f} s after that one was gone"
+            )
+            yield Finding(Kind.LATE_START, text, run.run_id, run.job_id, attempt.token or None)

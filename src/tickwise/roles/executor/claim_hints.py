@@ -1,0 +1,320 @@
+"""What an executor knows from hints: runs that it could claim by their names.
+
+    broker ──► take ──► whose runner? ──► its shelf, by priority ──► claimed by name ──► done
+                 │             │             └── full: a quick runner's holds up taking; what needs a slot is let go
+                 │             └── nobody's here: done, others of the group's kind hear of it too
+                 └── unreadable: parked
+
+A quick runner works its shelf off within moments, so while it is full the broker keeps the rest. What needs a slot may
+wait here for hours, which others could start at once: it is let go, and whoever has a slot finds it in the store.
+
+Invariants: what waits here is bounded; nothing depends on it: a hint that is lost, stale, repeated or let go costs
+latency, because executors also look themselves, and schedulers say again what stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.model import Lane
+from tickwise.ports.broker import Broker, Channel, Delivery, Kind
+from tickwise.ports.clock import Clock
+from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, Intake, Terms
+from tickwise.roles.executor.store_clock import StoreClock
+from tickwise.roles.shared.dead_letter_writer import Parking
+from tickwise.roles.shared.messages import ID_BYTES, Hints, Unreadable, decode
+
+MAX_TAKE: Final = 200
+"""Messages taken at once: of a hundred runs each they are twenty thousand, which is as far as a shelf may overflow."""
+TAKE_SECONDS: Final = 1.0
+DONE_SECONDS: Final = 0.1
+"""How long what is done is gathered before the broker is told."""
+SHELF_CLAIMS: Final = 2
+"""So many claims of a quick runner fit on its shelf: one under way, and the next."""
+SHELF_SLOTS: Final = 4
+"""So many runs for each slot fit on the shelf of a runner with slots: many names are stale when it comes to them."""
+REACHABLE_SECONDS: Final = 0.1
+"""How long an answer to whether the broker is there is good: it takes a lock and a look at every partition."""
+MAX_EARLY: Final = 1_000
+"""Messages that are kept because their runs cannot be claimed yet; what comes besides is found by looking."""
+FAIR_EVERY: Final = 10
+"""One in so many claims begins with the hint that came first, whatever its priority."""
+
+
+class Pack(msgspec.Struct, eq=False):
+    """What is left of one message."""
+
+    runs: bytes
+    """Ids, 16 bytes each."""
+    came: int
+    """Counted up: which came first."""
+    delivery: Delivery | None
+    """To be said done when nothing is left; None: it was."""
+
+
+class Named(NamedTuple):
+    """Runs to claim by name, and where their names came from."""
+
+    runs: Sequence[UUID]
+    packs: Sequence[tuple[int, Pack]]
+    """With the priority of each."""
+
+
+class Shelf:
+    """Hints for one runner."""
+
+    def __init__(self, intake: Intake, *, terms: Terms, slots: int) -> None:
+        self.intake = intake
+        self.ahead_seconds = ahead_of(intake, terms)
+        self.limit = SHELF_CLAIMS * terms.batch if intake.quick else SHELF_SLOTS * slots
+        """Of each priority, for what is urgent must not wait for room."""
+        self.size = 0
+        """Runs that wait."""
+        self._sizes: dict[int, int] = {}
+        self._packs: dict[int, deque[Pack]] = {}
+        self._takes = 0
+
+    def is_full(self, priority: int | None = None) -> bool:
+        """Whether those of this priority fill their share; of any, if none is named."""
+        if priority is None:
+            return any(size >= self.limit for size in self._sizes.values())
+        return self._sizes.get(priority, 0) >= self.limit
+
+    def put(self, priority: int, pack: Pack, *, first: bool = False) -> None:
+        """One more; `first`: it was taken, and comes back."""
+        packs = self._packs.setdefault(priority, deque())
+        if first:
+            packs.appendleft(pack)
+        else:
+            packs.append(pack)
+        self._count(priority, len(pack.runs) // ID_BYTES)
+
+    def take(self, most: int) -> Named:
+        """Up to so many, the most urgent first."""
+        self._takes += 1
+        runs: list[UUID] = []
+        packs: list[tuple[int, Pack]] = []
+        order = sorted((priority for priority, waiting in self._packs.items() if waiting), reverse=True)
+        if self._takes % FAIR_EVERY == 0:
+            order.sort(key=lambda priority: self._packs[priority][0].came)
+        for priority in order:
+            waiting = self._packs[priority]
+            while waiting and len(runs) < most:
+                pack = waiting.popleft()
+                text, end = pack.runs, (most - len(runs)) * ID_BYTES
+                runs += [UUID(bytes=text[at : at + ID_BYTES]) for at in range(0, min(len(text), end), ID_BYTES)]
+                taken = Pack(text[:end], pack.came, pack.delivery)
+                if len(text) > end:
+                    # What is left goes on waiting, and is what the message waits for.
+                    waiting.appendleft(Pack(text[end:], pack.came, pack.delivery))
+                    taken.delivery = None
+                self._count(priority, -(len(taken.runs) // ID_BYTES))
+                packs.append((priority, taken))
+        return Named(runs, packs)
+
+    def _count(self, priority: int, more: int) -> None:
+        self.size += more
+        self._sizes[priority] = self._sizes.get(priority, 0) + more
+
+
+class Hinting:
+    """One executor's."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        clock: Clock,
+        time: StoreClock,
+        parking: Parking,
+        terms: Terms,
+        intakes: Sequence[Intake],
+        slots: int,
+    ) -> None:
+        channels = [Channel(Kind.RUNS, lane) for lane in reversed(range(broker.lanes))]
+        self.room_more = asyncio.Event()
+        """Set when there may be room again."""
+        self.done_more = asyncio.Event()
+        """Set when the broker is to be told of something."""
+        self._channels = channels
+        self._consumer = broker.consumer(channels, group_of(terms))
+        self._clock = clock
+        self._time = time
+        self._parking = parking
+        self._queues = frozenset(terms.queues)
+        self._labels = frozenset(terms.labels)
+        self._shelves = {intake: Shelf(intake, terms=terms, slots=slots) for intake in intakes}
+        self._by_kind = {f"task:{kind}": shelf for intake, shelf in self._shelves.items() for kind in intake.kinds}
+        self._early: list[tuple[float, int, Shelf, int, Pack]] = []
+        self._numbers = itertools.count()
+        self._runs_per_message = 1.0
+        self._done: list[Delivery] = []
+        self._untreated: Sequence[Delivery] = ()
+        self._stopped = False
+        self._looked_at = float("-inf")
+        self._reachable = False
+
+    async def start(self) -> None:
+        """Begin to hear."""
+        self._parking.expects(self._channels)
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        """Hear nothing more. What was not claimed goes to others."""
+        if self._stopped:
+            return
+        await self._say_done()
+        self._stopped = True
+        await self._consumer.stop()
+
+    def reachable(self) -> bool:
+        """Whether hints can be relied on to come soon, as of the last moments: it is asked with each claim."""
+        now = self._clock.monotonic()
+        if now - self._looked_at >= REACHABLE_SECONDS:
+            self._looked_at, self._reachable = now, self._consumer.state().reachable
+        return self._reachable
+
+    def size(self) -> int:
+        """Runs that wait, …"""
+        return sum(shelf.size for shelf in self._shelves.values()) + len(self._early)
+
+    def limit(self) -> int:
+        """… and about how many there may be of one priority."""
+        return sum(shelf.limit for shelf in self._shelves.values()) + MAX_EARLY
+
+    # ------------------------------------------------------------------ taking
+
+    async def listen(self, wait_seconds: float = TAKE_SECONDS) -> bool:
+        """Take what is there, or comes within this time, and put it on shelves; whether there was room.
+
+        Raises `BrokerUnavailable` while something unreadable cannot be parked; the next call goes on from there.
+        """
+        if not self._untreated:
+            room = self._room()
+            if room <= 0:
+                return False
+            most = max(1, min(MAX_TAKE, int(room / self._runs_per_message)))
+            self._untreated = await self._consumer.take(most, wait_seconds)
+        deliveries, total = self._untreated, 0
+        for number, delivery in enumerate(deliveries):
+            try:
+                hints = decode(Hints, delivery.value)
+            except Unreadable as wrong:
+                self._untreated = deliveries[number:]
+                await self._parking.park(delivery, str(wrong))
+                self._is_done(delivery)
+                continue
+            total += len(hints.runs) // ID_BYTES
+            self._place(hints, delivery)
+        self._untreated = ()
+        if deliveries:
+            self._runs_per_message = max(1.0, total / len(deliveries))
+        return True
+
+    def _room(self) -> int:
+        """How many more runs may be taken now: as many as the fullest shelf of a quick runner has place for."""
+        quick = [shelf for shelf in self._shelves.values() if shelf.intake.quick]
+        if any(shelf.is_full() for shelf in quick):
+            return 0
+        return min((max(1, shelf.limit - shelf.size) for shelf in quick), default=MAX_TAKE)
+
+    def _place(self, hints: Hints, delivery: Delivery) -> None:
+        """On the shelf of its runner; it is done if there is none, or none with room."""
+        lane = hints.lane
+        shelf = self._shelf_of(lane)
+        if shelf is None or not hints.runs or (not shelf.intake.quick and shelf.is_full(lane.priority)):
+            self._is_done(delivery)
+            return
+        number = next(self._numbers)
+        ripe_at = hints.ready - shelf.ahead_seconds
+        if ripe_at <= self._time.now():
+            if not shelf.intake.quick:
+                # It may wait for hours, and nothing that comes after it may: offsets are committed up to the first
+                # that is not done. If we end meanwhile, its run is found in the store.
+                self._is_done(delivery)
+            shelf.put(lane.priority, Pack(hints.runs, number, delivery if shelf.intake.quick else None))
+            return
+        self._is_done(delivery)
+        if len(self._early) < MAX_EARLY:
+            heapq.heappush(self._early, (ripe_at, number, shelf, lane.priority, Pack(hints.runs, number, None)))
+
+    def _shelf_of(self, lane: Lane) -> Shelf | None:
+        """Whose runs these are; None: nobody's here."""
+        if lane.queue not in self._queues:
+            return None
+        for needed in lane.requires:
+            shelf = self._by_kind.get(needed)
+            if shelf is not None:
+                offered = shelf.intake.runner.labels()
+                served = all(label in self._labels or label in offered for label in lane.requires)
+                return shelf if served else None
+        return None
+
+    # ------------------------------------------------------------------ claiming
+
+    def waiting(self, intake: Intake) -> int:
+        """Runs that could be claimed for this runner."""
+        return self._shelves[intake].size
+
+    def ripen(self) -> float | None:
+        """Put on shelves what can be claimed by now; how long until the next can."""
+        early = self._early
+        if not early:
+            return None
+        now = self._time.now()
+        while early and early[0][0] <= now:
+            _, _, shelf, priority, pack = heapq.heappop(early)
+            if not shelf.is_full(priority):
+                shelf.put(priority, pack)
+        return early[0][0] - now if early else None
+
+    def take(self, intake: Intake, most: int) -> Named:
+        """Names to claim for this runner."""
+        return self._shelves[intake].take(most)
+
+    def untake(self, intake: Intake, named: Named) -> None:
+        """The claim failed: these wait again, before all others."""
+        for priority, pack in reversed(named.packs):
+            self._shelves[intake].put(priority, pack, first=True)
+
+    def claimed(self, named: Named) -> None:
+        """The store has answered: whatever was to be had of them is ours."""
+        for _, pack in named.packs:
+            if pack.delivery is not None:
+                self._is_done(pack.delivery)
+        self.room_more.set()
+
+    async def confirm(self) -> None:
+        """One step of telling the broker what is done."""
+        await self._clock.sleep(DONE_SECONDS)
+        await self._say_done()
+
+    def _is_done(self, delivery: Delivery) -> None:
+        self._done.append(delivery)
+        if not self.done_more.is_set():
+            self.done_more.set()
+
+    async def _say_done(self) -> None:
+        if self._done and not self._stopped:
+            done, self._done = self._done, []
+            await self._consumer.done(done)
+
+
+def group_of(terms: Terms) -> str:
+    """Of executors that offer the same. Not by the functions that they know: those change while they run."""
+    offered = msgspec.json.encode([sorted(terms.queues), sorted(terms.labels)])
+    return f"executors.{blake2b(offered, digest_size=6).hexdigest()}"
+
+
+def ahead_of(intake: Intake, terms: Terms) -> float:
+    """How long before they can run this runner's are claimed by name: what needs a slot keeps it free until then."""
+    return terms.ahead_seconds if intake.quick else min(terms.ahead_seconds, AHEAD_SLOTS_SECONDS)

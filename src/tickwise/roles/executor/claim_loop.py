@@ -1,0 +1,246 @@
+"""What an executor takes: as much as its runners have room for, each as far ahead as suits it.
+
+    room? ──► hints? ──► attempts_claim_named ──► taken
+       │                     └── failed: perhaps it was carried out all the same ──► attempts_keep, before the next
+       └── none, or for long: attempts_claim     claim, and again for a while: perhaps it still will be, by a server
+                                                 that stood still
+
+Without a broker, or while it is away, every wake-up is a claim of whatever there is. With one, hints name what came,
+and whatever there is is looked for every `poll_seconds`, for as long as that brings as much as there was room for.
+
+Invariant: what the store gave us and we do not know of goes back, if the store did so within `RECALL_SECONDS` of
+answering us again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from tickwise.domain.model import Claimed
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import ClaimRequest, Runs
+from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, Intake, Terms
+from tickwise.roles.executor.claim_hints import Hinting, ahead_of
+from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.store_clock import StoreClock
+from tickwise.roles.shared.service import Telemetry
+
+CALM_SECONDS: Final = 0.05
+"""How often runners with little to do are asked for while another one is busy."""
+PREFETCH_LEAST: Final = 100
+"""A claim smaller than this is not worth being sent ahead."""
+LOOK_SECONDS: Final = 1.0
+"""How often an executor that is busy with what hints name looks for what they do not: runs whose hints were lost, and
+what became free long after it was ready."""
+LEAST_SECONDS: Final = 0.001
+"""Shorter pauses are not worth a timer."""
+RECALL_SECONDS: Final = 120.0
+"""After the first answer that follows a claim in doubt, what we hold is named again for so long, once per lease: no
+client of a store waits longer for a command, and a server that is back does what it has of us in seconds."""
+
+logger = structlog.get_logger("tickwise.executor")
+
+
+class Claimer:
+    """One executor's."""
+
+    def __init__(
+        self,
+        *,
+        runs: Runs,
+        clock: Clock,
+        time: StoreClock,
+        lease: Lease,
+        terms: Terms,
+        intakes: Sequence[Intake],
+        take: Callable[[Sequence[Claimed]], None],
+        tokens: Callable[[], Iterable[int]],
+        telemetry: Telemetry,
+        hinting: Hinting | None = None,
+    ) -> None:
+        """`take` gets what was claimed; `tokens` tells what is known of what the store believes that we hold."""
+        self.ending = False
+        """Nothing more is claimed, but for what is under way."""
+        self._runs = runs
+        self._clock = clock
+        self._time = time
+        self._lease = lease
+        self._terms = terms
+        self._intakes = intakes
+        self._take = take
+        self._tokens = tokens
+        self._hinting = hinting
+        self._telemetry = telemetry
+        self._calm_claimed_at = 0.0
+        self._in_doubt = False
+        self._afresh = False
+        self._recall_at = self._recall_until = float("-inf")
+        """Of our monotonic clock."""
+
+    async def claim(self) -> bool:
+        """Take what there is room for; whether there may be more."""
+        if self._in_doubt or self._recall_at <= self._clock.monotonic() < self._recall_until:
+            await self._recover()
+        ready = [intake for intake in self._intakes if intake.runner.labels() and intake.ready()]
+        hinting = self._hinting
+        if hinting is None or not hinting.reachable():
+            return await self._claim_any(ready)
+        hinting.ripen()
+        more = False
+        for intake in ready:
+            if hinting.waiting(intake):
+                more |= await self._claim_named(hinting, intake)
+        now = self._clock.monotonic()
+        return await self._claim_any([each for each in ready if self._looks(each, hinting, now)]) or more
+
+    def look_afresh(self) -> None:
+        """The next claim looks for whatever there is, also for what has been ready for long."""
+        self._afresh = True
+        for intake in self._intakes:
+            intake.looked_at = float("-inf")
+
+    def until_look(self) -> float:
+        """How long until something is to be claimed of which nobody tells."""
+        poll = self._terms.poll_seconds
+        if self._hinting is None or not self._hinting.reachable():
+            return poll
+        ready = [intake.looked_at for intake in self._intakes if intake.runner.labels() and intake.ready()]
+        look = min(ready, default=self._clock.monotonic()) + poll - self._clock.monotonic()
+        ripe = self._hinting.ripen()
+        return max(min(look, poll if ripe is None else ripe), LEAST_SECONDS)
+
+    def _looks(self, intake: Intake, hinting: Hinting, now: float) -> bool:
+        """Whether it is time to claim whatever there is for this runner: its last such claim filled, or is long ago."""
+        if hinting.waiting(intake):
+            return now - intake.looked_at >= max(LOOK_SECONDS, self._terms.poll_seconds)
+        return intake.hungry or now - intake.looked_at >= self._terms.poll_seconds
+
+    async def _claim_any(self, ready: Sequence[Intake]) -> bool:
+        """Claim whatever there is for these runners; whether there may be more.
+
+        While there is little to do, one claim asks for all runners at once, so that a ring costs one statement. After
+        a claim that filled, each runner asks for itself, as much as it has room for and as far ahead as suits it, until
+        one of its claims does not fill; meanwhile the others ask together now and then.
+        """
+        groups = [[intake] for intake in ready if intake.hungry]
+        calm = [intake for intake in ready if not intake.hungry]
+        now = self._clock.monotonic()
+        if calm and (not groups or now - self._calm_claimed_at >= CALM_SECONDS):
+            groups.append(calm)
+            self._calm_claimed_at = now
+        filled = False
+        for group in groups:
+            for intake in group:
+                intake.looked_at = now
+            filled |= await self._claim_for(group)
+        return filled
+
+    async def _claim_for(self, group: Sequence[Intake]) -> bool:
+        """Claim for these runners; whether the last claim filled, so that there may be more.
+
+        While one runner's claims fill, the next is on its way to the store before the last one's runs are looked at:
+        store and executor then work at the same time, instead of waiting for each other.
+        """
+        limit = self._limit(group, 0)
+        claim: Awaitable[Sequence[Claimed]] = self._ask(group, limit)
+        while True:
+            rows = await claim
+            filled = len(rows) >= limit
+            limit = self._limit(group, len(rows))
+            further = filled and len(group) == 1 and limit >= PREFETCH_LEAST and not self.ending
+            if further:
+                claim = asyncio.ensure_future(self._ask(group, limit))
+                # One turn of the loop: the request is sent.
+                await self._clock.sleep(0)
+            for intake in group:
+                intake.hungry = filled
+                if rows:
+                    intake.ahead_only = rows[0].due > rows[0].now
+            if rows:
+                self._take(rows)
+            if not further:
+                return filled
+
+    def _limit(self, group: Sequence[Intake], coming: int) -> int:
+        """How many to claim, with `coming` on their way into the books."""
+        return min(self._terms.batch, *(intake.room() - coming for intake in group))
+
+    async def _ask(self, group: Sequence[Intake], limit: int) -> Sequence[Claimed]:
+        # A busy runner with slots takes little ahead, so that they stay free; with little to do that is no matter.
+        near = len(group) == 1 and not group[0].quick
+        ahead = min(self._terms.ahead_seconds, AHEAD_SLOTS_SECONDS) if near else self._terms.ahead_seconds
+        self._in_doubt = True
+        request, self._afresh = self._request(group, limit, ahead), False
+        try:
+            rows = await self._runs.attempts_claim(request)
+        except BaseException:
+            self._afresh |= request.afresh
+            raise
+        self._in_doubt = False
+        return rows
+
+    def _request(self, group: Sequence[Intake], limit: int, ahead_seconds: float) -> ClaimRequest:
+        terms = self._terms
+        return ClaimRequest(
+            executor=self._lease.number,
+            queues=terms.queues,
+            labels=(*terms.labels, *itertools.chain.from_iterable(intake.runner.labels() for intake in group)),
+            limit=limit,
+            ahead_seconds=ahead_seconds,
+            afresh=self._afresh,
+        )
+
+    async def _claim_named(self, hinting: Hinting, intake: Intake) -> bool:
+        """Claim for this runner what hints name; whether more of them wait. As in `_claim_for`, one claim is on its way
+        while the runs of the last one are looked at."""
+        limit = self._limit((intake,), 0)
+        claim: Awaitable[Sequence[Claimed]] = self._ask_named(hinting, intake, limit)
+        while True:
+            rows = await claim
+            limit = self._limit((intake,), len(rows))
+            further = min(hinting.waiting(intake), limit) >= PREFETCH_LEAST and not self.ending
+            if further:
+                claim = asyncio.ensure_future(self._ask_named(hinting, intake, limit))
+                await self._clock.sleep(0)
+            if rows:
+                intake.ahead_only = rows[0].due > rows[0].now
+                self._take(rows)
+            if not further:
+                return hinting.waiting(intake) > 0
+
+    async def _ask_named(self, hinting: Hinting, intake: Intake, limit: int) -> Sequence[Claimed]:
+        named = hinting.take(intake, limit)
+        request = self._request((intake,), limit, ahead_of(intake, self._terms))
+        self._in_doubt = True
+        try:
+            rows = await self._runs.attempts_claim_named(request, named.runs)
+        except BaseException:
+            hinting.untake(intake, named)
+            raise
+        self._in_doubt = False
+        hinting.claimed(named)
+        self._telemetry.hinted(named=len(named.runs), claimed=len(rows))
+        return rows
+
+    async def _recover(self) -> None:
+        """A claim failed, and may have been carried out all the same: what the store says is ours and we do not know
+        goes back. Nobody else would ever free it, because we go on living."""
+        number = self._lease.number
+        returned = await self._runs.attempts_keep(number, [*self._tokens()], self._time.now())
+        now = self._clock.monotonic()
+        if self._in_doubt:
+            self._recall_until = now + RECALL_SECONDS
+        self._recall_at = now + self._terms.lease_seconds
+        self._in_doubt = False
+        say_given_back(number, returned)
+
+
+def say_given_back(executor: int, count: int) -> None:
+    """So many runs went back that the store had given and nobody here knew of."""
+    if count:
+        logger.warning("claim_given_back", executor=executor, count=count)

@@ -1,0 +1,191 @@
+"""What an executor holds: every claimed run from its claim until its outcome is queued for the store.
+
+    claimed ──► HOLDING ──► (STARTING) ──► LAUNCHED ──► settled: an outcome
+                                              └──────► abandoned: a ghost, until its task is dead
+
+Invariant: a run is in the books once, and its place in its runner's intake is given back exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.decision import Overlap
+from tickwise.domain.model import Claimed
+from tickwise.domain.retry import OnUnknown
+from tickwise.ports.runner import Assignment, Runner, TaskLimits
+from tickwise.ports.store import Gate
+from tickwise.roles.executor.capacity import Intake
+from tickwise.roles.shared.definition import Limits, Work, decode_work
+
+BODIES_KEPT: Final = 1_000
+"""Texts of definitions that are remembered read: the runs of one job come with the same text each time."""
+BODY_KEPT_LENGTH: Final = 2_000
+"""Longer ones are read anew: what is remembered takes some megabytes at most."""
+_UNLIMITED: Final = Limits()
+_UNLIMITED_TASK: Final = _UNLIMITED.of_task()
+_RERUN: Final = OnUnknown.RERUN
+WAITING: Final = frozenset({Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL_RUNNING})
+"""With these a later run waits for an earlier one of its job."""
+_new = tuple.__new__
+"""A named tuple without the steps of its constructor: tens of thousands are made a second."""
+
+
+class Seat(NamedTuple):
+    """A runner and how it is fed."""
+
+    runner: Runner
+    spare: Callable[[], int] | None = None
+    """Of a quick runner, which works off batches of short tasks: how many more could begin there now. The others take
+    one run a slot."""
+
+
+class Stage(Enum):
+    """How far a claimed run has come here."""
+
+    HOLDING = 1
+    """It waits for its due time."""
+    STARTING = 2
+    """It is due, guarded, and its start is being recorded."""
+    LAUNCHED = 3
+    """Its runner has it."""
+
+
+class Body(NamedTuple):
+    """What the text of a definition says to an executor."""
+
+    work: Work
+    kind: str
+    payload: bytes
+    limits: TaskLimits
+    guarded: bool
+    """A start is recorded before it begins, whatever the store says of the run."""
+    names_errors: bool
+    is_followed: bool
+    """Other jobs go on from its success."""
+    is_waited_for: bool
+    """Runs may wait for its end: for its slot, or because later runs of its job wait for earlier ones."""
+
+
+def read_body(text: str) -> Body:
+    """Raises `MsgspecError`, or `KeyError` if its task has no kind."""
+    return _remembered(text) if len(text) <= BODY_KEPT_LENGTH else _read(text)
+
+
+def _read(text: str) -> Body:
+    work = decode_work(text)
+    guarded = work.on_unknown is not _RERUN or work.concurrency is not None or work.rate is not None
+    limits = _UNLIMITED_TASK if work.limits == _UNLIMITED else work.limits.of_task()
+    waited_for = work.concurrency is not None or work.overlap in WAITING
+    flags = (guarded, bool(work.retry.on.error), bool(work.then), waited_for)
+    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags))
+
+
+_remembered = lru_cache(BODIES_KEPT)(_read)
+
+
+class Held(msgspec.Struct, eq=False):
+    """One claimed run, from claim to outcome. A struct: tens of thousands are made a second."""
+
+    claimed: Claimed
+    body: Body
+    intake: Intake
+    guarded: bool
+    """Its start is recorded before it begins."""
+    stage: Stage = Stage.HOLDING
+    cancelling: bool = False
+    """Somebody wants it stopped."""
+    letting_go: bool = False
+    """It is being stopped because our lease ends."""
+
+    @property
+    def work(self) -> Work:
+        """The part of its definition that executors read."""
+        return self.body.work
+
+    def is_urgent(self) -> bool:
+        """Whether the store is told of its end at once: runs may wait for it."""
+        return self.body.is_waited_for or self.claimed.guarded
+
+    def gate(self) -> Gate | None:
+        """What its start has to pass besides its fence."""
+        limit, rate, own = self.work.concurrency, self.work.rate, f"job:{self.claimed.job_id}"
+        if limit is None and rate is None:
+            return None
+        return Gate(
+            limit_key=None if limit is None else self.work.limit_key or own,
+            limit=0 if limit is None else limit.limit,
+            rate_key=None if rate is None else self.work.rate_key or own,
+            rate_gap_seconds=0.0 if rate is None else rate.per_seconds / rate.limit,
+        )
+
+    def assignment(self) -> Assignment:
+        """As its runner takes it."""
+        claimed, body = self.claimed, self.body
+        work = body.work
+        return _new(
+            Assignment,
+            (
+                claimed.run_id,
+                claimed.token,
+                claimed.job_id,
+                claimed.namespace,
+                claimed.attempt,
+                claimed.due,
+                claimed.nominal,
+                work.task,
+                body.payload,
+                work.timeout_seconds,
+                body.limits,
+                body.names_errors,
+            ),
+        )
+
+
+class Books:
+    """One executor's. `live` is open to its parts: reading it is on the hot path."""
+
+    def __init__(self) -> None:
+        self.live: dict[UUID, Held] = {}
+        self.ghosts: dict[UUID, Intake] = {}
+        """Abandoned tasks that are not yet dead: each keeps its place, and its run must not begin here again."""
+        self.idle = asyncio.Event()
+        """Set whenever something came to its end."""
+
+    def holds(self, held: Held) -> bool:
+        """Whether this very claim is still ours to care for."""
+        return self.live.get(held.claimed.run_id) is held
+
+    def forget(self, held: Held) -> None:
+        """It is out of our hands, and its place is free."""
+        if self.live.pop(held.claimed.run_id, None) is None:
+            return
+        intake = held.intake
+        if held.stage is Stage.HOLDING:
+            intake.held -= 1
+        else:
+            intake.launched -= 1
+        intake.freed()
+
+    def abandon(self, held: Held) -> None:
+        """Kill it and report nothing. While its task still dies, it is a ghost."""
+        self.forget(held)
+        if held.stage is Stage.LAUNCHED:
+            held.intake.launched += 1
+            self.ghosts[held.claimed.run_id] = held.intake
+            held.intake.runner.stop(held.claimed.run_id, grace_seconds=0.0)
+
+    def bury(self, run_id: UUID) -> None:
+        """A ghost is dead."""
+        intake = self.ghosts.pop(run_id, None)
+        if intake is not None:
+            intake.launched -= 1
+            intake.freed()
+            self.idle.set()

@@ -1,0 +1,208 @@
+"""What an ending of an attempt comes to: the outcome that the store is told.
+
+    Ending (verdict, reason, symptoms) ──┐
+    Held (job's rules, what was asked) ──┴──► Outcome (SUCCESS · FAILED · RETRYING · CANCELLED · QUEUED)
+
+Pure: whoever ends twice in the same way comes to the same outcome.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.retry import (
+    END_LOST,
+    EXECUTOR_LOST,
+    LEASE_OVER,
+    OUTPUT_LOST,
+    RETRY_AFTER_MOST_SECONDS,
+    RETRY_DEADLINE,
+    UNKNOWN_OUTCOME,
+    Failure,
+    OnUnknown,
+    deadline_sentence,
+    resolve,
+)
+from tickwise.ports.runner import Ending, Verdict
+from tickwise.roles.executor.held_runs import Held
+
+SUCCESS: Final = CODES[RunState.SUCCESS]
+FAILED: Final = CODES[RunState.FAILED]
+CANCELLED: Final = CODES[RunState.CANCELLED]
+RETRYING: Final = CODES[RunState.RETRYING]
+QUEUED: Final = CODES[RunState.QUEUED]
+SKIPPED: Final = CODES[RunState.SKIPPED]
+
+UNBEGUN: Final = frozenset({Verdict.RELEASED, Verdict.UNOFFERED})
+KILLED: Final = frozenset({"signal", "crashed"})
+"""The reasons of an attempt whose process was ended from outside."""
+NEVER: Final = 0.0
+"""When an attempt began that did not: its start may be on record all the same, for it is recorded first."""
+UNOFFERED_SECONDS: Final = 10.0
+"""A run that cannot go on here goes back for this long: time for an executor that has it to take it."""
+ERROR_LENGTH: Final = 4000
+"""Characters of an error message that are stored; the whole is in the output."""
+ENDED_UNTOLD: Final = "it ended, and the database lost what was said of it when it was set back"
+LET_GO: Final = "its executor could not reach the store, and stopped it before its lease ended"
+
+
+class Sequel(NamedTuple):
+    """What becomes of the run."""
+
+    state: int
+    reason: str | None
+    error: str | None
+    retry_at: float | None = None
+
+
+def outcome_of(held: Held, ending: Ending, chance: float) -> Outcome:
+    """What to report. `chance` is drawn by the caller, uniform in [0, 1)."""
+    claimed = held.claimed
+    sequel = _sequel(held, ending, chance)
+    outcome = Outcome(
+        claimed.run_id,
+        claimed.token,
+        sequel.state,
+        NEVER if sequel.state == QUEUED and ending.verdict in UNBEGUN else ending.started,
+        ending.ended,
+        sequel.reason,
+        _short(sequel.error),
+        ending.result,
+        sequel.retry_at,
+        _is_followed(held, sequel),
+    )
+    return in_whole_characters(outcome)
+
+
+def in_whole_characters(outcome: Outcome) -> Outcome:
+    """With each lone surrogate replaced, as in an answer's headers that are not UTF-8: such a text can go nowhere."""
+    reason, error, result = outcome.reason, outcome.error, outcome.result
+    if all(text is None or text.isascii() for text in (reason, error, result)):
+        return outcome
+    return outcome._replace(reason=_whole(reason), error=_whole(error), result=_whole(result))
+
+
+def _whole(text: str | None) -> str | None:
+    return None if text is None else text.encode(errors="replace").decode()
+
+
+def _sequel(held: Held, ending: Ending, chance: float) -> Sequel:
+    verdict, reason, error = ending.verdict, ending.reason, ending.error
+    if verdict is Verdict.OK:
+        return Sequel(SUCCESS, reason, error)
+    if held.cancelling and verdict is not Verdict.FAILED:
+        return Sequel(CANCELLED, "cancelled", error)
+    if verdict is Verdict.CANCELLED:
+        return _let_go(held.work.on_unknown) if held.letting_go else Sequel(CANCELLED, "cancelled", error)
+    if verdict is Verdict.RELEASED:
+        return Sequel(QUEUED, reason, error)
+    if verdict is Verdict.UNOFFERED:
+        asked = ending.retry_after_seconds
+        pause = UNOFFERED_SECONDS if asked is None else min(max(asked, 0.0), RETRY_AFTER_MOST_SECONDS)
+        return Sequel(QUEUED, reason, error, ending.ended + pause)
+    return _failed(held, ending, chance)
+
+
+def _failed(held: Held, ending: Ending, chance: float) -> Sequel:
+    # What it was to do is done, only not told in full: a job that must not run twice does not for that.
+    done = ending.reason == OUTPUT_LOST and held.work.on_unknown is not OnUnknown.RERUN
+    failure = Failure(
+        held.claimed.failures + 1,
+        held.claimed.due,
+        ending.ended,
+        ending.reason,
+        ending.symptoms,
+        ending.verdict is Verdict.INVALID or done,
+        ending.retry_after_seconds,
+    )
+    resolution = resolve(held.work.retry_policy(), failure, chance)
+    if resolution.retry_at is not None:
+        return Sequel(RETRYING, ending.reason, ending.error, resolution.retry_at)
+    return Sequel(FAILED, ending.reason, _joined(ending.error, resolution.why))
+
+
+def _let_go(on_unknown: OnUnknown) -> Sequel:
+    """Its task had begun and was stopped by us, before anybody else could take its run: what it has done by then is as
+    unknown as if we had been lost with it."""
+    match on_unknown:
+        case OnUnknown.RERUN:
+            return Sequel(QUEUED, LEASE_OVER, f"{LET_GO}; it runs again")
+        case OnUnknown.FAIL:
+            return Sequel(FAILED, EXECUTOR_LOST, f"{LET_GO}; its job says not to run it again (on_unknown)")
+        case OnUnknown.HOLD:
+            return Sequel(FAILED, UNKNOWN_OUTCOME, f"{LET_GO}; what it has done by then is for a person to find out")
+
+
+def _is_followed(held: Held, sequel: Sequel) -> bool:
+    """Whether its job names others that go on from here. From an unknown outcome nothing goes on before a person has
+    decided it."""
+    if sequel.state == SUCCESS:
+        return bool(held.work.then)
+    return sequel.state == FAILED and sequel.reason != UNKNOWN_OUTCOME and bool(held.work.on_failure)
+
+
+def is_too_late(held: Held, now: float) -> bool:
+    """Whether the next attempt after a failure would begin after its job's deadline."""
+    deadline = held.work.retry.deadline_seconds
+    return held.claimed.failures > 0 and deadline is not None and now > held.claimed.due + deadline
+
+
+def too_late(held: Held, now: float) -> Outcome:
+    """The end of such a run. It begins no more."""
+    error = deadline_sentence(held.work.retry.deadline_seconds or 0.0)
+    return _unbegun(held.claimed, FAILED, now, RETRY_DEADLINE, error)._replace(follow=bool(held.work.on_failure))
+
+
+def given_back(held: Held, now: float) -> Outcome:
+    """A run that has not begun goes back."""
+    return _unbegun(held.claimed, QUEUED, now)._replace(started=NEVER)
+
+
+def never_answered(claimed: Claimed, now: float) -> Outcome:
+    """A run of a claim whose answer was lost goes back as if it had never been claimed."""
+    return _unbegun(claimed, QUEUED, now)._replace(started=NEVER)
+
+
+def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
+    """The end of an attempt of which nobody knows any more how it ended."""
+    match on_unknown:
+        case OnUnknown.RERUN:
+            return _unbegun(claimed, QUEUED, now, END_LOST, f"{ENDED_UNTOLD}; it runs again")
+        case OnUnknown.FAIL:
+            error = f"{ENDED_UNTOLD}; its job says not to run it again (on_unknown)"
+            # The sequence reads later whether the job names others that go on from a failure.
+            return _unbegun(claimed, FAILED, now, EXECUTOR_LOST, error)._replace(follow=True)
+        case OnUnknown.HOLD:
+            error = f"{ENDED_UNTOLD}; what it has done is for a person to find out"
+            return _unbegun(claimed, FAILED, now, UNKNOWN_OUTCOME, error)
+
+
+def called_off(held: Held, now: float, *, revoked: bool) -> Outcome:
+    """The end of a run that was asked back before it began; else it was cancelled."""
+    state, reason = (SKIPPED, "revoked") if revoked else (CANCELLED, "cancelled")
+    return _unbegun(held.claimed, state, now, reason)
+
+
+def unreadable(claimed: Claimed, now: float, detail: str) -> Outcome:
+    """A defect of ours or of a plugin: the run fails with it instead of coming back for ever."""
+    return _unbegun(claimed, FAILED, now, "invalid", f"its definition cannot be read: {detail}")
+
+
+def _unbegun(claimed: Claimed, state: int, now: float, reason: str | None = None, error: str | None = None) -> Outcome:
+    return Outcome(claimed.run_id, claimed.token, state, now, now, reason, _short(error))
+
+
+def _short(error: str | None) -> str | None:
+    return error[:ERROR_LENGTH] if error is not None and len(error) > ERROR_LENGTH else error
+
+
+def _joined(error: str | None, why: str | None) -> str | None:
+    """Both, of which the second is never cut off."""
+    if why is None:
+        return error
+    if not error:
+        return why
+    kept = error[: ERROR_LENGTH - len(why) - 2].rstrip()
+    return f"{kept}{'' if kept.endswith(('.', '!', '?')) else '.'} {why}"

@@ -1,0 +1,309 @@
+"""Compares what this executor holds with what the store says that it holds, both ways, after each heartbeat.
+
+    digests alike? ── yes ──► done
+        └── no: the list, twice
+              ├── the store says that we hold a run, and we do not
+              │      ├── its claim was never answered ──► given back as never claimed, not counted
+              │      └── its end was acknowledged and then lost
+              │             ├── remembered ─────────► reported again
+              │             └── else ───────────────► what it did is unknown: the job's `on_unknown` decides
+              └── we hold a run, and the store does not say so: its claim was lost; the task is stopped, unreported
+
+A database behind asynchronous replication forgets its last commits when its standby takes over; leases free nothing
+then, because this executor lives (docs/decisions/0033).
+
+Invariant: no false alarm. While the store answers, an outcome on its way is in the outbox before the question or after
+the answer; one claim is under way at a time, under a token above all that were answered. So a run counts as different
+only if it is on one side alone both before the question and after the answer, for two questions in a row. A server that
+stood still may carry out a claim that we gave up, and then answer another: a run under the token of a claim that was
+never answered is given back, and does not count. What is stopped because this executor leaves is held until it has
+left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tickwise.domain.fencing import digest_of
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Continuity
+from tickwise.roles.executor.claim_loop import say_given_back
+from tickwise.roles.executor.held_runs import Books, Held, Stage, read_body
+from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.outbox import Outbox
+from tickwise.roles.executor.outcomes import end_lost, never_answered, unreadable
+from tickwise.roles.executor.store_clock import StoreClock
+from tickwise.roles.shared.service import Telemetry
+
+SHARE: Final = 100.0
+"""Comparing takes a hundredth of the time at most, however much the store has to read for it."""
+MAX_UNSURE: Final = 3
+"""After so many digests in a row that differed while runs ended, the list is asked for."""
+THOROUGH_EVERY: Final = 100
+"""So often the list is asked for though digests agree: a digest covers lanes that this executor has claimed from."""
+TOKENS_KEPT: Final = 20_000
+"""Tokens of answered claims, each of up to some hundred runs: five minutes of a very busy executor."""
+MAX_COUNTED: Final = 10_000
+MAX_SHOWN: Final = 20
+
+Pair = tuple[UUID, int]
+"""A run and the token under which it is held."""
+
+logger = structlog.get_logger("tickwise.executor")
+
+
+class AnsweredClaims:
+    """The tokens of claims whose answer came."""
+
+    def __init__(self) -> None:
+        self.highest = 0
+        self._tokens: set[int] = set()
+        self._order: collections.deque[int] = collections.deque()
+
+    def add(self, rows: Sequence[Claimed]) -> None:
+        """One more answer. In most stores all runs of a claim bear one token."""
+        for token in {rows[0].token} if rows[0].token == rows[-1].token else sorted({row.token for row in rows}):
+            self._tokens.add(token)
+            self._order.append(token)
+            self.highest = max(self.highest, token)
+        while len(self._order) > TOKENS_KEPT:
+            self._tokens.discard(self._order.popleft())
+
+    def tokens(self) -> Iterator[int]:
+        """All that are remembered."""
+        return iter(self._order)
+
+    def never_came(self, token: int) -> bool:
+        """Whether it is certain that the answer to the claim with this token never came."""
+        full = len(self._order) >= TOKENS_KEPT
+        return token not in self._tokens and not (full and token < self._order[0])
+
+
+class Reconciliation:
+    """One executor's."""
+
+    def __init__(
+        self,
+        store: Continuity,
+        *,
+        clock: Clock,
+        time: StoreClock,
+        lease: Lease,
+        books: Books,
+        outbox: Outbox,
+        telemetry: Telemetry,
+        report: Callable[[Outcome], None],
+    ) -> None:
+        """`report` gives an outcome to the outbox."""
+        self.claims = AnsweredClaims()
+        self.wake = asyncio.Event()
+        self.differs = 0
+        """Runs that are on one side alone, as the last comparison found."""
+        self._store = store
+        self._clock = clock
+        self._time = time
+        self._lease = lease
+        self._books = books
+        self._outbox = outbox
+        self._telemetry = telemetry
+        self._report = report
+        self._epoch: int | None = None
+        self._upto = 0
+        self._unsure = 0
+        self._count = 0
+        self._thorough = False
+        self._next_at = float("-inf")
+        self._counted: dict[Pair, None] = {}
+        self._stopped: Collection[Pair] = ()
+
+    def heard(self, epoch: int) -> None:
+        """Take in the epoch of a heartbeat's answer. A new epoch makes every held run doubtful."""
+        if self._epoch is not None and epoch != self._epoch:
+            logger.warning("store_set_back", executor=self._lease.number, epoch=epoch, before=self._epoch)
+            self.doubt()
+        self._epoch = epoch
+
+    def doubt(self) -> None:
+        """Something says that the store and this executor differ: look at once, at every run."""
+        self._thorough = True
+        self._next_at = float("-inf")
+        self.wake.set()
+
+    def forget(self) -> None:
+        """The store has expired this executor: it holds nothing any more."""
+        self.claims = AnsweredClaims()
+        self.differs = self._upto = self._unsure = 0
+        self._thorough = False
+
+    async def compare(self, pause_seconds: float) -> float:
+        """One comparison, if its time has come and the lease stands; how long until the next, at least
+        `pause_seconds`."""
+        now = self._clock.monotonic()
+        upto, number = self._upto, self._lease.number
+        if now < self._next_at:
+            return self._next_at - now
+        if not number or not self._lease.stands():
+            return pause_seconds
+        self._upto = self.claims.highest
+        self._count += 1
+        thorough = self._thorough or self._count % THOROUGH_EVERY == 0
+        if thorough or not await self._is_alike(number, upto):
+            self._thorough = False
+            try:
+                await self._compare_in_full(number)
+            except BaseException:
+                self._thorough = thorough
+                raise
+        pause = max(pause_seconds, SHARE * (self._clock.monotonic() - now))
+        self._next_at = self._clock.monotonic() + pause
+        if self._thorough:
+            self._next_at = float("-inf")
+            return 0.0
+        return pause
+
+    def leaving(self, stopped: Collection[Pair]) -> None:
+        """These are stopped because this executor leaves, and their ends are not reported: until it has left, the store
+        is right to say that it holds them."""
+        self._stopped = stopped
+
+    async def settle(self) -> None:
+        """Before this executor leaves: what the store believes to be held here, beyond what was stopped for that, has
+        ended. The store would take it for what never began."""
+        number, upto = self._lease.number, self.claims.highest
+        if upto:
+            lost, _ = await self._look(number, upto)
+            await self._tell(number, lost)
+
+    # ------------------------------------------------------------------ digests
+
+    async def _is_alike(self, number: int, upto: int) -> bool:
+        """Whether both sides have the same digest of what was claimed before the last comparison, or what was under way
+        leaves that open."""
+        if not upto:
+            return True
+        live = self._books.live
+        before = [held for held in live.values() if held.claimed.token <= upto]
+        sent = any(token <= upto for _, token in self._outbox.pairs())
+        mine = digest_of((held.claimed.run_id, held.claimed.token) for held in before)
+        theirs = await self._store.held_digest(number, upto)
+        if theirs == mine:
+            self.differs = self._unsure = 0
+            return True
+        if sent or any(live.get(held.claimed.run_id) is not held for held in before):
+            self._unsure += 1
+            return self._unsure < MAX_UNSURE
+        return False
+
+    # ------------------------------------------------------------------ lists
+
+    async def _compare_in_full(self, number: int) -> None:
+        self._unsure = 0
+        upto = self.claims.highest
+        lost, stray = await self._look(number, upto)
+        if lost or stray:
+            again_lost, again_stray = await self._look(number, upto)
+            still_lost, still_stray = set(again_lost), {id(held) for held in again_stray}
+            lost = [pair for pair in lost if pair in still_lost]
+            stray = [held for held in stray if id(held) in still_stray]
+        if number != self._lease.number:
+            return
+        if not lost and not stray:
+            self.differs = 0
+            return
+        unheard = self._unheard(lost)
+        differing = [*(pair for pair in lost if pair not in unheard), *map(_pair, stray)]
+        self.differs = len(differing)
+        await self._count_them(differing)
+        self._stop(stray)
+        await self._tell(number, lost)
+
+    async def _look(self, number: int, upto: int) -> tuple[list[Pair], list[Held]]:
+        """Pairs that only the store knows, and runs that only we do. Of one whose start is being recorded, the store's
+        answer says whether it is ours still."""
+        before = set(self._known())
+        mine = [*self._books.live.values()]
+        listed = await self._store.held_list(number, upto)
+        known = before.union(self._known())
+        lost = [pair for pair in listed.items() if pair not in known]
+        stray = [
+            held
+            for held in mine
+            if held.claimed.token <= upto
+            and held.stage is not Stage.STARTING
+            and self._books.holds(held)
+            and listed.get(held.claimed.run_id) != held.claimed.token
+        ]
+        return lost, stray
+
+    def _known(self) -> Iterator[Pair]:
+        yield from map(_pair, self._books.live.values())
+        yield from self._outbox.pairs()
+        yield from self._stopped
+
+    def _unheard(self, lost: Sequence[Pair]) -> Collection[Pair]:
+        """Those whose claim was never answered, and which were not given back before: the store lost nothing there."""
+        told = self._outbox.remembered(lost)
+        return {pair for pair in lost if pair not in told and self.claims.never_came(pair[1])}
+
+    async def _count_them(self, pairs: Iterable[Pair]) -> None:
+        """Each is told of once, however often it is found."""
+        fresh = [pair for pair in pairs if pair not in self._counted]
+        if not fresh:
+            return
+        while len(self._counted) + len(fresh) > MAX_COUNTED and self._counted:
+            del self._counted[next(iter(self._counted))]
+        await self._store.held_differed(len(fresh))
+        self._counted |= dict.fromkeys(fresh)
+        self._telemetry.differed(len(fresh))
+        runs = [str(run_id) for run_id, _ in fresh[:MAX_SHOWN]]
+        logger.error("held_otherwise", executor=self._lease.number, count=len(fresh), runs=runs)
+
+    def _stop(self, stray: Sequence[Held]) -> None:
+        """The store gives, or has given, these to others."""
+        for held in stray:
+            if self._books.holds(held):
+                self._books.abandon(held)
+                self._books.idle.set()
+
+    async def _tell(self, number: int, lost: Sequence[Pair]) -> None:
+        """Let what the store believes to be held here go on."""
+        remembered = self._outbox.remembered(lost)
+        for outcome in remembered.values():
+            self._report(outcome)
+        rest = [run_id for run_id, token in lost if (run_id, token) not in remembered]
+        if not rest:
+            return
+        tokens = dict(lost)
+        rows = await self._store.held_again(number, rest)
+        known, now = set(self._known()), self._time.now()
+        if number != self._lease.number:
+            return
+        returned = 0
+        for claimed in rows:
+            pair = claimed.run_id, claimed.token
+            if tokens[claimed.run_id] != claimed.token or pair in known:
+                continue
+            if self.claims.never_came(claimed.token):
+                self._report(never_answered(claimed, now))
+                returned += 1
+            else:
+                self._report(self._end_of(claimed, now))
+        say_given_back(number, returned)
+
+    def _end_of(self, claimed: Claimed, now: float) -> Outcome:
+        try:
+            return end_lost(claimed, read_body(claimed.spec).work.on_unknown, now)
+        except (msgspec.MsgspecError, KeyError) as wrong:
+            return unreadable(claimed, now, f"{type(wrong).__name__}: {wrong}")
+
+
+def _pair(held: Held) -> Pair:
+    return held.claimed.run_id, held.claimed.token

@@ -1,0 +1,220 @@
+"""Outcomes on their way to the store through the broker, kept until the store has them.
+
+    outcomes ──► Results, numbered ──► broker ──► recorder ──► store, and the number up to which it applied them
+        │                                                            │
+        └── kept here ◄──── asked now and then ──────────────────────┘
+              └── nothing was applied for `PATIENCE_SECONDS`: told directly; twice is once
+
+Invariant: an outcome is kept until the store says that it was applied, was told of it directly, or its executor was
+buried. So a broker that loses it costs time: a number counts as applied only if all before it are, or are settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from tickwise.domain.errors import TickwiseError
+from tickwise.domain.model import Outcome
+from tickwise.ports.broker import RESULTS, Broker, Message
+from tickwise.ports.clock import Clock
+from tickwise.ports.signing import ExecutorKey
+from tickwise.ports.store import Runs
+from tickwise.roles.shared.messages import Results, encode
+from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.signatures import ResultsSigning, signed
+
+ASK_SECONDS: Final = 0.1
+"""How often the store is asked what was applied."""
+PATIENCE_SECONDS: Final = 10.0
+"""So long without anything applied, and recorders are taken to be away."""
+SEND_SECONDS: Final = 3.0
+"""How long a broker may take to confirm; then the store is told."""
+AWAY_SECONDS: Final = 5.0
+"""How long a broker that did not confirm is left alone."""
+MAX_KEPT: Final = 20_000
+"""Outcomes that are kept, …"""
+KEPT_BYTES: Final = 32 << 20
+"""… and what their texts may take; beyond that the store is told directly: recorders are slower than what ends."""
+MESSAGE_BYTES: Final = 256 << 10
+"""A message is closed when the texts in it come to this."""
+OUTCOME_BYTES: Final = 512 << 10
+"""An outcome with longer texts does not go through the broker, whose messages are bounded."""
+
+logger = structlog.get_logger("tickwise.executor")
+
+
+class Kept(NamedTuple):
+    """What was published in one message."""
+
+    number: int
+    outcomes: Sequence[Outcome]
+    size: int
+
+
+class Publisher:
+    """One executor's."""
+
+    def __init__(
+        self, broker: Broker, *, runs: Runs, clock: Clock, teller: Teller, signing: ResultsSigning | None = None
+    ) -> None:
+        """`signing`: with what is signed; None: nothing is, for tests."""
+        self.kept_more = asyncio.Event()
+        """Set when something is kept."""
+        self.count = 0
+        """Outcomes that are kept."""
+        self._broker = broker
+        self._runs = runs
+        self._clock = clock
+        self._teller = teller
+        self._signing = signing
+        self._key: ExecutorKey | None = None
+        self._key_of = 0
+        """The executor that registered the key."""
+        self._kept: deque[Kept] = deque()
+        self._size = 0
+        self._executor = 0
+        """Whose numbers these are."""
+        self._number = 0
+        self._life = 0
+        """Counts burials: what was under way then counts no more."""
+        self._avoided_until = float("-inf")
+        self._moved_at = 0.0
+
+    def new_key(self) -> ExecutorKey | None:
+        """A key pair for an executor that is about to join; None: it will sign nothing."""
+        return None if self._signing is None else self._signing.keys.new()
+
+    def joined(self, executor: int, key: ExecutorKey | None) -> None:
+        """It has this number from now on, and registered the public half of this key."""
+        self._key_of, self._key = executor, key
+
+    def takes(self, outcomes: Sequence[Outcome]) -> bool:
+        """Whether these are to go through the broker now."""
+        return (
+            self._clock.monotonic() >= self._avoided_until
+            and self._broker.state().reachable
+            and self.count + len(outcomes) <= MAX_KEPT
+            and self._size <= KEPT_BYTES
+            and all(size_of(outcome) <= OUTCOME_BYTES for outcome in outcomes)
+        )
+
+    async def publish(self, executor: int, outcomes: Sequence[Outcome]) -> bool:
+        """Whether the broker has them durably. If not, it may have them all the same: the store is to be told, and what
+        a recorder says of them later changes nothing."""
+        if executor != self._executor:
+            # Another life, which counts anew; what was published meanwhile under the number of the one before is stale.
+            self.forget()
+            self._executor = executor
+        batches, life = [*_batches(outcomes)], self._life
+        first = self._number + 1
+        key, since = b"%d" % executor, self._kept[0].number if self._kept else first
+        try:
+            messages = [
+                self._signed(executor, Message(encode(Results(executor, number, tuple(batch), since)), key))
+                for number, (batch, _) in enumerate(batches, first)
+            ]
+        except (ValueError, TypeError) as wrong:
+            # A text that is none, such as half a pair of surrogates: the store knows what to put in its place.
+            return _unpublished(outcomes, str(wrong))
+        # Numbers are never used again: of one that was not confirmed nobody knows whose outcomes it stands for.
+        self._number += len(batches)
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._broker.send(RESULTS, messages)
+        except (TickwiseError, TimeoutError) as failure:
+            self._avoided_until = self._clock.monotonic() + AWAY_SECONDS
+            return _unpublished(outcomes, str(failure) or "no answer in time")
+        if life != self._life:
+            return True
+        if not self._kept:
+            self._moved_at = self._clock.monotonic()
+        self._kept += [Kept(number, batch, size) for number, (batch, size) in enumerate(batches, first)]
+        self._size += sum(size for _, size in batches)
+        self.count += len(outcomes)
+        self.kept_more.set()
+        return True
+
+    def _signed(self, executor: int, message: Message) -> Message:
+        """With the key of this executor. Raises `ValueError` for one of a life before."""
+        if self._signing is None:
+            return message
+        if self._key is None or self._key_of != executor:
+            raise ValueError("the key of this executor is gone")
+        return signed(message, self._key, broker=self._broker, channel=RESULTS, cluster=self._signing.cluster)
+
+    def tokens(self) -> Iterator[int]:
+        """Of all that is kept."""
+        for kept in self._kept:
+            for outcome in kept.outcomes:
+                yield outcome.token
+
+    def pairs(self) -> Iterator[tuple[UUID, int]]:
+        """Runs and tokens of all that is kept."""
+        for kept in self._kept:
+            for outcome in kept.outcomes:
+                yield outcome.run_id, outcome.token
+
+    def forget(self) -> None:
+        """The executor was buried: its next life counts anew."""
+        self._kept.clear()
+        self.count = self._size = self._number = 0
+        self._life += 1
+
+    async def ask(self, executor: int) -> float:
+        """Look what was applied; how long until the next look."""
+        if not self._kept:
+            return 3600.0
+        life, marked = self._life, await self._runs.results_marked(executor)
+        if life != self._life:
+            return 0.0
+        now = self._clock.monotonic()
+        while self._kept and self._kept[0].number <= marked:
+            self._moved_at = now
+            self._drop_first()
+        if self._kept and now - self._moved_at >= PATIENCE_SECONDS:
+            logger.warning("results_unapplied", count=self.count, seconds=round(now - self._moved_at, 1))
+            await self.tell_all(executor)
+        return ASK_SECONDS if self._kept else 3600.0
+
+    async def tell_all(self, executor: int) -> None:
+        """Tell the store directly of all that is kept. Whoever takes it from the broker later counts it."""
+        while self._kept:
+            kept = self._kept[0]
+            await self._teller.tell(executor, kept.outcomes)
+            if self._kept and self._kept[0] is kept:
+                self._drop_first()
+
+    def _drop_first(self) -> None:
+        kept = self._kept.popleft()
+        self.count -= len(kept.outcomes)
+        self._size -= kept.size
+
+
+def _unpublished(outcomes: Sequence[Outcome], detail: str) -> bool:
+    logger.warning("results_unpublished", count=len(outcomes), detail=detail)
+    return False
+
+
+def size_of(outcome: Outcome) -> int:
+    """Bytes of its texts, about."""
+    return len(outcome.result or "") + len(outcome.error or "")
+
+
+def _batches(outcomes: Sequence[Outcome]) -> Iterator[tuple[Sequence[Outcome], int]]:
+    """Parts that fit into a message each, with the size of their texts."""
+    batch: list[Outcome] = []
+    size = 0
+    for outcome in outcomes:
+        if batch and size + size_of(outcome) > MESSAGE_BYTES:
+            yield batch, size
+            batch, size = [], 0
+        batch.append(outcome)
+        size += size_of(outcome)
+    if batch:
+        yield batch, size

@@ -1,0 +1,203 @@
+"""From the claim to the runner: held until due, then begun; guarded ones only after the store has said yes.
+
+    taken ──► due now? ──► launch ──► guarded? ──no──► runner
+                │no          ▲           │yes
+                ▼            │           └──► start recorded ──► accepted ──► runner
+               heap ── due ──┘                     ▲   └────────► refused: forgotten, somebody else's by now
+                                                   └── any failure: said again; only the store's word ends it
+
+Invariants: nothing is given to a runner before its due time on the store's clock, nor unless our lease stands at that
+very moment; a guarded run is given to it only after its start is on record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import structlog
+
+from tickwise.domain.model import Claimed, Outcome
+from tickwise.ports.clock import Clock
+from tickwise.ports.runner import Assignment, Ending, Verdict
+from tickwise.ports.store import Began, Runs
+from tickwise.roles.executor.capacity import Intake
+from tickwise.roles.executor.held_runs import Books, Held, Stage
+from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.outcomes import is_too_late, too_late
+from tickwise.roles.executor.run_log import RunLog
+from tickwise.roles.executor.store_clock import StoreClock
+from tickwise.roles.shared.service import is_cancelled
+
+LAUNCH_BATCH: Final = 500
+"""Held runs started at once before other tasks get a turn."""
+FINE_SECONDS: Final = 0.0015
+"""Timers of the event loop are exact to a millisecond: the last stretch to a due time is slept in such steps."""
+GUARD_RETRY_SECONDS: Final = 0.5
+"""Between two tries to record the start of a guarded run."""
+LEASE_LOOK_SECONDS: Final = 0.02
+"""How often who waits for our lease looks whether it stands again."""
+IDLE_SECONDS: Final = 3600.0
+_LAUNCHED: Final = Stage.LAUNCHED
+
+logger = structlog.get_logger("tickwise.executor")
+
+
+class Starter:
+    """One executor's."""
+
+    def __init__(
+        self,
+        *,
+        runs: Runs,
+        clock: Clock,
+        time: StoreClock,
+        lease: Lease,
+        books: Books,
+        settle: Callable[[Held, Outcome], None],
+        ended: Callable[[Held, Ending], None],
+        run_log: RunLog | None = None,
+    ) -> None:
+        """`settle` takes the outcome of a run that never begins, `ended` the ending of one that was stopped before."""
+        self.changed = asyncio.Event()
+        """Set when something is held that was not before."""
+        self._runs = runs
+        self._clock = clock
+        self._time = time
+        self._lease = lease
+        self._books = books
+        self._settle = settle
+        self._ended = ended
+        self._run_log = run_log
+        self._heap: list[tuple[float, int, Held]] = []
+        self._order = itertools.count()
+        # A dict, because sets of tasks have another order in each process, and a simulation none of its own.
+        self._starting: dict[asyncio.Task[None], None] = {}
+
+    def forget(self) -> None:
+        """We were buried: nothing of what is held counts any more."""
+        self._heap.clear()
+
+    def stop(self) -> None:
+        """End what waits for the store's word."""
+        for task in [*self._starting]:
+            task.cancel()
+
+    def take(self, claimed: Iterable[Held]) -> None:
+        """Claimed runs: those that are due go on at once, the others are held."""
+        now = self._time.now()
+        due: list[Held] = []
+        waiting = False
+        for held in claimed:
+            run = held.claimed
+            if run.due <= now and run.ready <= now:
+                due.append(held)
+            else:
+                # A retry is ready after its backoff, long after it was due; it is claimed ahead as well.
+                self._hold(held, max(run.due, run.ready))
+                waiting = True
+        if due:
+            self._launch(due)
+        if waiting:
+            self.changed.set()
+
+    def _hold(self, held: Held, start_at: float) -> None:
+        heapq.heappush(self._heap, (start_at, next(self._order), held))
+
+    async def launch_due(self) -> float:
+        """Start what has become due; return the time to the next."""
+        heap = self._heap
+        if not heap:
+            return IDLE_SECONDS
+        if not self._lease.stands():
+            # Somebody else may have these by now. The next heartbeat tells.
+            await self._clock.sleep(LEASE_LOOK_SECONDS)
+            return 0.0
+        now = self._time.now()
+        due: list[Held] = []
+        while heap and heap[0][0] <= now and len(due) < LAUNCH_BATCH:
+            held = heapq.heappop(heap)[2]
+            if held.stage is Stage.HOLDING and self._books.holds(held):
+                due.append(held)
+        if due:
+            self._launch(due)
+            return 0.0
+        if not heap:
+            return IDLE_SECONDS
+        gap = heap[0][0] - now
+        return gap - FINE_SECONDS if gap > 2 * FINE_SECONDS else 0.001
+
+    def _launch(self, batch: Iterable[Held]) -> None:
+        if not self._lease.stands():
+            for held in batch:
+                self._hold(held, 0.0)
+            self.changed.set()
+            return
+        groups: dict[Intake, list[Assignment]] = collections.defaultdict(list)
+        guarded: list[Held] = []
+        launched: list[Claimed] = []
+        lines = 0 if self._run_log is None else self._run_log.starts_room
+        for held in batch:
+            if held.claimed.failures and is_too_late(held, now := self._time.now()):
+                self._settle(held, too_late(held, now))
+                continue
+            intake = held.intake
+            intake.held -= 1
+            intake.launched += 1
+            if held.guarded:
+                held.stage = Stage.STARTING
+                guarded.append(held)
+                continue
+            held.stage = _LAUNCHED
+            groups[intake].append(held.assignment())
+            if len(launched) < lines:
+                launched.append(held.claimed)
+        if self._run_log is not None:
+            self._run_log.launched(launched, sum(map(len, groups.values())), self._time.now())
+        for intake, assignments in groups.items():
+            intake.runner.launch(assignments)
+        if guarded:
+            task = asyncio.create_task(self._launch_guarded(guarded))
+            self._starting[task] = None
+            task.add_done_callback(self._starting.pop)
+
+    async def _launch_guarded(self, batch: Sequence[Held]) -> None:
+        """Record the start, fenced, and begin only what the store accepted."""
+        while True:
+            now = self._time.now()
+            batch = [*self._ours(batch)]
+            begun = [
+                Began(held.claimed.run_id, held.claimed.token, now, held.work.on_unknown, held.gate()) for held in batch
+            ]
+            try:
+                refused = set(await self._runs.attempts_start(self._lease.number, begun)) if begun else set()
+                break
+            except Exception as failure:  # noqa: BLE001  # whatever it was, only the store's word can end this
+                if is_cancelled():
+                    return
+                # Whether it was recorded is unknown, so only saying it again can tell. Being buried ends this too.
+                logger.warning("start_unrecorded", runs=len(batch), detail=str(failure))
+                await self._clock.sleep(GUARD_RETRY_SECONDS)
+        while not self._lease.stands() and any(self._ours(batch)):
+            # The answer was long under way: we may be buried by now, and this is the run that must not begin twice.
+            await self._clock.sleep(LEASE_LOOK_SECONDS)
+        for held in self._ours(batch):
+            if held.claimed.run_id in refused:
+                # Somebody else's by now, or it waits for another run, a slot or its rate, or is skipped for one:
+                # nothing is wrong, and nothing is left to report.
+                self._books.forget(held)
+                self._books.idle.set()
+            elif held.cancelling:
+                self._ended(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
+            else:
+                held.stage = Stage.LAUNCHED
+                if self._run_log is not None:
+                    self._run_log.launched([held.claimed], 1, self._time.now())
+                held.intake.runner.launch([held.assignment()])
+
+    def _ours(self, batch: Sequence[Held]) -> Iterator[Held]:
+        return (held for held in batch if self._books.holds(held))

@@ -1,0 +1,140 @@
+"""Brings the requests that an API answered with 202 from the broker to the store.
+
+    batch ──► verified, decoded ──► the applier ──► counted; marks are told to the store
+                 └── not one of ours ──► parked
+
+Invariant: nothing is said done that is not applied or parked. The meaning of a request is the applier's
+(`control.buffered.application`), which the composition root hands in.
+
+A mark is a message without content. Each recorder sends one to every partition each second; when it comes back, all
+that was sent before it is applied, and the store is told so. By that readers tell what is pending from what is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Store
+from tickwise.roles.recorder.role import Recorder
+from tickwise.roles.shared.messages import Request, Unreadable, decode
+from tickwise.roles.shared.service import Loop, Telemetry
+from tickwise.roles.shared.signatures import RequestCheck
+
+NAME_MAX: Final = 200
+"""Characters of a namespace, and of the name of a key."""
+MAX_REQUESTS: Final = 500
+"""Requests that are applied at once: as many creates as one statement stores well."""
+MARK_SECONDS: Final = 1.0
+MARKED_SECONDS_LEAST: Final = 0.5
+"""So long after a mark was written the next one waits, unless there is nothing else to do."""
+
+
+class Applied(Telemetry, Protocol):
+    """What the recorder of requests tells the metrics."""
+
+    def applied(self, *, done: int, failed: int) -> None:
+        """Requests that were applied, and such as could not be."""
+        ...
+
+
+class AppliedCount(NamedTuple):
+    """The outcome of a batch."""
+
+    done: int
+    failed: int
+    """Refused, and on record as such."""
+
+
+class Applier(Protocol):
+    """Carries requests out."""
+
+    async def apply(self, requests: Sequence[Request]) -> AppliedCount:
+        """Apply these, in their order. Applying one again changes nothing. Raises `Unavailable`: later; any other
+        error: one of them cannot be applied."""
+        ...
+
+
+class RequestsRecorder(Recorder):
+    """The role."""
+
+    def __init__(
+        self,
+        *,
+        applier: Applier,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        telemetry: Applied,
+        check: RequestCheck | None = None,
+    ) -> None:
+        """`check` verifies who made a message; None: nobody does, for tests."""
+        super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=REQUESTS, most=MAX_REQUESTS)
+        self._check = check
+        self._applier = applier
+        self._store = store
+        self._broker = broker
+        self._told = telemetry
+        self._marks: dict[int, float] = {}
+        self._marked_at = float("-inf")
+
+    async def start(self) -> None:
+        """Join the other recorders, and begin."""
+        await super().start()
+        self.spawn(Loop("mark requests", self._mark, self._clock))
+
+    async def _mark(self) -> float:
+        """Send a mark to each partition, behind all that was sent before."""
+        places = range(self._broker.partitions(REQUESTS))
+        self._broker.throw(REQUESTS, [Message(b"", partition=place) for place in places])
+        return MARK_SECONDS
+
+    async def apply(self, batch: Sequence[Delivery]) -> None:
+        """As the frame says."""
+        requests = await self._readable(batch)
+        applied = await self._applier.apply(requests)
+        self._told.applied(done=applied.done, failed=applied.failed)
+        await self._tell_marks(batch, busy=bool(requests))
+
+    async def _readable(self, batch: Sequence[Delivery]) -> list[Request]:
+        """The requests that an API made; what is none is put aside. Marks are no requests."""
+        requests: list[Request] = []
+        wrongs: list[tuple[Delivery, Exception]] = []
+        unsigned = 0
+        for delivery in batch:
+            if not delivery.value:
+                continue
+            try:
+                is_signed = self._check is not None and self._check.verify(delivery)
+                request = decode(Request, delivery.value)
+                _check_asker(request)
+                if self._check is not None and is_signed:
+                    self._check.check_age(delivery, request)
+            except Unreadable as wrong:
+                wrongs.append((delivery, wrong))
+            else:
+                requests.append(request)
+                unsigned += not is_signed
+        await self._park_many(wrongs)
+        if unsigned and self._check is not None:
+            self._telemetry.unsigned(self._channel.name, unsigned)
+        return requests
+
+    async def _tell_marks(self, batch: Sequence[Delivery], *, busy: bool) -> None:
+        for delivery in batch:
+            if not delivery.value:
+                self._marks[delivery.partition] = max(self._marks.get(delivery.partition, 0.0), delivery.sent_at)
+        now = self._clock.monotonic()
+        if not self._marks or (busy and now < self._marked_at + MARKED_SECONDS_LEAST):
+            return
+        await self._store.requests_mark(self._marks)
+        self._marks, self._marked_at = {}, now
+
+
+def _check_asker(request: Request) -> None:
+    """Refuse names that no key has. Raises `Unreadable`."""
+    for what, name in (("namespace", request.namespace), ("principal", request.principal)):
+        if not 1 <= len(name) <= NAME_MAX or "\0" in name:
+            raise Unreadable(f"the name of its {what} has 1 to {NAME_MAX} characters, and no U+0000")

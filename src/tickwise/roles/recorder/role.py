@@ -1,0 +1,229 @@
+"""What a broker has for the store is applied there, in batches: the frame of every recorder, and the one of results.
+
+    take ──► apply ──► done
+      ▲        ├── Unavailable: the same batch again, for as long as it takes; nothing is said done
+      │        └── any other error: one by one; who still fails alone is parked, and the others go on
+      └── from where the last one that was said done stands, by whoever has the partition then
+
+Invariants: nothing is said done that is not applied or parked; applying twice is applying once, since a recorder that
+stood still for too long, or died, had what it held taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from tickwise.domain.errors import Unavailable
+from tickwise.domain.model import Outcome
+from tickwise.observability.buffers import Buffer
+from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
+from tickwise.ports.clock import Clock
+from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.store import Runs
+from tickwise.roles.shared.dead_letter_writer import Parking, Rejected
+from tickwise.roles.shared.messages import Results, Unreadable, decode
+from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.service import Loop, Service, Telemetry
+from tickwise.roles.shared.signatures import Reason, ResultCheck, Unverified
+
+TAKE_SECONDS: Final = 1.0
+"""How long it waits for the first message."""
+MAX_RESULTS: Final = 200
+"""Messages with results that are applied at once: each bears what one executor gathered in a few milliseconds."""
+VERIFIED_AT_ONCE: Final = 50
+"""Messages that are verified in one turn of the loop: some 5 ms."""
+MAX_OUTCOMES: Final = 2_000
+"""Outcomes in one transaction, as executors tell them."""
+MAX_REMEMBERED: Final = 10_000
+"""Executors of which is remembered how far their results are applied; of others the store is asked."""
+EXECUTORS_AT_ONCE: Final = 4
+"""Of so many executors results are applied at the same time: a transaction each, which waits for the disk."""
+
+logger = structlog.get_logger("tickwise.recorder")
+
+
+class Recorder(Service):
+    """The frame. Who derives from it says how a batch is applied."""
+
+    name = "recorder"
+
+    def __init__(self, *, broker: Broker, clock: Clock, telemetry: Telemetry, channel: Channel, most: int) -> None:
+        """`most` messages are applied at once."""
+        super().__init__()
+        self._clock = clock
+        self._channel = channel
+        self._most = most
+        self._telemetry = telemetry
+        self._parking = Parking(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
+        self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
+        self._batch: Sequence[Delivery] = ()
+        self._parked: list[Delivery] = []
+        """Of the same take: put aside, and not yet said done."""
+
+    async def apply(self, batch: Sequence[Delivery]) -> None:
+        """Bring all of these into the store; in their order, as far as that matters. May be asked for the same again.
+
+        Raises `Unavailable`: later. `Unreadable`, or any other error: one of them cannot be applied.
+        """
+        raise NotImplementedError
+
+    async def start(self) -> None:
+        """Join the other recorders of this channel, and begin."""
+        self._telemetry.expects(self._channel.name, [*Reason])
+        await self._consumer.start()
+        self.spawn(Loop(f"record {self._channel.name}", self.step, self._clock))
+
+    async def stop(self) -> None:
+        """End. What is under way comes again to whoever goes on."""
+        await super().stop()
+        await self._consumer.stop()
+
+    async def step(self, wait_seconds: float = TAKE_SECONDS) -> float:
+        """Apply what is there, or comes within this time, or could not be applied before."""
+        if not self._batch and not self._parked:
+            self._batch = await self._consumer.take(self._most, wait_seconds)
+        if self._batch:
+            await self._apply_all(self._batch)
+        if done := [*self._parked, *self._batch]:
+            self._batch, self._parked = (), []
+            await self._consumer.done(done)
+        return 0.0
+
+    async def _apply_all(self, batch: Sequence[Delivery]) -> None:
+        try:
+            await self.apply(batch)
+        except Unavailable:
+            raise
+        except Exception as wrong:
+            if len(batch) == 1:
+                await self._park(batch[0], wrong)
+                return
+            if not isinstance(wrong, Unreadable):
+                logger.exception("batch_inapplicable", channel=self._channel.name, messages=len(batch))
+            for delivery in batch:
+                await self._apply_all([delivery])
+
+    async def _park(self, delivery: Delivery, wrong: Exception) -> None:
+        await self._park_many([(delivery, wrong)])
+
+    async def _park_many(self, wrongs: Sequence[tuple[Delivery, Exception]]) -> None:
+        """Put these aside in one send: a client that can write the channel can fill it with them."""
+        if not wrongs:
+            return
+        await self._parking.park_many([Rejected(delivery, _said(wrong)) for delivery, wrong in wrongs])
+        for _, wrong in wrongs:
+            if isinstance(wrong, Unverified):
+                self._telemetry.unverified(self._channel.name, wrong.reason)
+        # Once is enough: the rest of its batch may be tried again for long.
+        parked = [delivery for delivery, _ in wrongs]
+        self._parked += parked
+        gone = {id(delivery) for delivery in parked}
+        self._batch = [each for each in self._batch if id(each) not in gone]
+
+    def buffers(self) -> Mapping[str, Buffer]:
+        """What waits here, and how much may."""
+        return {f"recorder_{self._channel.name}": Buffer(len(self._batch), self._most)}
+
+
+def _said(wrong: Exception) -> str:
+    return str(wrong) if isinstance(wrong, Unreadable) else f"{type(wrong).__name__}: {wrong}"
+
+
+class ResultsRecorder(Recorder):
+    """Applies how attempts ended, and tells their executors so."""
+
+    def __init__(
+        self,
+        *,
+        runs: Runs,
+        broker: Broker,
+        signals: Signals,
+        clock: Clock,
+        telemetry: Telemetry,
+        check: ResultCheck | None = None,
+    ) -> None:
+        """`check` verifies who made a message; None: nobody does, for tests."""
+        super().__init__(broker=broker, clock=clock, telemetry=telemetry, channel=RESULTS, most=MAX_RESULTS)
+        self._runs = runs
+        self._check = check
+        self._applied: dict[int, int] = {}
+        """By executor, the number up to which all is applied or settled; those that were heard of last."""
+        self._teller = Teller(runs, telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
+
+    async def apply(self, batch: Sequence[Delivery]) -> None:
+        """As the frame says. Those of one executor in order, those of several side by side."""
+        messages = (
+            [decode(Results, delivery.value) for delivery in batch]
+            if self._check is None
+            else (await self._verified(self._check, batch))
+        )
+        outcomes: dict[int, list[Outcome]] = {}
+        for message in messages:
+            outcomes.setdefault(message.executor, []).extend(message.outcomes)
+        await self._finish(outcomes)
+        await self._runs.results_mark(await self._marks(messages))
+
+    async def _verified(self, check: ResultCheck, batch: Sequence[Delivery]) -> Sequence[Results]:
+        """Those that their executors made; the others are put aside."""
+        await check.learn(batch)
+        messages: list[Results] = []
+        unsigned = 0
+        wrongs: list[tuple[Delivery, Exception]] = []
+        for place, delivery in enumerate(batch, 1):
+            if place % VERIFIED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+            try:
+                maker = check.verify(delivery)
+                message = decode(Results, delivery.value)
+                if message.executor != maker.executor:
+                    raise Unverified(
+                        Reason.FORGED, f"executor {maker.executor} speaks of results of {message.executor}"
+                    )
+            except Unreadable as wrong:
+                wrongs.append((delivery, wrong))
+            else:
+                messages.append(message)
+                unsigned += not maker.signed
+        await self._park_many(wrongs)
+        if unsigned:
+            self._telemetry.unsigned(self._channel.name, unsigned)
+        return messages
+
+    async def _marks(self, messages: Sequence[Results]) -> Mapping[int, int]:
+        """What to tell executors. Of a number that is missing nobody knows whether it still comes: what comes after it
+        is applied, and not said so until its executor says that it waits for it no longer."""
+        marks: dict[int, int] = {}
+        for message in messages:
+            executor = message.executor
+            known = marks.get(executor, self._applied.pop(executor, None))
+            if known is None or message.number > max(known, message.since - 1) + 1:
+                # What is remembered may be old: another recorder may have had this executor's partition meanwhile.
+                known = max(known or 0, await self._runs.results_marked(executor))
+            known = max(known, message.since - 1)
+            marks[executor] = message.number if message.number == known + 1 else known
+        self._applied |= marks
+        while len(self._applied) > MAX_REMEMBERED:
+            del self._applied[next(iter(self._applied))]
+        return marks
+
+    async def _finish(self, outcomes: Mapping[int, Sequence[Outcome]]) -> None:
+        turns = asyncio.Semaphore(EXECUTORS_AT_ONCE)
+
+        async def tell(executor: int, ended: Sequence[Outcome]) -> None:
+            for begin in range(0, len(ended), MAX_OUTCOMES):
+                part = ended[begin : begin + MAX_OUTCOMES]
+                async with turns:
+                    refused: Sequence[UUID] = await self._teller.tell(executor, part)
+                self._teller.told(part, refused)
+
+        told = await asyncio.gather(
+            *(tell(executor, ended) for executor, ended in outcomes.items()), return_exceptions=True
+        )
+        for failure in told:
+            if isinstance(failure, BaseException):
+                raise failure

@@ -1,0 +1,166 @@
+"""A decision becomes what the store is told: runs and skips with their names, the timer, and jobs that are parked.
+
+        text of a job ──► read_plan ──► Reading ──► decision.decide ──► fire_of ──► Fire
+                                                                          └── NamespaceFuse: too many in a minute?
+
+Invariant: names follow from job and nominal time alone, so deciding twice is recording once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tickwise.domain import zones
+from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Reason, Skip
+from tickwise.domain.model import Trigger, run_id
+from tickwise.domain.schedule import Schedule, ScheduleType, count_between
+from tickwise.ports.store import Fire, NewRun, NewSkip, Runs, Timer
+from tickwise.roles.shared.definition import Plan, decode_plan
+
+CACHED_LENGTH: Final = 4096
+"""Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""
+MINUTE_SECONDS: Final = 60.0
+_QUEUES: Final = {Overlap.SKIP: Overlap.QUEUE_ALL, Overlap.QUEUE_ONE: Overlap.QUEUE_ALL}
+"""What is made up for runs one after the other, or the first would keep the others from running."""
+
+
+class Reading(NamedTuple):
+    """What a scheduler reads of a job."""
+
+    plan: Plan
+    schedule: Schedule
+
+
+@dataclass(slots=True)
+class Decided:
+    """A timer and what it came to."""
+
+    timer: Timer
+    schedule: Schedule | None
+    """None: it could not be read."""
+    fire: Fire
+
+
+def read_plan(definition: str, job_id: UUID) -> Reading:
+    """The plan inside a definition. Cached by its text: a job's definition is the same at every fire."""
+    return _kept(definition, job_id) if len(definition) <= CACHED_LENGTH else _read(definition, job_id)
+
+
+def _read(definition: str, job_id: UUID) -> Reading:
+    plan = decode_plan(definition)
+    return Reading(plan, plan.schedule(job_id))
+
+
+_kept = lru_cache(maxsize=50_000)(_read)
+
+
+def fire_of(timer: Timer, reading: Reading, decision: Decision) -> Fire:
+    """What the store is to record of a decision."""
+    overlap = reading.plan.overlap if reading.schedule.recurs else Overlap.ALLOW
+    zone_data = None
+    if reading.schedule.type is ScheduleType.CRON and reading.schedule.timezone != "UTC":
+        zone_data = zones.data_version()
+    return Fire(
+        timer.job_id,
+        timer.pending.due,
+        decision.next,
+        [_run(timer, firing, overlap) for firing in decision.fires],
+        [_skip(timer, skip) for skip in decision.skips],
+        decision.park,
+        zone_data,
+    )
+
+
+def _run(timer: Timer, firing: Firing, overlap: Overlap) -> NewRun:
+    nominal, due, catchup = firing
+    name = run_id(timer.job_id, nominal) if timer.run_id is None else timer.run_id
+    # By their places, which is quicker: one is made for every fire there is.
+    return NewRun(
+        name, due, Trigger.SCHEDULE, None, None, nominal, _QUEUES.get(overlap, overlap) if catchup else overlap
+    )
+
+
+def _skip(timer: Timer, skip: Skip) -> NewSkip:
+    if skip.reason is Reason.DST:
+        # Another occurrence may be at this very instant, with a name of its own.
+        name = run_id(timer.job_id, skip.nominal, request=Reason.DST.value.encode())
+    else:
+        name = run_id(timer.job_id, skip.nominal) if timer.run_id is None else timer.run_id
+    # One text that the store refuses would hold up the whole batch, and with it every schedule.
+    sentence = skip.sentence.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return NewSkip(name, skip.nominal, skip.until, skip.occurrences, skip.reason, sentence, Trigger.SCHEDULE)
+
+
+class NamespaceFuse:
+    """Keeps a namespace's fires by schedule below a number a minute, all schedulers together."""
+
+    def __init__(self, runs: Runs, most: int) -> None:
+        """`most` 0: without limit, and without asking."""
+        self._runs = runs
+        self._most = most
+
+    async def hold_down(self, decided: Sequence[Decided], now: float) -> None:
+        """Count what was decided. Of a namespace that is over the limit, the jobs that fire most often are parked until
+        the others fit; what they would have run now is skipped. Jobs that fire once are never parked."""
+        if not self._most:
+            return
+        counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
+        if not counts:
+            return
+        freed: dict[str, int] = {}
+        for namespace, total in (await self._runs.fires_counted(counts)).items():
+            if total > self._most:
+                jobs = [each for each in decided if each.timer.namespace == namespace]
+                freed[namespace] = -self._park(jobs, total - self._most, now)
+        if any(freed.values()):
+            await self._runs.fires_counted(freed)
+
+    async def forget(self, decided: Sequence[Decided]) -> None:
+        """Take back what was counted: the store refused to record it."""
+        counts = Counter(each.timer.namespace for each in decided for _ in each.fire.runs)
+        if self._most and counts:
+            await self._runs.fires_counted({namespace: -count for namespace, count in counts.items()})
+
+    def _park(self, decided: Sequence[Decided], excess: int, now: float) -> int:
+        """How many runs of this minute the parked jobs leave to others: those not made, and those made before."""
+        rated = [
+            (count_between(each.schedule, now, now + MINUTE_SECONDS), len(each.fire.runs), number)
+            for number, each in enumerate(decided)
+            if each.schedule is not None and each.schedule.recurs and each.fire.runs and each.fire.timer is not None
+        ]
+        freed = 0
+        for rate, count, number in sorted(rated, key=lambda job: (-job[0], -job[1], job[2])):
+            if freed >= excess:
+                break
+            each = decided[number]
+            freed += count + _made_before(each, now)
+            each.fire = _parked(
+                each.fire,
+                f"its namespace made more than {self._most} runs by schedule in one minute (fires_per_minute_most), "
+                f"and it is among those that fire most often, {rate} times a minute",
+            )
+        return freed
+
+
+def _made_before(decided: Decided, now: float) -> int:
+    """How many runs a job has made in this minute. Else the minute of one that runs away would be lost to all."""
+    first = decided.fire.runs[0].nominal
+    if decided.schedule is None or first is None:
+        return 0
+    return count_between(decided.schedule, now // MINUTE_SECONDS * MINUTE_SECONDS, first)
+
+
+def _parked(fire: Fire, reason: str) -> Fire:
+    """The same without its runs, and with the job held back."""
+    nominals = [(run, run.due if run.nominal is None else run.nominal) for run in fire.runs]
+    skips = [NewSkip(run.run_id, at, at, 1, Reason.FUSE, reason, run.trigger) for run, at in nominals]
+    timer = fire.timer
+    if timer is not None:
+        fired = timer.fired - len(fire.runs)
+        timer = timer._replace(due=NEVER, since=timer.first_open, hold=Hold.PAUSED, fired=fired)
+    return fire._replace(timer=timer, runs=[], skips=[*fire.skips, *skips], park=fire.park or reason)

@@ -1,0 +1,96 @@
+"""Operations over many things, carried out page by page by any scheduler.
+
+    operation_take ──► carry out a page ──► operation_step ──► taken again, by anybody, until no page is left
+          ▲                   │                    └── somebody else has moved it meanwhile: what we did was done once
+          └── hold over ◄─────┘ we died
+
+Invariant: a page is on record only with the fence of the one before, and doing one twice is doing it once (whoever
+carries it out sees to that); so an operation goes on after any crash, and counts nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import structlog
+
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Letters, OperationRow, OperationStep
+from tickwise.roles.shared.group_commit import surely
+from tickwise.roles.shared.service import Telemetry
+
+PAGE: Final = 200
+"""Things in one step: a second's work at most, so that a request to cancel is soon felt."""
+HOLD_SECONDS: Final = 30.0
+"""How long one scheduler has an operation in hand. If it dies, another one goes on after this."""
+LOOK_SECONDS: Final = 2.0
+"""How often somebody looks who was not woken."""
+
+logger = structlog.get_logger("tickwise.scheduler")
+
+
+class Page(Protocol):
+    """What one page came to."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next one begins; None: this was the last."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """In this page."""
+        ...
+
+    @property
+    def refused(self) -> int:
+        """In this page."""
+        ...
+
+    @property
+    def problems(self) -> str:
+        """JSON text, in place of those that the operation had."""
+        ...
+
+
+CarryOut = Callable[[OperationRow, int], Awaitable[Page]]
+"""Carries out the next page of so many things. What it does twice is done once."""
+
+
+class Operations:
+    """One scheduler's part in it."""
+
+    def __init__(self, letters: Letters, carry_out: CarryOut, *, clock: Clock, telemetry: Telemetry) -> None:
+        self._letters = letters
+        self._carry_out = carry_out
+        self._clock = clock
+        self._telemetry = telemetry
+
+    async def step(self) -> float:
+        """Carry out one page of one operation; how long until the next look."""
+        operation = await self._letters.operation_take(HOLD_SECONDS)
+        if operation is None:
+            return LOOK_SECONDS
+        try:
+            page = await self._carry_out(operation, PAGE)
+        except Unavailable:
+            raise
+        except Exception:
+            # It is taken again when the hold is over; until then others have their turn.
+            logger.exception("operation_failed", operation_id=str(operation.operation_id), kind=operation.kind)
+            return 0.0
+        step = OperationStep(
+            operation_id=operation.operation_id,
+            expected_step=operation.step,
+            cursor=page.cursor,
+            done=page.done,
+            refused=page.refused,
+            problems=page.problems,
+        )
+        if await surely(lambda: self._letters.operation_step(step), self._clock):
+            self._telemetry.operated(done=page.done, refused=page.refused)
+        else:
+            logger.info("operation_overtaken", operation_id=str(operation.operation_id), step=operation.step)
+        return 0.0

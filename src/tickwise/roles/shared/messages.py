@@ -1,0 +1,207 @@
+"""What roles send each other through a broker, as bytes: `docs/reference/messages.md`.
+
+MessagePack maps with the names of the fields, so that a message can be read by a person with any tool. The rule of
+versions: a reader ignores fields that it does not know, and a field that is added has a default. What cannot be read
+so is a new `v`; it is read for one release before it is written, and who meets a later one than it knows (`Unreadable`)
+parks the message with its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from tickwise.domain.model import Lane, Outcome
+from tickwise.ports.store import NewJob
+
+VERSION: Final = 1
+ID_BYTES: Final = 16
+MAX_HINTED: Final = 1_000
+"""Runs of one hint. Ours name a hundred; what names very many would fill an executor's memory."""
+
+
+class Unreadable(Exception):
+    """These bytes are no message of ours, or one of a later version. The text says which."""
+
+
+class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Runs of one lane that can be claimed now or soon."""
+
+    queue: str
+    priority: int
+    requires: tuple[str, ...]
+    runs: bytes
+    """Their ids, 16 bytes each."""
+    ready: float = 0.0
+    """From when on the last of them can run, by the store's clock; whoever claims ahead may claim them before."""
+    v: int = VERSION
+
+    @classmethod
+    def of(cls, lane: Lane, runs: Sequence[UUID], ready: float = 0.0) -> Hints:
+        """Those of one lane."""
+        return cls(lane.queue, lane.priority, lane.requires, b"".join([run.bytes for run in runs]), ready)
+
+    @property
+    def lane(self) -> Lane:
+        """Where they wait."""
+        return Lane(self.queue, self.priority, self.requires)
+
+    def ids(self) -> list[UUID]:
+        """The runs."""
+        text = self.runs
+        return [UUID(bytes=text[at : at + ID_BYTES]) for at in range(0, len(text), ID_BYTES)]
+
+
+class Results(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How attempts of one executor ended. Keyed by the executor, so they come in order."""
+
+    executor: int
+    number: int
+    """Of this message, counted up by its executor from 1."""
+    outcomes: tuple[Outcome, ...]
+    since: int = 1
+    """The lowest number that its executor still waits for, this one at most: all before it are settled, so that nobody
+    waits for a message that was lost."""
+    v: int = VERSION
+
+
+class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The job of a create, as it was composed: `ports.store.NewJob` without what the request itself says."""
+
+    name: str
+    schedule_type: str
+    task_kind: str
+    definition: str
+    """JSON text."""
+    queue: str
+    priority: int
+    requires: tuple[str, ...]
+    recurring: bool = False
+    run_id: UUID | None = None
+    due: float | None = None
+    never: bool = False
+    named: bool = False
+    key: str | None = None
+    digest: bytes | None = None
+    labels: dict[str, str] | None = None
+    owner: str | None = None
+    calendars: tuple[str, ...] = ()
+    zone_data: str | None = None
+
+    @classmethod
+    def of(cls, job: NewJob) -> NewJobPart:
+        """That of a job, which makes no runs besides (`missed`)."""
+        lane = job.lane
+        return cls(
+            job.name,
+            job.schedule_type,
+            job.task_kind,
+            job.definition,
+            lane.queue,
+            lane.priority,
+            lane.requires,
+            job.recurring,
+            job.run_id,
+            job.due,
+            job.never,
+            job.named,
+            job.key,
+            job.digest,
+            None if job.labels is None else dict(job.labels),
+            job.owner,
+            tuple(job.calendars),
+            job.zone_data,
+        )
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change that was accepted. Keyed by the job, so those of one job come in order."""
+
+    kind: Literal["create", "change", "cancel"]
+    operation_id: UUID
+    """Under which its end is on record. Of a create the job's own id, unless the client chose that, or an
+    Idempotency-Key from which it follows: then a hash of the id and of what was asked for."""
+    job_id: UUID
+    namespace: str
+    principal: str
+    """Who asked."""
+    accepted: float
+    """When it was accepted, by the store's clock as far as it was known; what it asks for is judged as of then."""
+    job: NewJobPart | None = None
+    """Of a create: the job as it was composed."""
+    body: bytes = b""
+    """Of a change: its JSON body, as it was sent."""
+    v: int = VERSION
+
+    def new_job(self) -> NewJob:
+        """Of a create: what is to be stored. Raises `Unreadable` if nothing is said of it."""
+        said = self.job
+        if said is None:
+            raise Unreadable("a request to create a job brings the job")
+        return NewJob(
+            job_id=self.job_id,
+            namespace=self.namespace,
+            name=said.name,
+            schedule_type=said.schedule_type,
+            task_kind=said.task_kind,
+            definition=said.definition,
+            lane=Lane(said.queue, said.priority, said.requires),
+            created_by=self.principal,
+            recurring=said.recurring,
+            run_id=said.run_id,
+            due=said.due,
+            never=said.never,
+            named=said.named,
+            key=said.key,
+            digest=said.digest,
+            labels=said.labels,
+            owner=said.owner,
+            calendars=said.calendars,
+            zone_data=said.zone_data,
+        )
+
+
+T = TypeVar("T", Hints, Results, Request)
+
+
+class _Version(msgspec.Struct):
+    v: int = VERSION
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_version: Final = msgspec.msgpack.Decoder(_Version)
+KINDS: Final = (Hints, Results, Request)
+_decoders: Final = {kind: msgspec.msgpack.Decoder(kind) for kind in KINDS}
+
+
+def encode(message: Hints | Results | Request) -> bytes:
+    """As it is sent."""
+    return _encode(message)
+
+
+def decode(kind: type[T], value: bytes) -> T:
+    """As it was meant. Raises `Unreadable`."""
+    try:
+        message: T = _decoders[kind].decode(value)  # type: ignore[assignment]  # by its own kind
+    except (msgspec.MsgspecError, ValueError) as wrong:
+        raise Unreadable(_why(value, wrong)) from wrong
+    if message.v > VERSION:
+        raise Unreadable(f"it is of version {message.v}, and this program reads up to {VERSION}")
+    if isinstance(message, Hints) and len(message.runs) % ID_BYTES:
+        raise Unreadable("its list of runs does not end with a whole id")
+    if isinstance(message, Hints) and len(message.runs) > MAX_HINTED * ID_BYTES:
+        raise Unreadable(f"it names {len(message.runs) // ID_BYTES} runs, and a hint names {MAX_HINTED} at most")
+    return message
+
+
+def _why(value: bytes, wrong: Exception) -> str:
+    try:
+        said = _version.decode(value).v
+    except (msgspec.MsgspecError, ValueError):
+        return f"it is no message of ours: {wrong}"
+    if said > VERSION:
+        return f"it is of version {said}, and this program reads up to {VERSION}"
+    return f"it is not as its version says: {wrong}"

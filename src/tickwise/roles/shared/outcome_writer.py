@@ -1,0 +1,99 @@
+"""Tells the store how attempts ended, and the metrics and schedulers what the store took of it.
+
+    outcomes ──► attempts_finish ──► accepted: counted, sequences are woken
+                      │        └──► refused as stale: counted
+                      └── Bug: by halves, until the one that cannot be stored is alone, and ends as `invalid`
+
+Invariant: one outcome that cannot be stored takes no other with it. Telling twice is telling once.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from tickwise.domain.errors import Bug
+from tickwise.domain.lifecycle import CODES, FINAL
+from tickwise.domain.model import BELOW_MILLIS, Outcome
+from tickwise.domain.retry import BEGUN_UNTOLD
+from tickwise.ports.store import Began, Runs
+from tickwise.roles.executor.outcomes import FAILED, RETRYING, SUCCESS
+from tickwise.roles.shared.service import Telemetry
+
+ENDED: Final = frozenset(CODES[state] for state in FINAL)
+
+logger = structlog.get_logger("tickwise.executor")
+
+
+class Teller:
+    """One process's way of telling."""
+
+    def __init__(self, runs: Runs, telemetry: Telemetry, followed: Callable[[], None]) -> None:
+        """`followed` is called after a batch from which a sequence goes on."""
+        self._runs = runs
+        self._telemetry = telemetry
+        self._followed = followed
+
+    async def tell(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
+        """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
+        if not outcomes:
+            return []
+        begun = [Began(each.run_id, each.token, each.started) for each in outcomes if each.reason in BEGUN_UNTOLD]
+        if begun:
+            # Perhaps the store does not know that they had begun: they were stopped while it was away, or it was set
+            # back since. It must, or the next attempt would bear the same number.
+            await self._runs.attempts_start(executor, begun)
+        try:
+            return await self._runs.attempts_finish(executor, outcomes)
+        except Bug as bug:
+            logger.error("outcome_impossible", run_id=str(outcomes[0].run_id), count=len(outcomes), detail=bug.detail)
+            if len(outcomes) == 1:
+                return await self._tell_plainly(executor, outcomes[0], bug)
+        half = len(outcomes) // 2
+        return [*await self.tell(executor, outcomes[:half]), *await self.tell(executor, outcomes[half:])]
+
+    async def _tell_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
+        """The attempt is over, so its run must not stay ours in the books for ever: it ends with what went wrong.
+        Whether its job names others that go on from a failure is read by whoever goes on."""
+        ended = max(outcome.started, outcome.ended)
+        plain = Outcome(
+            outcome.run_id, outcome.token, FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
+        )  # fmt: skip
+        try:
+            return await self._runs.attempts_finish(executor, [plain])
+        except Bug:
+            return [outcome.run_id]
+
+    def told(self, outcomes: Sequence[Outcome], refused: Sequence[UUID]) -> None:
+        """Say what became of a batch."""
+        if refused:
+            logger.warning("outcomes_refused", runs=[str(run) for run in refused][:20], count=len(refused))
+            self._telemetry.refused(len(refused))
+            stale = set(refused)
+            outcomes = [outcome for outcome in outcomes if outcome.run_id not in stale]
+        states = [outcome.state for outcome in outcomes]
+        # What never began has no start, and took no time.
+        seconds = [outcome.ended - (outcome.started or outcome.ended) for outcome in outcomes]
+        # An id begins with the milliseconds of its nominal time, so nothing more need be carried here.
+        all_well = states.count(SUCCESS) == len(states)
+        over = outcomes if all_well else [outcome for outcome in outcomes if outcome.state in ENDED]
+        latencies = [outcome.ended - (outcome.run_id.int >> BELOW_MILLIS) * 0.001 for outcome in over]
+        self._telemetry.finished(states, seconds, latencies)
+        if not all_well:
+            self._tell_failures(outcomes)
+        if any([outcome.follow for outcome in outcomes]):  # noqa: C419  # a list is made in half the time
+            self._followed()
+
+    def _tell_failures(self, outcomes: Sequence[Outcome]) -> None:
+        retried, ended = (
+            collections.Counter(outcome.reason or "error" for outcome in outcomes if outcome.state == state)
+            for state in (RETRYING, FAILED)
+        )
+        if retried:
+            self._telemetry.retried(retried)
+        if ended:
+            self._telemetry.failed(ended)

@@ -1,0 +1,1 @@
+"""What executors and schedulers ask of a store."""
