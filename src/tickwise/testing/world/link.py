@@ -3,7 +3,7 @@
     process ──request──► (on its way) ──► the store: the call takes effect, all at once
             ◄──answer─── (on its way) ◄──
 
-What goes wrong is said by a `Weather`: a request is lost before its effect, an answer after it, either hangs until the
+What goes wrong is said by `CallFaults`: a request is lost before its effect, an answer after it, either hangs until the
 caller gives up, the caller dies or freezes while its request is under way. What is under way belongs to the network, so
 a dead process's last request still arrives.
 
@@ -85,7 +85,7 @@ class Passage(NamedTuple):
     """So long after that a late request takes effect."""
 
 
-class Weather(Protocol):
+class CallFaults(Protocol):
     """Decides how calls go."""
 
     def passage(self, process: Process, call: str) -> Passage:
@@ -145,7 +145,7 @@ class Store:
     """The memory store as seen through one process's link: the ports `Store` and `Keys`, whatever methods they have."""
 
     def __init__(
-        self, store: MemoryStore, process: Process, *, loop: WorldLoop, weather: Weather, observer: Observer
+        self, store: MemoryStore, process: Process, *, loop: WorldLoop, weather: CallFaults, observer: Observer
     ) -> None:
         self._store = store
         self._process = process

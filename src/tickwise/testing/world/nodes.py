@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.store.memory import MemoryStore
@@ -28,14 +28,13 @@ from tickwise.roles.shared.handovers import handover_bell
 from tickwise.roles.shared.hint_publisher import Announcer
 from tickwise.roles.shared.service import Service
 from tickwise.testing.world.broker import Post, ProcessBroker
-from tickwise.testing.world.link import Store
+from tickwise.testing.world.link import CallFaults, Store
 from tickwise.testing.world.loop import WorldLoop
 from tickwise.testing.world.process import Process, ProcessClock
 from tickwise.testing.world.signals import Bell, ProcessSignals
 from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.tasks import QUICK, SLOW, Host, Kind, Runner
 from tickwise.testing.world.watch import Watch
-from tickwise.testing.world.weather import Weather
 
 DAY: float = 86_400.0
 RETENTION = Retention(runs_seconds=30 * DAY, failed_seconds=30 * DAY)
@@ -47,6 +46,22 @@ SIDE = "side"
 GRACE_SECONDS = 0.5
 
 
+class NodeFaults(CallFaults, Protocol):
+    """Decides what becomes of the processes of nodes, too."""
+
+    def hit(self, process: Process) -> None:
+        """This process may lose its lease now."""
+        ...
+
+    def die(self, process: Process) -> None:
+        """Kill this process, and boot its node again later."""
+        ...
+
+    def poisoned(self, process: Process) -> None:
+        """A task of this process takes it down."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """What all nodes of a world stand on."""
@@ -54,7 +69,7 @@ class Ground:
     loop: WorldLoop
     swarm: Swarm
     store: MemoryStore
-    weather: Weather
+    weather: NodeFaults
     watch: Watch
     bell: Bell
     post: Post | None

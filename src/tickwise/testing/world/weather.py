@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tickwise.testing.world.broker import Carriage, Post
 from tickwise.testing.world.link import READS, Fate, Passage, Way
 from tickwise.testing.world.loop import NETWORK, WorldLoop
+from tickwise.testing.world.nodes import Node
 from tickwise.testing.world.process import Process
 from tickwise.testing.world.signals import Bell, Sound
 from tickwise.testing.world.swarm import FAILOVER, Swarm
 from tickwise.testing.world.watch import Tally, Watch
-
-if TYPE_CHECKING:
-    from tickwise.testing.world.nodes import Node
 
 BEAT_PATIENCE_SECONDS: Final = 3.0
 """How long a heartbeat waits for its answer, as the PostgreSQL adapter does."""
