@@ -6,6 +6,9 @@ SHELL := /bin/sh
 .PHONY: help setup up down check test sim reference chaos mutants security bench bench-data bench-check bench-profile services-up services-down image deploy-check clients fuzz-api \
 	lock clean
 
+# A hundred processes that tests start would each compile what was edited since `make setup`.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed

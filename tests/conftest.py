@@ -4,6 +4,7 @@ way twice."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -78,6 +79,19 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     seed = config.getoption("--hypothesis-seed")
     server = "that of " + databases.VARIABLE if os.environ.get(databases.VARIABLE) else "embedded, one a process"
     return [f"hypothesis: profile {profile}, seed {seed if seed is not None else 'fixed by it'}", f"postgres: {server}"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nine thousand tests are half a gigabyte of objects that live to the end. The garbage collector does not walk them
+    while they are made, nor ever again: that was a third of the collection, and a tenth of some tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

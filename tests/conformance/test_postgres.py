@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.sessions import kept_sessions
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.ports.store import Check, RuleRow
 from tickwise.testing.clock import ShiftedClock
@@ -87,10 +88,11 @@ DAMAGES = {
 
 
 @pytest_asyncio.fixture(scope="module")
-async def upgraded_url(database_url: str) -> str:
+async def upgraded_url(database_url: str) -> AsyncIterator[str]:
     """A database with the whole schema."""
     await upgrade(database_url)
-    return database_url
+    async with kept_sessions():
+        yield database_url
 
 
 class Backend:
