@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tickwise.domain.cron.fields import HOUR, MINUTE, SECOND, FieldKind
-
-if TYPE_CHECKING:
-    from tickwise.domain.cron.expression import Cron
+from tickwise.domain.cron.wall_times import ALL_DAYS, ALL_MONTHS, ALL_WEEKDAYS, WallTimes
 
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
@@ -15,46 +14,43 @@ _MONTHS: Final = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
-_ALL_WEEKDAYS: Final = 0b1111111
-_ALL_DAYS: Final = (1 << 32) - 2
-_ALL_MONTHS: Final = (1 << 13) - 2
 # So many clock times are still easier to read one by one than as minutes and hours apart.
 _CLOCK_TIMES_MAX: Final = 6
 
 
-def explain(cron: Cron) -> str:
-    """Such as "at 02:30, Monday to Friday" or "every 5 minutes, in December"; values that `H` picked are told so."""
-    parts = [_time_of_day(cron), _days(cron)]
-    if cron.months != _ALL_MONTHS:
-        parts.append("in " + _join(_runs(cron.months, 1, 12, _MONTHS)))
+def explain(line: WallTimes, hashed: Sequence[str]) -> str:
+    """Such as "at 02:30, Monday to Friday" or "every 5 minutes, in December". `hashed`: the fields that `H` picked."""
+    parts = [_time_of_day(line), _days(line)]
+    if line.months != ALL_MONTHS:
+        parts.append("in " + _join(_runs(line.months, 1, 12, _MONTHS)))
     told = ", ".join(part for part in parts if part)
-    return f"{told} ({_join(list(cron.hashed))} picked by H)" if cron.hashed else told
+    return f"{told} ({_join(list(hashed))} picked by H)" if hashed else told
 
 
-def _time_of_day(cron: Cron) -> str:
-    minutes, hours = _bits(cron.minutes), _bits(cron.hours)
-    seconds = "" if cron.seconds == 1 else _seconds(cron)
-    if seconds and cron.minutes == MINUTE.everything:
-        return seconds + _of_hours(cron.hours)
+def _time_of_day(line: WallTimes) -> str:
+    minutes, hours = _bits(line.minutes), _bits(line.hours)
+    seconds = "" if line.seconds == 1 else _seconds(line)
+    if seconds and line.minutes == MINUTE.everything:
+        return seconds + _of_hours(line.hours)
     if len(minutes) * len(hours) <= _CLOCK_TIMES_MAX and (len(hours) < 6 or len(minutes) == 1):
-        second = _bits(cron.seconds)
+        second = _bits(line.seconds)
         ending = f":{second[0]:02}" if seconds and len(second) == 1 else ""
         times = _join([f"{hour:02}:{minute:02}{ending}" for hour in hours for minute in minutes])
         word = "minute" if len(minutes) * len(hours) == 1 else "minutes"
         return f"{seconds} in the {word} {times}" if seconds and not ending else f"at {times}"
     lead = f"{seconds} of " if seconds else ""
-    every = _step(cron.minutes, MINUTE)
+    every = _step(line.minutes, MINUTE)
     if every:
-        return f"{lead}{every}{_of_hours(cron.hours)}"
+        return f"{lead}{every}{_of_hours(line.hours)}"
     word = "minute" if len(minutes) == 1 else "minutes"
-    past = f"{word} {_join(_runs(cron.minutes, 0, 59))} of {_which_hours(cron.hours)}"
+    past = f"{word} {_join(_runs(line.minutes, 0, 59))} of {_which_hours(line.hours)}"
     return f"{lead}{past}" if lead else f"at {past}"
 
 
-def _seconds(cron: Cron) -> str:
-    every = _step(cron.seconds, SECOND)
-    word = "second" if cron.seconds.bit_count() == 1 else "seconds"
-    return every or f"at {word} {_join(_runs(cron.seconds, 0, 59))} of every minute"
+def _seconds(line: WallTimes) -> str:
+    every = _step(line.seconds, SECOND)
+    word = "second" if line.seconds.bit_count() == 1 else "seconds"
+    return every or f"at {word} {_join(_runs(line.seconds, 0, 59))} of every minute"
 
 
 def _of_hours(hours: int) -> str:
@@ -88,20 +84,20 @@ def _step(mask: int, kind: FieldKind) -> str:
     return f"every {step} {kind.name}s" if values == list(range(0, kind.size, step)) else ""
 
 
-def _days(cron: Cron) -> str:
-    dates = [] if cron.days in (0, _ALL_DAYS) else _runs(cron.days, 1, 31)
+def _days(line: WallTimes) -> str:
+    dates = [] if line.days in (0, ALL_DAYS) else _runs(line.days, 1, 31)
     by_date = [f"day {_join(dates)} of the month"] if dates else []
-    if cron.last_day and cron.days != _ALL_DAYS:
+    if line.last_day and line.days != ALL_DAYS:
         by_date.append("the last day of the month")
-    weekdays = [] if cron.weekdays in (0, _ALL_WEEKDAYS) else _runs(cron.weekdays, 0, 6, _WEEKDAYS)
-    if cron.weekdays != _ALL_WEEKDAYS:
-        weekdays += [f"the {_ORDINALS[bit // 7]} {_WEEKDAYS[bit % 7]} of the month" for bit in _bits(cron.nth_weekdays)]
-        weekdays += [f"the last {_WEEKDAYS[bit]} of the month" for bit in _bits(cron.last_weekdays)]
+    weekdays = [] if line.weekdays in (0, ALL_WEEKDAYS) else _runs(line.weekdays, 0, 6, _WEEKDAYS)
+    if line.weekdays != ALL_WEEKDAYS:
+        weekdays += [f"the {_ORDINALS[bit // 7]} {_WEEKDAYS[bit % 7]} of the month" for bit in _bits(line.nth_weekdays)]
+        weekdays += [f"the last {_WEEKDAYS[bit]} of the month" for bit in _bits(line.last_weekdays)]
     dated, weekly = "on " + _join(by_date), _join(weekdays)
     if not by_date:
         # "Monday to Friday" reads well alone; "the last Friday" needs its preposition.
         return f"on {weekly}" if weekly and (weekly[0] == "t" or (len(weekdays) == 1 and " " not in weekly)) else weekly
-    if cron.both_days:
+    if line.both_days:
         return f"{dated} if that is {_join(weekdays, 'or')}" if weekdays else dated
     return f"{dated} and also on {weekly or 'every day'}"
 

@@ -179,7 +179,7 @@ class Cron(WallTimes):
 
     def explain(self) -> str:
         """The line in plain English, such as "at 02:30, Monday to Friday"."""
-        return explain(self)
+        return explain(self, self.hashed)
 
     def _rules(self, dst: Dst) -> tuple[GapRule, RepeatRule]:
         if self.keeps_real_time:

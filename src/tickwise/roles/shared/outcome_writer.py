@@ -17,13 +17,15 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain.errors import Bug
-from tickwise.domain.lifecycle import CODES, FINAL
+from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.store import Began, Runs
-from tickwise.roles.executor.outcomes import FAILED, RETRYING, SUCCESS
 from tickwise.roles.shared.service import Telemetry
 
+_SUCCESS: Final = CODES[RunState.SUCCESS]
+_FAILED: Final = CODES[RunState.FAILED]
+_RETRYING: Final = CODES[RunState.RETRYING]
 ENDED: Final = frozenset(CODES[state] for state in FINAL)
 
 logger = structlog.get_logger("tickwise.executor")
@@ -61,7 +63,7 @@ class Teller:
         Whether its job names others that go on from a failure is read by whoever goes on."""
         ended = max(outcome.started, outcome.ended)
         plain = Outcome(
-            outcome.run_id, outcome.token, FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
+            outcome.run_id, outcome.token, _FAILED, outcome.started, ended, "invalid", bug.detail, follow=True
         )  # fmt: skip
         try:
             return await self._runs.attempts_finish(executor, [plain])
@@ -79,7 +81,7 @@ class Teller:
         # What never began has no start, and took no time.
         seconds = [outcome.ended - (outcome.started or outcome.ended) for outcome in outcomes]
         # An id begins with the milliseconds of its nominal time, so nothing more need be carried here.
-        all_well = states.count(SUCCESS) == len(states)
+        all_well = states.count(_SUCCESS) == len(states)
         over = outcomes if all_well else [outcome for outcome in outcomes if outcome.state in ENDED]
         latencies = [outcome.ended - (outcome.run_id.int >> BELOW_MILLIS) * 0.001 for outcome in over]
         self._telemetry.finished(states, seconds, latencies)
@@ -91,7 +93,7 @@ class Teller:
     def _tell_failures(self, outcomes: Sequence[Outcome]) -> None:
         retried, ended = (
             collections.Counter(outcome.reason or "error" for outcome in outcomes if outcome.state == state)
-            for state in (RETRYING, FAILED)
+            for state in (_RETRYING, _FAILED)
         )
         if retried:
             self._telemetry.retried(retried)
