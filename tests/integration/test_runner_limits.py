@@ -21,7 +21,7 @@ from tickwise.adapters.runner.process import limits as process_limits
 from tickwise.adapters.runner.process import work_folder
 from tickwise.adapters.runner.process.cgroups import PREFIX, Places, Resource, find_places
 from tickwise.adapters.runner.process.runner import ProcessRunner
-from tickwise.adapters.runner.process.work_folder import Marks
+from tickwise.adapters.runner.process.task_marks import Marks
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of

@@ -23,7 +23,8 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process import work_folder
 from tickwise.adapters.runner.process.cgroups import PREFIX, find_places
 from tickwise.adapters.runner.process.runner import ProcessRunner
-from tickwise.adapters.runner.process.work_folder import Marks, WorkFolder
+from tickwise.adapters.runner.process.task_marks import Marks
+from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Misconfigured
 from tickwise.testing.contracts.runner import Listener

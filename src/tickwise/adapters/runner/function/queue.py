@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from tickwise.adapters.runner.output import OutputSink
 from tickwise.ports.runner import Assignment
-
-if TYPE_CHECKING:
-    from tickwise.adapters.runner.function.worker_process import WorkerProcess
 
 QUICK_SECONDS = 0.001
 """Functions that take less on average travel in batches."""
@@ -50,6 +47,25 @@ class Lane:
         self.mean_seconds = seconds if mean is None else mean + SMOOTHING * (seconds - mean)
 
 
+class RunHolder(Protocol):
+    """A worker as its runs see it."""
+
+    sacrificed: bool
+    """It is killed for a run that did not stop in time."""
+
+    def ask_to_stop(self, run: Run) -> None:
+        """Pass on that a run shall stop; the worker may obey."""
+        ...
+
+    def current(self) -> int:
+        """The number of the run that holds its main thread now, or 0."""
+        ...
+
+    def kill(self) -> None:
+        """End it now, with all that its functions started."""
+        ...
+
+
 class Run(msgspec.Struct, eq=False):
     """One assignment on its way through workers. A struct: tens of thousands are made a second."""
 
@@ -59,7 +75,7 @@ class Run(msgspec.Struct, eq=False):
     """Its place in the order of all runs of the runner: the oldest is served first."""
     launched: float
     """When it came, on the monotonic clock."""
-    worker: WorkerProcess | None = None
+    worker: RunHolder | None = None
     number: int = 0
     started: float | None = None
     """Since when it runs, once that is known."""

@@ -32,6 +32,7 @@ from tickwise.adapters.runner.function.wire import (
     Stop,
     frame,
 )
+from tickwise.adapters.runner.process.task_marks import WORKER_VARIABLE, Marks
 from tickwise.adapters.runner.process.tree import (
     MAX_KILL_SECONDS,
     Survivors,
@@ -43,7 +44,6 @@ from tickwise.adapters.runner.process.tree import (
     reap,
     signal_group,
 )
-from tickwise.adapters.runner.process.work_folder import WORKER_VARIABLE, Marks
 from tickwise.ports.clock import Clock
 
 SOCKET_BUFFER_BYTES = 2 << 20

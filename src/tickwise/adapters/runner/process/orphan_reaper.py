@@ -6,7 +6,7 @@
 
 The kernel tells a task nothing of its executor's death, and an executor that is stopped (SIGSTOP, a frozen group, a
 debugger) cannot end its tasks before its lease ends: without a watcher they would go on beside their second attempts.
-The marks are what only tasks of this executor have (`work_folder`). The reaper is a process in a session of its own, so
+The marks are what only tasks of this executor have (`task_marks`). The reaper is a process in a session of its own, so
 a signal to the executor's group does not reach it. Where it is killed too, the next start of an executor does what it
 would have done. Its program is `orphan_reaper_program`.
 """
@@ -17,13 +17,10 @@ import contextlib
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 from tickwise.adapters.runner.process import orphan_reaper_program
 from tickwise.adapters.runner.process.cgroups import PREFIX, Places
-
-if TYPE_CHECKING:
-    from tickwise.adapters.runner.process.work_folder import Marks
+from tickwise.adapters.runner.process.task_marks import Marks
 
 
 class OrphanReaper:

@@ -16,7 +16,7 @@ import time
 
 FAREWELL = b"farewell\n"
 ATTEMPTS = 10_000_000
-"""How many numbers begin with an executor's (`work_folder`)."""
+"""How many numbers begin with an executor's (`task_marks`)."""
 MAX_ROUNDS = 20
 """What so many looks do not end hangs inside the kernel."""
 QUIET_ROUNDS = 3

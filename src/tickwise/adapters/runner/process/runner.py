@@ -39,6 +39,7 @@ from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.start import Interpreter, Spawned, Start, arguments_of, spawn
 from tickwise.adapters.runner.process.task_groups import can_be_given
+from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
 from tickwise.adapters.runner.process.task_places import (
     STANDARD_PATH,
     TaskPython,
@@ -62,7 +63,7 @@ from tickwise.adapters.runner.process.tree import (
     kill_tree,
     reap,
 )
-from tickwise.adapters.runner.process.work_folder import RESULT_VARIABLE, WorkFolder
+from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Misconfigured, NotFound

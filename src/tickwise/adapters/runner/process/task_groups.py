@@ -34,7 +34,7 @@ class Credentials(NamedTuple):
 
 
 def groups_of(number: int) -> tuple[int, int]:
-    """The groups of the attempt with this number (`work_folder.Marks.attempt`)."""
+    """The groups of the attempt with this number (`task_marks.Marks.attempt`)."""
     executor, attempt = divmod(number, ATTEMPTS)
     return executor_group(executor), ATTEMPT_GROUPS + attempt
 

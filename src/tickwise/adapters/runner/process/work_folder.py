@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import hashlib
 import logging
 import os
 import re
@@ -26,29 +25,21 @@ import stat
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickwise.adapters.runner.process import orphan_reaper_program, python_launcher
+from tickwise.adapters.runner.process import python_launcher
 from tickwise.adapters.runner.process.cgroups import Places, find_places, left_behind
 from tickwise.adapters.runner.process.orphan_reaper import OrphanReaper
-from tickwise.adapters.runner.process.orphan_reaper_program import executor_group
+from tickwise.adapters.runner.process.orphan_reaper_program import ATTEMPTS, executor_group
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.task_groups import credentials_of
+from tickwise.adapters.runner.process.task_marks import Marks
 from tickwise.adapters.runner.process.task_places import PASSABLE
 from tickwise.adapters.runner.process.tree import number_of, present, signal_each, stats
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
-RESULT_VARIABLE: Final = "TICKWISE_RESULT_FILE"
-"""In the environment of each process task; its value lies in the folder."""
-WORKER_VARIABLE: Final = "TICKWISE_WORKER"
-"""In the environment of each function worker; its value holds the folder's name."""
-ATTEMPTS: Final = orphan_reaper_program.ATTEMPTS
-"""How many attempts have numbers of their own before the first number is used again."""
-EXECUTORS: Final = 90_000_000_000
-"""With the attempts, 18 digits: a limit has room for them."""
 MAX_ORPHAN_SECONDS: Final = 10.0
 """What does not end in so long hangs inside the kernel."""
 ORPHAN_LOOKS: Final = 3
@@ -58,38 +49,6 @@ ORPHAN_PAUSE_SECONDS: Final = 0.02
 
 _logger = logging.getLogger(__name__)
 _PROC: Final = Path("/proc")
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """How the tasks of the executor with this folder are known."""
-
-    folder: Path
-
-    @property
-    def number(self) -> int:
-        """Eleven digits from the folder's name; those of its attempts begin with them."""
-        digest = hashlib.sha256(self.folder.name.encode(errors="surrogateescape")).digest()
-        return int.from_bytes(digest[:8], "big") % EXECUTORS + EXECUTORS // 9
-
-    @property
-    def name(self) -> str:
-        """The executor's part in the names of control groups."""
-        return str(self.number)
-
-    @property
-    def environment(self) -> Sequence[str]:
-        """Beginnings of what only its tasks have in their environments."""
-        return f"{RESULT_VARIABLE}={self.folder}/", f"{WORKER_VARIABLE}={self.worker}"
-
-    @property
-    def worker(self) -> str:
-        """How the value of a worker's variable begins: with the executor's process."""
-        return f"{self.folder.name}-"
-
-    def attempt(self, count: int) -> int:
-        """The number of its attempt `count`."""
-        return self.number * ATTEMPTS + count % ATTEMPTS
 
 
 class WorkFolder:
