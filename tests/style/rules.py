@@ -10,9 +10,11 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
 FUNCTION_LINES_USUAL = 50
 MAX_FUNCTION_LINES = 70
@@ -250,3 +252,35 @@ def imported_packages(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module.split(".")[0])
     return names
+
+
+def import_circle(sources: Mapping[str, str]) -> list[str]:
+    """The imports of one circle of modules, if there is one.
+
+    Modules that need each other cannot be read, tested or moved one at a time: what both need belongs below both. An
+    import inside of a function, or for types alone, counts as any other.
+    """
+    places = {_module_of(place): place for place in sources}
+    imports = {module: _imported_modules(sources[place], places) - {module} for module, place in places.items()}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        # Each module stands before the one that imports it.
+        return [f"{places[module]} imports {imported}" for imported, module in pairwise(error.args[1])]
+    return []
+
+
+def _module_of(place: str) -> str:
+    return place.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported_modules(source: str, known: Collection[str]) -> set[str]:
+    """Those of the known modules that a module imports."""
+    found: set[str] = set()
+    for node in ast.walk(_parsed(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found.update(name if name in known else node.module for name in submodules)
+    return found.intersection(known)

@@ -201,3 +201,39 @@ def test_every_form_of_import_is_seen() -> None:
     """Late imports inside functions count as well."""
     source = "import a.b\nfrom c.d import e\ndef f():\n    import g\n"
     assert {"a", "c", "g"} == rules.imported_packages(source)
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from tickwise.a import x",
+        "import tickwise.a",
+        "from tickwise import a",
+        "def f():\n    from tickwise.a import x",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tickwise.a import x",
+    ],
+)
+def test_modules_that_import_each_other_are_found(back: str) -> None:
+    """Through a third one, and however the import is written; the finding names each step."""
+    sources = {
+        "src/tickwise/__init__.py": "",
+        "src/tickwise/a.py": "from tickwise.b import y",
+        "src/tickwise/b/__init__.py": "from tickwise.b.c import z",
+        "src/tickwise/b/c.py": back,
+    }
+    assert sorted(rules.import_circle(sources)) == [
+        "src/tickwise/a.py imports tickwise.b",
+        "src/tickwise/b/__init__.py imports tickwise.b.c",
+        "src/tickwise/b/c.py imports tickwise.a",
+    ]
+
+
+def test_modules_that_share_a_third_one_are_no_circle() -> None:
+    """Nor is a package that gives what its modules make, nor a module that the repository does not have."""
+    sources = {
+        "bench/__init__.py": "from bench.a import x",
+        "bench/a.py": "from bench.c import z\nimport asyncio",
+        "bench/b.py": "from bench.c import z\nfrom bench import a",
+        "bench/c.py": "import bench.d",
+    }
+    assert rules.import_circle(sources) == []

@@ -61,6 +61,11 @@ def test_python_sources_keep_the_rule(rule: Callable[[str, str], list[str]], fol
     assert [] == _collect(rule, tree.python_files(*folders))
 
 
+def test_no_modules_import_each_other() -> None:
+    """In a circle, directly or through others. Between the packages of the product import-linter looks, too."""
+    assert [] == rules.import_circle({place: tree.read(place) for place in tree.python_files(*CODE_FOLDERS)})
+
+
 @pytest.mark.parametrize(
     "rule",
     [
