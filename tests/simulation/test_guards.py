@@ -90,7 +90,7 @@ def trees_are_not_killed(patch: Patch) -> None:
 def what_ended_is_not_told_at_the_end(patch: Patch) -> None:
     """An executor that leaves says nothing of what began and ended there."""
 
-    async def leave(self: Executor, _begun: Any, _stopped: Any) -> None:
+    async def leave(self: Executor, _begun: Any) -> None:
         await self._runs.executor_leave(self._lease.number)
 
     patch.setattr(Executor, "_leave", leave)
@@ -122,7 +122,7 @@ def claims_that_ended_are_not_named(patch: Patch) -> None:
 def what_was_lost_is_not_told_at_the_end(patch: Patch) -> None:
     """An executor that leaves a store that was set back does not look at what that believes it to hold."""
 
-    async def settle(_self: Reconciliation, _stopped: Any) -> None:
+    async def settle(_self: Reconciliation) -> None:
         return
 
     patch.setattr(Reconciliation, "settle", settle)

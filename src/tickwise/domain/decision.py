@@ -251,7 +251,7 @@ class _Deciding:
             if at is None or at.due > self.until or self.park is not None or self._runs_left() <= 0:
                 break
             if at.hold is not None:
-                at = self._let_go(at)
+                at = self._open_hold(at)
             elif at.due < self._fresh:
                 at = self._make_up(at.due)
             else:
@@ -302,11 +302,11 @@ class _Deciding:
 
     # ------------------------------------------------------------------------------------------- what was held back
 
-    def _let_go(self, held: Pending) -> Pending | None:
-        """What fell into a hold goes on record, or becomes one run; or the hold goes on, for it is closed still.
+    def _open_hold(self, held: Pending) -> Pending | None:
+        """Skip the occurrences that fell into a hold, or make one run of them; or hold on, if a rule still closes.
 
-        What was to be skipped when the hold began and is closed by no rule any more is held for deferred: a run too
-        many, at a time that is allowed, does less harm than one too few.
+        No rule may close any more the first occurrence of a hold that was to be skipped. Then the hold counts as
+        deferred: a run too many, at a time that is allowed, does less harm than a run too few.
         """
         since, woken = held.first_open, held.due
         if since >= woken:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tests.unit.roles.rig import Silent, drive
 from tickwise.adapters.clock import VirtualClock
+from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import Bug, InDoubt
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
@@ -44,7 +45,7 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_living_one_its_ri
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        teller=Teller(cast(Any, store), Silent(), lambda: None),
+        teller=Teller(cast(Any, store), Silent(), LocalSignals()),
     )
     outbox.start(Began(RUN, 1, clock.now()))
     refused: list[Sequence[Began]] = []
@@ -96,7 +97,7 @@ async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_af
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        teller=Teller(cast(Any, store), Silent(), lambda: None),
+        teller=Teller(cast(Any, store), Silent(), LocalSignals()),
     )
     now = clock.now()
     outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, Place()))

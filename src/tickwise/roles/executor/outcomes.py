@@ -95,7 +95,7 @@ def _sequel(held: Held, ending: Ending, chance: float) -> Sequel:
     if held.cancelling and verdict is not Verdict.FAILED:
         return Sequel(CANCELLED, "cancelled", error)
     if verdict is Verdict.CANCELLED:
-        return _let_go(held.work.on_unknown) if held.letting_go else Sequel(CANCELLED, "cancelled", error)
+        return _stopped_by_lease(held.work.on_unknown) if held.letting_go else Sequel(CANCELLED, "cancelled", error)
     if verdict is Verdict.RELEASED:
         return Sequel(QUEUED, reason, error)
     if verdict is Verdict.UNOFFERED:
@@ -123,9 +123,9 @@ def _failed(held: Held, ending: Ending, chance: float) -> Sequel:
     return Sequel(FAILED, ending.reason, _joined(ending.error, resolution.why))
 
 
-def _let_go(on_unknown: OnUnknown) -> Sequel:
-    """Its task had begun and was stopped by us, before anybody else could take its run: what it has done by then is as
-    unknown as if we had been lost with it."""
+def _stopped_by_lease(on_unknown: OnUnknown) -> Sequel:
+    """Decide on an attempt whose task this executor stopped because its lease ended. Its effects are as unknown as
+    after the loss of the executor."""
     match on_unknown:
         case OnUnknown.RERUN:
             return Sequel(QUEUED, LEASE_OVER, f"{LET_GO}; it runs again")

@@ -176,8 +176,8 @@ class Executor(Service):
         )
 
     def _make_outbox(self, broker: Broker | None, signing: ResultsSigning | None) -> Outbox:
-        settings, signals = self._settings, self._signals
-        teller = Teller(self._runs, self._telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
+        settings = self._settings
+        teller = Teller(self._runs, self._telemetry, self._signals)
         if broker is not None and settings.results == "broker":
             self._publisher = Publisher(broker, runs=self._runs, clock=self._clock, teller=teller, signing=signing)
         return Outbox(
@@ -394,7 +394,7 @@ class Executor(Service):
         )
         self._time.saw(beat.now, mark.monotonic)
         if not beat.alive:
-            await self._rise()
+            await self._rejoin()
             return 0.0
         self._lease.renewed(mark)
         self._reconciliation.heard(beat.epoch)
@@ -413,7 +413,7 @@ class Executor(Service):
         left = self._lease.left_seconds()
         if left > 0.0:
             return max(left, 0.001)
-        self._let_go()
+        self._stop_covered()
         return WATCH_SECONDS
 
     def _release_late(self) -> None:
@@ -431,7 +431,7 @@ class Executor(Service):
         finally:
             self._releasing = False
 
-    def _let_go(self) -> None:
+    def _stop_covered(self) -> None:
         self._release_late()
         running = [held for held in self._books.live.values() if held.stage is Stage.LAUNCHED and not held.letting_go]
         if running:
@@ -442,7 +442,7 @@ class Executor(Service):
             held.letting_go = True
             held.intake.runner.stop(held.claimed.run_id, grace_seconds=grace)
 
-    async def _rise(self) -> None:
+    async def _rejoin(self) -> None:
         """Buried: others may run what we run. Kill it all, tell nothing, and come back under a new number."""
         logger.error("executor_buried", executor=self._lease.number, still_open=len(self._books.live))
         self._lease.ended()
@@ -531,7 +531,7 @@ class Executor(Service):
                 self._refuse(claimed, f"{type(wrong).__name__}: {wrong}")
                 continue
             run_id = claimed.run_id
-            if (run_id in live or run_id in ghosts) and self._is_haunted(claimed):
+            if (run_id in live or run_id in ghosts) and self._has_dying_attempt(claimed):
                 later = self._time.now() + GHOST_SECONDS
                 self._outbox.add(given_back(held, self._time.now())._replace(retry_at=later), held.intake)
                 continue
@@ -544,7 +544,7 @@ class Executor(Service):
         else:
             self._starter.take(taken)
 
-    def _is_haunted(self, claimed: Claimed) -> bool:
+    def _has_dying_attempt(self, claimed: Claimed) -> bool:
         """Whether an attempt of this run, which the store has taken from us, is still alive here. Its end would be
         taken for that of the new one."""
         old = self._books.live.get(claimed.run_id)

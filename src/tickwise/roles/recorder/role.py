@@ -23,7 +23,7 @@ from tickwise.domain.model import Outcome
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock
-from tickwise.ports.signals import Signals, Topic
+from tickwise.ports.signals import Signals
 from tickwise.ports.store import Runs
 from tickwise.roles.shared.dead_letter_writer import Parking, Rejected
 from tickwise.roles.shared.messages import Results, Unreadable, decode
@@ -153,7 +153,7 @@ class ResultsRecorder(Recorder):
         self._check = check
         self._applied: dict[int, int] = {}
         """By executor, the number up to which all is applied or settled; those that were heard of last."""
-        self._teller = Teller(runs, telemetry, followed=lambda: signals.send(Topic.FOLLOWS))
+        self._teller = Teller(runs, telemetry, signals)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """As the frame says. Those of one executor in order, those of several side by side."""

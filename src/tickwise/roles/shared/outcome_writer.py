@@ -10,7 +10,7 @@ Invariant: one outcome that cannot be stored takes no other with it. Telling twi
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD
+from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Began, Runs
 from tickwise.roles.shared.service import Telemetry
 
@@ -34,11 +35,11 @@ logger = structlog.get_logger("tickwise.executor")
 class Teller:
     """One process's way of telling."""
 
-    def __init__(self, runs: Runs, telemetry: Telemetry, followed: Callable[[], None]) -> None:
-        """`followed` is called after a batch from which a sequence goes on."""
+    def __init__(self, runs: Runs, telemetry: Telemetry, signals: Signals) -> None:
+        """`signals` wake the schedulers after a batch with an end that other jobs follow."""
         self._runs = runs
         self._telemetry = telemetry
-        self._followed = followed
+        self._signals = signals
 
     async def tell(self, executor: int, outcomes: Sequence[Outcome]) -> Sequence[UUID]:
         """The refused. One outcome that cannot be stored must not take the others of its batch with it."""
@@ -88,7 +89,7 @@ class Teller:
         if not all_well:
             self._tell_failures(outcomes)
         if any([outcome.follow for outcome in outcomes]):  # noqa: C419  # a list is made in half the time
-            self._followed()
+            self._signals.send(Topic.FOLLOWS)
 
     def _tell_failures(self, outcomes: Sequence[Outcome]) -> None:
         retried, ended = (

@@ -257,7 +257,7 @@ class Dispatch(Duty):
             return self._was_recorded(executor, outcome)
         event = event_of(outcome)
         if event in (RunEvent.RELEASED, RunEvent.RETRIED):
-            self._let_go(run, event, outcome)
+            self._put_back(run, event, outcome)
         else:
             report = report_of(outcome)
             if event is RunEvent.CANCELLED and run.cancelling:
@@ -266,8 +266,9 @@ class Dispatch(Duty):
             self._state.end(run, event, report)
         return True
 
-    def _let_go(self, run: RunRecord, event: RunEvent, outcome: Outcome) -> None:
-        """It goes on later. What began stays on record, unless it ends by request with this very attempt."""
+    def _put_back(self, run: RunRecord, event: RunEvent, outcome: Outcome) -> None:
+        """Queue the run again, or plan its retry. An attempt that began stays on record, unless a cancel ends the run
+        with this attempt."""
         report, state = report_of(outcome), move(run.state, event)
         run.failures += event is RunEvent.RETRIED
         if event is RunEvent.RELEASED and outcome.started <= 0:
