@@ -18,7 +18,7 @@ from tests.support import databases
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, schema, schema_status, upgrade
-from tickwise.adapters.store.postgres.dispatch import lanes
+from tickwise.adapters.store.postgres.queue import lanes
 from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable

@@ -475,7 +475,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "no more run at once than a limit allows",
-        "src/tickwise/adapters/store/postgres/dispatch/gates.py",
+        "src/tickwise/adapters/store/postgres/queue/gates.py",
         ">= one.gate.limit:",
         "> one.gate.limit + 1_000:",
         (POSTGRES + "TestLimits::test_as_many_start_as_the_limit_says",),
@@ -489,7 +489,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a start after a look at earlier runs has the key's lock",
-        "src/tickwise/adapters/store/postgres/dispatch/starts.py",
+        "src/tickwise/adapters/store/postgres/queue/starts.py",
         "await lock_limits(connection, limits_of(candidates))",
         "pass",
         (LAST_SLOT,),

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.adapters.store.postgres.dispatch.gates import Candidate, Pace, Wait, decide
+from tickwise.adapters.store.postgres.queue.gates import Candidate, Pace, Wait, decide
 from tickwise.ports.store import Gate
 
 NOW = 1_000.0

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
-from tickwise.adapters.store.postgres.dispatch.claim_cursor import FAR_PAST, Claimer
-from tickwise.adapters.store.postgres.dispatch.lanes import Lanes
-from tickwise.adapters.store.postgres.dispatch.releases import Stuck
-from tickwise.adapters.store.postgres.dispatch.wakeups import Woken
+from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, Claimer
+from tickwise.adapters.store.postgres.queue.lanes import Lanes
+from tickwise.adapters.store.postgres.queue.releases import Stuck
+from tickwise.adapters.store.postgres.queue.wakeups import Woken
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, Ready

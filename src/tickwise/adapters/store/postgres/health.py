@@ -17,9 +17,9 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.dispatch.releases import FreeTerms, free_runs
-from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, wake
 from tickwise.adapters.store.postgres.jobs.changes import put_timer
+from tickwise.adapters.store.postgres.queue.releases import FreeTerms, free_runs
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Bug, Invalid

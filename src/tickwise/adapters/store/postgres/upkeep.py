@@ -18,7 +18,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UPKEEP, UniqueBroken, translated
-from tickwise.adapters.store.postgres.dispatch.lanes import FREED_SECONDS
+from tickwise.adapters.store.postgres.queue.lanes import FREED_SECONDS
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.model import time_id

@@ -1,1 +1,1 @@
-"""The hot path: timers, claims, starts, ends, leases, limits and wake-ups."""
+"""The hot path: timers, claims, starts, ends, leases and executors."""

@@ -12,9 +12,9 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.dispatch.claim_cursor import FAR_PAST, NEAR_SECONDS, Claimer, Reach, Seen
-from tickwise.adapters.store.postgres.dispatch.starts import ON_UNKNOWN, OpenStart, Settlement, settle
-from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, wake, wake_or_not
+from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, NEAR_SECONDS, Claimer, Reach, Seen
+from tickwise.adapters.store.postgres.queue.starts import ON_UNKNOWN, OpenStart, Settlement, settle
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake, wake_or_not
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState

@@ -10,7 +10,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import BEAT, translated
-from tickwise.adapters.store.postgres.dispatch.releases import (
+from tickwise.adapters.store.postgres.jobs.flow import ask_back
+from tickwise.adapters.store.postgres.queue.releases import (
     BAD,
     ENDS,
     HELD,
@@ -20,8 +21,7 @@ from tickwise.adapters.store.postgres.dispatch.releases import (
     FreeTerms,
     free_runs,
 )
-from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, Woken, wake
-from tickwise.adapters.store.postgres.jobs.flow import ask_back
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, wake
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.retry import CRASHES_MAX

@@ -15,8 +15,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.dispatch.claim_cursor import FAR_PAST, LAG_SECONDS
-from tickwise.adapters.store.postgres.jobs.submits import run_columns, skip_columns
+from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, LAG_SECONDS
+from tickwise.adapters.store.postgres.queue.new_runs import run_columns, skip_columns
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Hold, Overlap, Pending
 from tickwise.domain.errors import Bug, StoreUnavailable, Unavailable

@@ -13,11 +13,12 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
-from tickwise.adapters.store.postgres.dispatch.wakeups import Woken
 from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
 from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES, plan_lasts
 from tickwise.adapters.store.postgres.jobs.run_commands import cancel_runs
-from tickwise.adapters.store.postgres.jobs.submits import make_runs, make_skips, record_ended
+from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
+from tickwise.adapters.store.postgres.queue.wakeups import Woken
+from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Pending
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict

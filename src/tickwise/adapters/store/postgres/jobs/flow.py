@@ -11,8 +11,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import translated
-from tickwise.adapters.store.postgres.dispatch.wakeups import wake_queue
-from tickwise.adapters.store.postgres.jobs.submits import make_runs, make_skips
+from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
+from tickwise.adapters.store.postgres.queue.wakeups import wake_queue
 from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Reason

@@ -8,8 +8,9 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
-from tickwise.adapters.store.postgres.jobs.submits import make_runs, take_receipt
+from tickwise.adapters.store.postgres.queue.new_runs import make_runs
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
+from tickwise.adapters.store.postgres.records.receipts import take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState

@@ -13,29 +13,19 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
-from tickwise.adapters.store.postgres.dispatch.lanes import Numbers
-from tickwise.adapters.store.postgres.dispatch.starts import OVERLAPS
 from tickwise.adapters.store.postgres.jobs.placement import is_lasting
+from tickwise.adapters.store.postgres.queue.lanes import Numbers
+from tickwise.adapters.store.postgres.queue.new_runs import make_runs
+from tickwise.adapters.store.postgres.records.receipts import find_receipt, take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.model import Lane
-from tickwise.ports.store import Added, EndedOperation, NewJob, NewRun, NewSkip, Receipt, Replay
+from tickwise.ports.store import Added, NewJob, Receipt, Replay
 
 NEVER: Final = float("inf")
 
 _MOSTLY_ALIKE: Final = (1, 3, 4, 6, 7, 8, 11)
 """Namespace, types, lane, creator, kinds: columns of `jobs_add` that most batches have one value for, and no NULL."""
 
-_ENDED_COLUMNS: Final = (
-    "operation_id",
-    "namespace",
-    "kind",
-    "request",
-    "created_by",
-    "created_at",
-    "status",
-    "problems",
-)
-"""As `operations_record` has its parameters."""
 _place: Final = attrgetter("namespace", "lane")
 """Where a job waits."""
 _STORED: Final = frozenset({Added.CREATED, Added.REPEATED})
@@ -165,7 +155,7 @@ class Submits(Part):
     async def receipt_find(self, principal: str, route: str, key: str) -> Replay | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            return await _find_receipt(connection, principal, route, key)
+            return await find_receipt(connection, principal, route, key)
 
     async def receipt_keep(self, receipt: Receipt) -> Replay | None:
         """See the port."""
@@ -214,81 +204,3 @@ async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], creat
         else:
             answers.append(Added.ID_TAKEN)
     return answers
-
-
-async def record_ended(connection: asyncpg.Connection, operations: Sequence[EndedOperation]) -> None:
-    """Put on record what is over already, within the caller's transaction."""
-    columns = [[getattr(operation, name) for operation in operations] for name in _ENDED_COLUMNS]
-    await connection.execute(statement("operations_record"), *columns)
-
-
-async def make_runs(
-    connection: asyncpg.Connection, runs: Sequence[tuple[UUID, NewRun]], *, not_before_now: bool = False
-) -> int:
-    """Make runs of these jobs within the caller's transaction; how many there were not yet."""
-    if not runs:
-        return 0
-    done: str = await connection.execute(statement("runs_make"), *run_columns(runs), not_before_now)
-    return int(done.split()[-1])
-
-
-def run_columns(runs: Sequence[tuple[UUID, NewRun]]) -> list[Sequence[Any]]:
-    """One array for each column of new runs, that of their jobs first."""
-    if not runs:
-        return [()] * (1 + len(NewRun._fields))
-    jobs, made = zip(*runs, strict=True)
-    run_ids, dues, triggers, definitions, origins, nominals, overlaps = zip(*made, strict=True)
-    return [
-        jobs,
-        run_ids,
-        dues,
-        triggers,
-        definitions,
-        origins,
-        nominals,
-        [OVERLAPS[overlap] for overlap in overlaps],
-    ]
-
-
-async def make_skips(
-    connection: asyncpg.Connection, job_id: UUID, skips: Sequence[NewSkip], origins: Sequence[UUID | None] | None = None
-) -> None:
-    """Put occurrences of a job that do not run on record within the caller's transaction."""
-    if skips:
-        origins = origins or [None] * len(skips)
-        await connection.execute(statement("skips_make"), job_id, *skip_columns(skips), origins)
-
-
-def skip_columns(skips: Sequence[NewSkip]) -> list[list[Any]]:
-    """One array for each column of skipped occurrences."""
-    return [
-        [skip.run_id for skip in skips],
-        [skip.nominal for skip in skips],
-        [skip.until for skip in skips],
-        [skip.occurrences for skip in skips],
-        [skip.reason for skip in skips],
-        [skip.error for skip in skips],
-        [skip.trigger for skip in skips],
-    ]
-
-
-async def take_receipt(connection: asyncpg.Connection, receipt: Receipt) -> Replay | None:
-    """Keep the answer; or the one that was kept before."""
-    kept = await connection.fetchval(
-        statement("receipt_take"),
-        receipt.principal,
-        receipt.route,
-        receipt.key,
-        receipt.body_digest,
-        receipt.status,
-        receipt.body,
-        receipt.keep_seconds,
-    )
-    if kept:
-        return None
-    return await _find_receipt(connection, receipt.principal, receipt.route, receipt.key)
-
-
-async def _find_receipt(connection: asyncpg.Connection, principal: str, route: str, key: str) -> Replay | None:
-    row = await connection.fetchrow(statement("receipt_find"), principal, route, key)
-    return None if row is None else Replay(body_digest=row["body_digest"], status=row["status"], body=row["body"])

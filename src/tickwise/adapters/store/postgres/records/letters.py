@@ -14,7 +14,8 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
-from tickwise.adapters.store.postgres.jobs.submits import make_runs, record_ended, take_receipt
+from tickwise.adapters.store.postgres.queue.new_runs import make_runs
+from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
 from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound

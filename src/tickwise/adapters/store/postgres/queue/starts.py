@@ -20,8 +20,8 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.dispatch.gates import Candidate, limits_of, pass_gates
-from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, halves, lock_limits
+from tickwise.adapters.store.postgres.queue.gates import Candidate, limits_of, pass_gates
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, halves, lock_limits
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import OnUnknown

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.dispatch.wakeups import Key, halves
+from tickwise.adapters.store.postgres.queue.wakeups import Key, halves
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import Gate
 

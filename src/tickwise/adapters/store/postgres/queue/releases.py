@@ -16,7 +16,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.dispatch.wakeups import Ended, Woken, wake_or_not
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, wake_or_not
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.ports.clock import Clock
