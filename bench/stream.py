@@ -22,7 +22,7 @@ from bench.usage import Reading, read
 from bench.work import jobs, store
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.ports.store import NewJob, Ready
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 
 BATCH = 500
 CLIENTS = 2
@@ -40,7 +40,7 @@ WINDOW_SECONDS = 5.0
 class Through:
     """A broker between whoever hands in and whoever runs."""
 
-    announcer: Announcer
+    announcer: HintPublisher
     settings: Mapping[str, object]
     """Of the roles."""
     recorder: bool
@@ -59,7 +59,7 @@ class Stream:
     """Process ids of the roles, by name."""
     rate: float | None = None
     """Jobs a second to hand in; None: as many as come back."""
-    announcer: Announcer | None = None
+    announcer: HintPublisher | None = None
     """Executors are told of what was handed in by a broker."""
     sent: int = 0
     flowing: bool = True

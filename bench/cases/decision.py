@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 from bench.harness import Case, Failed, Rig, Round
 from tickwise.domain import zones
-from tickwise.domain.decision import Pending, decide
+from tickwise.domain.decision import TimerState, decide
 from tickwise.domain.schedule import Misfire, MisfireMode, Schedule, ScheduleType, first_fire
 
 NOW = 1_795_000_000.0
@@ -47,7 +47,7 @@ def measured(kind: str, mode: MisfireMode, away_seconds: float, *, cold: bool = 
         looked = schedule(kind, mode)
         due = first_fire(looked, NOW - away_seconds) or 0.0
         begin = perf_counter_ns()
-        decision = decide(looked, Pending(due), now=NOW, until=NOW + AHEAD_SECONDS)
+        decision = decide(looked, TimerState(due), now=NOW, until=NOW + AHEAD_SECONDS)
         taken.append((perf_counter_ns() - begin) / 1e6)
         if decision.next is None or decision.next.due <= NOW + AHEAD_SECONDS:
             raise Failed(f"the next time of {kind} is {decision.next}, and must be after the horizon")

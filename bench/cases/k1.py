@@ -25,7 +25,7 @@ from bench.work import store
 from tests.services.kafka import Kafka
 from tests.services.redis import Redis
 from tickwise.adapters.broker.kafka import KafkaBroker
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 
 PACE = 15_000
 """Jobs a second of the paced stream: the rate that is asked for."""
@@ -50,7 +50,7 @@ async def through(rig: Rig, kafka: Kafka, *, results: str) -> AsyncIterator[Thro
         await broker.open(await opened.cluster_id())
     try:
         yield Through(
-            Announcer(broker),
+            HintPublisher(broker),
             {"broker_url": url, "results": results, "recorder_serve": "results"},
             recorder=results == "broker",
             pids={"kafka": kafka.pid},

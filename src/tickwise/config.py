@@ -44,7 +44,7 @@ _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP
 MASKED: Final = "********"
 
 
-class Facts(NamedTuple):
+class SettingFacts(NamedTuple):
     """What is known of a setting beside its name, type and default."""
 
     meaning: str
@@ -62,7 +62,7 @@ class Facts(NamedTuple):
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
     """A field of `Settings`. Any, because the field's own annotation says what it holds."""
-    metadata = {"facts": Facts(meaning, **facts)}
+    metadata = {"facts": SettingFacts(meaning, **facts)}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -467,7 +467,7 @@ class Setting(NamedTuple):
 
     name: str
     kind: str
-    facts: Facts
+    facts: SettingFacts
     default: Any
 
     @property
@@ -495,7 +495,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-class _Source(NamedTuple):
+class _SettingSource(NamedTuple):
     """A value as somebody wrote it, and where."""
 
     place: str
@@ -507,14 +507,14 @@ def load(environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> 
 
     Raises `Misconfigured` for an unknown key, a value out of its limits, or values that contradict each other.
     """
-    written: dict[str, _Source] = {}
+    written: dict[str, _SettingSource] = {}
     for file in _files(environ):
         written.update(_from_file(file))
     from_environment, warnings = _from_environment(environ)
     written.update(from_environment)
     for name, value in (flags or {}).items():
         if value is not None:
-            written[name] = _Source(SETTINGS[name].option, value)
+            written[name] = _SettingSource(SETTINGS[name].option, value)
 
     values = {name: _read(SETTINGS[name], source) for name, source in written.items()}
     settings = Settings(**values, origins={name: source.place for name, source in written.items()}, warnings=warnings)
@@ -535,7 +535,7 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
     return files
 
 
-def _from_file(file: Path) -> dict[str, _Source]:
+def _from_file(file: Path) -> dict[str, _SettingSource]:
     import tomllib
 
     try:
@@ -547,13 +547,13 @@ def _from_file(file: Path) -> dict[str, _Source]:
     for key in table:
         if key not in SETTINGS:
             raise Misconfigured(f"{file}: there is no setting {key!r}.{_nearest(key, list(SETTINGS))}")
-    return {key: _Source(str(file), value) for key, value in table.items()}
+    return {key: _SettingSource(str(file), value) for key, value in table.items()}
 
 
-def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Source], tuple[str, ...]]:
+def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _SettingSource], tuple[str, ...]]:
     """A name close to one of ours is a slip, and refused; another may belong to somebody else, and is reported."""
     by_variable = {setting.variable: setting.name for setting in SETTINGS.values()}
-    written: dict[str, _Source] = {}
+    written: dict[str, _SettingSource] = {}
     warnings: list[str] = []
     for variable, value in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable in RESERVED or variable.startswith(RESERVED_PREFIXES):
@@ -562,7 +562,7 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Source], t
             continue
         if variable in by_variable:
             if value:
-                written[by_variable[variable]] = _Source(variable, value)
+                written[by_variable[variable]] = _SettingSource(variable, value)
             continue
         nearest = _nearest(variable, list(by_variable))
         if nearest:
@@ -582,7 +582,7 @@ def _nearest(name: str, known: list[str]) -> str:
     return f" Did you mean {bare[close[0]]}?" if close else ""
 
 
-def _read(setting: Setting, source: _Source) -> Any:
+def _read(setting: Setting, source: _SettingSource) -> Any:
     try:
         value = _KINDS[setting.kind].read(source.value)
         _check_alone(setting.facts, value)
@@ -595,7 +595,7 @@ def _read(setting: Setting, source: _Source) -> Any:
     return value
 
 
-def _check_alone(facts: Facts, value: Any) -> None:
+def _check_alone(facts: SettingFacts, value: Any) -> None:
     """Raises ValueError if the value breaks a limit of its own."""
     if facts.least is not None and not facts.least <= value:
         raise ValueError

@@ -16,7 +16,7 @@ import httpx2
 
 from tests.integration.processes.fleet import api_client
 from tickwise.adapters.clock import SystemClock
-from tickwise.domain.history.checker import Answer, Asked, Operation
+from tickwise.domain.history.checker import ClientAnswer, Operation, RequestKind
 from tickwise.domain.lifecycle import RunState
 
 PATIENCE_SECONDS: Final = 100.0
@@ -55,12 +55,12 @@ class Clients:
     async def submit(self, key: str, body: dict[str, Any], *, once: bool = True) -> UUID:
         """A job, whose name is its key: acknowledged, however often that must be asked for."""
         while True:
-            with self._asked(Asked.SUBMIT, key=key, once=once) as told:
+            with self._asked(RequestKind.SUBMIT, key=key, once=once) as told:
                 response = await self._post("/jobs", {"name": key, **body}, key)
                 told.heard(response)
                 if response is not None and response.status_code in ACCEPTED:
                     job_id = UUID(response.json()["job_id"])
-                    told.operation = told.operation._replace(answer=Answer.OK, job_id=job_id)
+                    told.operation = told.operation._replace(answer=ClientAnswer.OK, job_id=job_id)
                     return job_id
             await self._pause(response)
 
@@ -84,11 +84,11 @@ class Clients:
             ok = response is not None and response.status_code in (200, 202)
             found = [UUID(each["job_id"]) for each in response.json()["results"]] if ok and response else []
             # A batch that was not answered well may have been carried out in part, whatever the answer says.
-            answer = Answer.OK if ok else Answer.INFO
+            answer = ClientAnswer.OK if ok else ClientAnswer.INFO
             for place, name in enumerate(names):
                 job_id = found[place] if found else None
                 self.operations.append(
-                    Operation(Asked.SUBMIT, answer, begun, ended, key=name, job_id=job_id, once=once)
+                    Operation(RequestKind.SUBMIT, answer, begun, ended, key=name, job_id=job_id, once=once)
                 )
             if ok:
                 return found
@@ -97,12 +97,12 @@ class Clients:
     async def cancel(self, run_id: UUID) -> RunState | None:
         """A run; the state that is answered, None if it is on record no more or not yet."""
         while True:
-            with self._asked(Asked.CANCEL, run_id=run_id) as told:
+            with self._asked(RequestKind.CANCEL, run_id=run_id) as told:
                 response = await self._post(f"/runs/{run_id}/cancel", None, None)
                 told.heard(response)
                 if response is not None and response.status_code in (200, 202):
                     state = RunState(response.json()["status"])
-                    told.operation = told.operation._replace(answer=Answer.OK, state=state)
+                    told.operation = told.operation._replace(answer=ClientAnswer.OK, state=state)
                     return state
                 if response is not None and response.status_code in (404, 409) and _code(response) != _UNDER_WAY:
                     return None
@@ -111,12 +111,12 @@ class Clients:
     async def retry(self, run_id: UUID, key: str) -> UUID | None:
         """Another run like this one; None if it cannot be had."""
         while True:
-            with self._asked(Asked.RETRY, key=key) as told:
+            with self._asked(RequestKind.RETRY, key=key) as told:
                 response = await self._post(f"/runs/{run_id}/retry", {}, key)
                 told.heard(response)
                 if response is not None and response.status_code in (200, 201, 202):
                     made = UUID(response.json()["run_id"])
-                    told.operation = told.operation._replace(answer=Answer.OK, run_id=made)
+                    told.operation = told.operation._replace(answer=ClientAnswer.OK, run_id=made)
                     return made
                 if response is not None and response.status_code in (404, 409) and _code(response) != _UNDER_WAY:
                     return None
@@ -150,8 +150,8 @@ class Clients:
         return response
 
     @contextmanager
-    def _asked(self, asked: Asked, **facts: Any) -> Iterator[_Told]:
-        told = _Told(Operation(asked, Answer.INFO, self._now(), **facts))
+    def _asked(self, asked: RequestKind, **facts: Any) -> Iterator[_Told]:
+        told = _Told(Operation(asked, ClientAnswer.INFO, self._now(), **facts))
         try:
             yield told
         finally:
@@ -181,4 +181,4 @@ class _Told:
             return
         refused = 400 <= response.status_code < 500 and _code(response) != _UNDER_WAY
         if refused or (response.status_code == 503 and _code(response) == _NOTHING_DONE):
-            self.operation = self.operation._replace(answer=Answer.FAIL)
+            self.operation = self.operation._replace(answer=ClientAnswer.FAIL)

@@ -24,7 +24,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.cli.main import main
 from tickwise.ports.store import Expired, FireBatch, FireRequest, Store
 from tickwise.wiring import processes
-from tickwise.wiring.house import House
+from tickwise.wiring.runtime import Runtime
 
 VARIABLE: Final = "CHAOS_POINT"
 WITH_EFFECT: Final = frozenset({"attempts_claim", "timers_fire", "leases_expire", "fires_commit"})
@@ -121,14 +121,14 @@ def prepare(point: str) -> None:
     if method.startswith("sql/"):
         _at_statement(method.removeprefix("sql/"))
         return
-    open_house = vars(processes)["open_house"]
+    open_runtime = vars(processes)["open_runtime"]
 
     @asynccontextmanager
-    async def opened(*arguments: Any, **named: Any) -> AsyncIterator[House]:
-        async with open_house(*arguments, **named) as house:
-            yield replace(house, store=cast("Store", DyingStore(house.store, Point(method, side))))
+    async def opened(*arguments: Any, **named: Any) -> AsyncIterator[Runtime]:
+        async with open_runtime(*arguments, **named) as runtime:
+            yield replace(runtime, store=cast("Store", DyingStore(runtime.store, Point(method, side))))
 
-    vars(processes)["open_house"] = opened
+    vars(processes)["open_runtime"] = opened
 
 
 if __name__ == "__main__":

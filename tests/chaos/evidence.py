@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tests.chaos.scene import Scene
 from tests.chaos.server import SQL
-from tickwise.domain.history.checker import Change, Edge, Execution, Fault, History, LeaseEnd, Run, Target
+from tickwise.domain.history.checker import Edge, Execution, Fault, History, LeaseEnd, Run, RunChange, Target
 from tickwise.domain.lifecycle import STATES, RunState
 
 
@@ -97,7 +97,7 @@ def _run(row: Any, knowledge: Knowledge) -> Run:
     )
 
 
-def _changes(moves: Sequence[Any]) -> list[Change]:
+def _changes(moves: Sequence[Any]) -> list[RunChange]:
     """Numbered as they were committed: the writer of each held the run's row."""
     final = {row["run_id"] for row in moves if row["after"] >= 5}
     versions: Counter[UUID] = Counter()
@@ -108,7 +108,7 @@ def _changes(moves: Sequence[Any]) -> list[Change]:
             continue  # it went where it is on record
         versions[run_id] += 1
         changes.append(
-            Change(
+            RunChange(
                 run_id,
                 versions[run_id],
                 _state(row["before"]),

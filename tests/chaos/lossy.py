@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 from tickwise.cli.main import main
 from tickwise.ports.broker import Broker, Channel, Message
 from tickwise.wiring import processes
-from tickwise.wiring.house import House
+from tickwise.wiring.runtime import Runtime
 
 VARIABLE: Final = "CHAOS_SHARE"
 LATE_SECONDS: Final = 2.0
@@ -71,14 +71,14 @@ class LossyBroker:
 
 def prepare(share: float) -> None:
     """From now on every role that this process starts has such a broker."""
-    open_house = vars(processes)["open_house"]
+    open_runtime = vars(processes)["open_runtime"]
 
     @asynccontextmanager
-    async def opened(*arguments: Any, **named: Any) -> AsyncIterator[House]:
-        async with open_house(*arguments, **named) as house:
-            yield replace(house, broker=cast("Broker", LossyBroker(house.broker, share)))
+    async def opened(*arguments: Any, **named: Any) -> AsyncIterator[Runtime]:
+        async with open_runtime(*arguments, **named) as runtime:
+            yield replace(runtime, broker=cast("Broker", LossyBroker(runtime.broker, share)))
 
-    vars(processes)["open_house"] = opened
+    vars(processes)["open_runtime"] = opened
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from tests.chaos import evidence
 from tests.chaos.evidence import Knowledge
 from tests.chaos.scene import DEFAULT, QUICK, ROOT, Pace, Scene, cores, scene
 from tests.chaos.server import SQL, Server
-from tickwise.domain.history.checker import Status, Verdict, judge
+from tickwise.domain.history.checker import HistoryVerdict, Status, judge
 
 RESULTS: Final = ROOT / "bench" / "results"
 MAX_SHOWN: Final = 5
@@ -65,7 +65,7 @@ class Result:
 
     row: Row
     seed: int
-    verdict: Verdict
+    verdict: HistoryVerdict
     complaints: tuple[str, ...]
     figures: dict[str, Any] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)

@@ -15,10 +15,10 @@ from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, 
 from tickwise.adapters.store.postgres import upgrade
 from tickwise.ports.board import Board
 from tickwise.ports.events import Events
-from tickwise.ports.limits import Limits, Pace
+from tickwise.ports.limits import Pace, RateLimits
 from tickwise.testing.contracts.board import BoardContract
 from tickwise.testing.contracts.events import EventsContract
-from tickwise.testing.contracts.limits import LimitsContract, MakeLimits
+from tickwise.testing.contracts.limits import MakeLimits, RateLimitsContract
 
 PATIENCE_SECONDS = 60.0
 """What takes long here is late, and not away."""
@@ -95,30 +95,30 @@ class TestRedisBoard(BoardContract):
         return here, there
 
 
-class TestLocalLimits(LimitsContract):
+class TestLocalLimits(RateLimitsContract):
     @pytest.fixture
     def make_limits(self) -> MakeLimits:
-        def make(pace: Pace) -> tuple[Limits, Limits]:
+        def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
             limits = LocalLimits(pace, SystemClock())
             return limits, limits
 
         return make
 
 
-class TestPostgresLimits(LimitsContract):
+class TestPostgresLimits(RateLimitsContract):
     @pytest.fixture
     def make_limits(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> MakeLimits:
-        def make(pace: Pace) -> tuple[Limits, Limits]:
+        def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
             here, there = (postgres_limits(link, pace, wait_seconds=PATIENCE_SECONDS) for link in postgres_links)
             return here, there
 
         return make
 
 
-class TestRedisLimits(LimitsContract):
+class TestRedisLimits(RateLimitsContract):
     @pytest.fixture
     def make_limits(self, redis_links: tuple[RedisLink, RedisLink]) -> MakeLimits:
-        def make(pace: Pace) -> tuple[Limits, Limits]:
+        def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
             here, there = (redis_limits(link, pace, wait_seconds=PATIENCE_SECONDS) for link in redis_links)
             return here, there
 

@@ -39,7 +39,7 @@ from tickwise.testing.contracts.runner_output import RunnerOutputContract
 from tickwise.testing.contracts.runner_scripts import ScriptCheckContract
 from tickwise.testing.world import tasks as simulated
 from tickwise.testing.world.loop import WorldLoop
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.process import SimulatedProcess
 
 
 def _settings(folder: Path, blobs: RunnerBlobs) -> RunnerSettings:
@@ -298,8 +298,10 @@ class Simulated(RunnerSuite):
     async def stage(self) -> RunnerStage:
         loop = cast("WorldLoop", asyncio.get_running_loop())
         host = simulated.Host("host", loop, Random(0), SystemClock().now() - loop.time())
-        kind = simulated.Kind(simulated.SLOW)
-        runner = simulated.Runner(host, Process(loop, "executor"), kind, places=1, poisoned=lambda: None)
+        kind = simulated.SimulatedTaskKind(simulated.SLOW)
+        runner = simulated.SimulatedRunner(
+            host, SimulatedProcess(loop, "executor"), kind, places=1, poisoned=lambda: None
+        )
         return RunnerStage(
             runner=runner,
             quick={"kind": kind.name, "seconds": 0.0},
@@ -365,7 +367,7 @@ class TestHttpKind(TaskKindContract):
 class TestSimulatedKind(TaskKindContract):
     @pytest.fixture
     def kind(self) -> TaskKind:
-        return simulated.Kind(simulated.SLOW)
+        return simulated.SimulatedTaskKind(simulated.SLOW)
 
     @pytest.fixture
     def tasks(self) -> Sequence[Mapping[str, Any]]:

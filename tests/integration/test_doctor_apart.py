@@ -17,10 +17,10 @@ from tickwise.adapters.store.postgres import upgrade
 from tickwise.config import Settings
 from tickwise.ports.board import Note
 from tickwise.roles.shared.membership import KIND, RoleFacts
-from tickwise.wiring.findings import Finding, clocks, findings_apart
+from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart
 
 
-async def found(settings: Settings, store: MemoryStore) -> dict[str, Finding]:
+async def found(settings: Settings, store: MemoryStore) -> dict[str, DoctorFinding]:
     return {finding.name: finding async for finding in findings_apart(settings, store)}
 
 

@@ -20,7 +20,7 @@ import pytest_asyncio
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.domain.decision import Overlap, Pending
+from tickwise.domain.decision import Overlap, TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
@@ -157,7 +157,7 @@ async def schedule(store: PostgresStore, first: float, overlap: Overlap) -> None
         await SystemClock().sleep(PAUSE_SECONDS)
 
 
-def decided(job_id: UUID, timer: Pending, first: float, until: float, overlap: Overlap) -> Fire:
+def decided(job_id: UUID, timer: TimerState, first: float, until: float, overlap: Overlap) -> Fire:
     """All that is due of the job."""
     number = round((timer.due - first) / STEP_SECONDS)
     dues = []
@@ -165,7 +165,7 @@ def decided(job_id: UUID, timer: Pending, first: float, until: float, overlap: O
         dues.append(nominal(first, number))
         number += 1
     runs = [NewRun(run_id(job_id, due), due, Trigger.SCHEDULE, overlap=overlap) for due in dues]
-    return Fire(job_id, timer.due, Pending(nominal(first, number)) if number < OCCURRENCES else None, runs)
+    return Fire(job_id, timer.due, TimerState(nominal(first, number)) if number < OCCURRENCES else None, runs)
 
 
 def nominal(first: float, number: int) -> float:

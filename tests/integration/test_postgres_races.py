@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
-from tickwise.domain.decision import REPLACED_SENTENCE, Hold, Overlap, Pending
+from tickwise.domain.decision import REPLACED_SENTENCE, Hold, Overlap, TimerState
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed
@@ -250,7 +250,7 @@ async def test_what_a_scheduler_holds_back_by_old_rules_is_woken_by_the_new_ones
         before = batch.rules_version
         assert [job.job_id] == [timer.job_id for timer in batch.timers]
         changes = await held_back(operator, 1, put())
-        held = Pending(make.now + HOUR, make.now, Hold.CALENDAR)
+        held = TimerState(make.now + HOUR, make.now, Hold.CALENDAR)
         await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, held, runs=[])])
     await changes
     async with stores[0].fires(DUE) as batch:
@@ -273,7 +273,9 @@ async def test_a_job_that_somebody_changes_is_parked_in_the_next_round(
     for locked in (True, False):
         async with stores[0].fires(DUE) as batch:
             [timer] = [timer for timer in batch.timers if timer.job_id == job.job_id]
-            fire = make.fire(job.job_id, timer.pending.due, Pending(make.now + HOUR), park="too many runs in a minute")
+            fire = make.fire(
+                job.job_id, timer.pending.due, TimerState(make.now + HOUR), park="too many runs in a minute"
+            )
             made.append(await batch.commit([fire]))
         if locked:
             await transaction.rollback()

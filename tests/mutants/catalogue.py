@@ -88,7 +88,7 @@ MUTANTS: Final = (
     Mutant(
         "a run whose start is being recorded is no difference",
         "src/tickwise/roles/executor/reconciliation.py",
-        "and held.stage is not Stage.STARTING",
+        "and held.stage is not RunStage.STARTING",
         "",
         (RECONCILIATION + "test_a_start_that_is_being_recorded_is_left_to_the_stores_answer",),
     ),

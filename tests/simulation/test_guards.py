@@ -14,7 +14,7 @@ from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Expired, NewRun, RunQuery
-from tickwise.roles.executor.held_runs import Books
+from tickwise.roles.executor.held_runs import HeldRuns
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.reconciliation import AnsweredClaims, Reconciliation
 from tickwise.roles.executor.role import Executor
@@ -84,7 +84,7 @@ def limits_are_not_asked(patch: Patch) -> None:
 
 def trees_are_not_killed(patch: Patch) -> None:
     """What an executor gives up is left running."""
-    patch.setattr(Books, "abandon", Books.forget)
+    patch.setattr(HeldRuns, "abandon", HeldRuns.forget)
 
 
 def what_ended_is_not_told_at_the_end(patch: Patch) -> None:

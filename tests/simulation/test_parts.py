@@ -15,9 +15,9 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.store import FireRequest
 from tickwise.testing.factories import Factory, executor
 from tickwise.testing.world import draw
-from tickwise.testing.world.link import Call, Fate, Passage, Store, Way
+from tickwise.testing.world.link import CallFate, LinkedStore, Passage, StoreCall, Way
 from tickwise.testing.world.loop import Stalled, WorldLoop
-from tickwise.testing.world.process import Process, ProcessClock
+from tickwise.testing.world.process import ProcessClock, SimulatedProcess
 from tickwise.testing.world.world import World
 
 START = 1_800_000_000.0
@@ -27,21 +27,21 @@ CALLS_UNANSWERED = [("held_list", True, True), ("held_list", False, False), ("ex
 class Fair:
     """Weather in which each call goes as the test says."""
 
-    def __init__(self, fate: Fate = Fate.FINE) -> None:
+    def __init__(self, fate: CallFate = CallFate.FINE) -> None:
         self.fate = fate
         self.era = 0
-        self.struck: list[Fate] = []
+        self.struck: list[CallFate] = []
 
-    def passage(self, process: Process, call: str) -> Passage:
+    def passage(self, process: SimulatedProcess, call: str) -> Passage:
         return Passage(self.fate, 0.1, 0.1, 5.0)
 
-    def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
+    def way(self, process: SimulatedProcess, *, back: bool, sent_in: int) -> Way:
         return Way.OPEN if sent_in == self.era else Way.BROKEN
 
     def is_lost(self, sent_in: int) -> bool:
         return sent_in < 0
 
-    def strike(self, process: Process, fate: Fate) -> None:
+    def strike(self, process: SimulatedProcess, fate: CallFate) -> None:
         self.struck.append(fate)
         process.kill()
 
@@ -49,23 +49,23 @@ class Fair:
 class Nobody:
     """An observer that looks away."""
 
-    def asked(self, call: Call) -> None: ...
-    def before(self, call: Call) -> None: ...
-    def after(self, call: Call, answer: Any) -> None: ...
-    def answered(self, call: Call, answer: Any) -> None: ...
+    def asked(self, call: StoreCall) -> None: ...
+    def before(self, call: StoreCall) -> None: ...
+    def after(self, call: StoreCall, answer: Any) -> None: ...
+    def answered(self, call: StoreCall, answer: Any) -> None: ...
 
 
 class Scene:
     """A loop, a process, its clock, and its link to a store."""
 
-    def __init__(self, fate: Fate = Fate.FINE) -> None:
+    def __init__(self, fate: CallFate = CallFate.FINE) -> None:
         self.loop = WorldLoop(Random("a test"))
-        self.process = Process(self.loop, "executor-1.1")
+        self.process = SimulatedProcess(self.loop, "executor-1.1")
         self.loop.tasks_made = lambda process, task: self.process.tasks.append(task)
         self.clock = ProcessClock(self.loop, start=START, seed="a test")
         self.store = MemoryStore(self.clock)
         self.weather = Fair(fate)
-        self.link: Any = Store(self.store, self.process, loop=self.loop, weather=self.weather, observer=Nobody())
+        self.link: Any = LinkedStore(self.store, self.process, loop=self.loop, weather=self.weather, observer=Nobody())
 
     def live(self, seconds: float) -> None:
         """Let time pass."""
@@ -182,15 +182,15 @@ def test_a_process_can_die_at_any_await(steps: int) -> None:
 @pytest.mark.parametrize(
     ("fate", "is_there", "told"),
     [
-        (Fate.FINE, True, int),
-        (Fate.REFUSED, False, StoreUnavailable),
-        (Fate.REQUEST_LOST, False, InDoubt),
-        (Fate.SWALLOWED, False, InDoubt),
-        (Fate.ANSWER_LOST, True, InDoubt),
-        (Fate.HANGS, True, InDoubt),
+        (CallFate.FINE, True, int),
+        (CallFate.REFUSED, False, StoreUnavailable),
+        (CallFate.REQUEST_LOST, False, InDoubt),
+        (CallFate.SWALLOWED, False, InDoubt),
+        (CallFate.ANSWER_LOST, True, InDoubt),
+        (CallFate.HANGS, True, InDoubt),
     ],
 )
-def test_a_caller_is_never_told_what_is_not_true(fate: Fate, is_there: bool, told: type) -> None:
+def test_a_caller_is_never_told_what_is_not_true(fate: CallFate, is_there: bool, told: type) -> None:
     """`StoreUnavailable` for a write means that nothing was written; who cannot know is told so."""
     here = Scene(fate)
     answer = here.told(here.link.executor_join(executor()))
@@ -201,17 +201,17 @@ def test_a_caller_is_never_told_what_is_not_true(fate: Fate, is_there: bool, tol
 
 def test_a_read_that_got_no_answer_wrote_nothing() -> None:
     """So it is no doubt."""
-    here = Scene(Fate.ANSWER_LOST)
+    here = Scene(CallFate.ANSWER_LOST)
     assert StoreUnavailable is type(here.told(here.link.now()))
     here.end()
 
 
 def test_the_last_request_of_a_dying_process_takes_effect() -> None:
     """What is on its way belongs to the network."""
-    here = Scene(Fate.DIES_AFTER)
+    here = Scene(CallFate.DIES_AFTER)
     task = here.process.spawn(here.link.executor_join(executor()))
     here.live(100.0)
-    assert [Fate.DIES_AFTER] == here.weather.struck
+    assert [CallFate.DIES_AFTER] == here.weather.struck
     assert (1, False) == (len(here.store._state.executors), task.done())
     here.end()
 
@@ -251,11 +251,11 @@ def test_a_call_without_an_answer_may_cost_the_lease_of_an_executor_that_takes_l
     """Nobody renews it while the answer is waited for. Of all others only calls about the lease do that."""
     world = World(replace(draw(1), faults=frozenset({"late effect"}), call_fault_share=1.0))
     node = next(node for node in world.nodes if node.kind == "executor")
-    process = Process(world.loop, "executor-1.1")
+    process = SimulatedProcess(world.loop, "executor-1.1")
     node.all_processes.append(process)
     node.parting = is_parting
     world.watch._names[1], world.watch._heard[1] = process.name, 0.0
-    assert Fate.LATE is world.weather.passage(process, call).fate
+    assert CallFate.LATE is world.weather.passage(process, call).fate
     assert explains is world.watch.is_explained(1)
     world.end()
 

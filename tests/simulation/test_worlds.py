@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tickwise.testing.world import SOMETIMES, Report, play
+from tickwise.testing.world import SOMETIMES, SeedReport, play
 
 BLOCKS = 8
 WORLDS_OF_A_BLOCK = 25
@@ -16,7 +16,7 @@ MAX_STEPS_A_SECOND = 250
 
 
 @cache
-def block(number: int) -> Sequence[Report]:
+def block(number: int) -> Sequence[SeedReport]:
     """The worlds of one block, each lived through once."""
     first = number * WORLDS_OF_A_BLOCK
     return [play(seed) for seed in range(first, first + WORLDS_OF_A_BLOCK)]

@@ -210,6 +210,16 @@ def suites(source: str) -> set[str]:
     }
 
 
+def places_of_classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Each class name with the places that define it. `sources`: the text of each place."""
+    places: dict[str, list[str]] = {}
+    for place, source in sources.items():
+        for node in ast.walk(_parsed(source)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(place)
+    return places
+
+
 def ports_without_a_suite(ports: Iterable[str], kit: Mapping[str, str]) -> set[str]:
     """The ports of which no module of the test kit, called as the port or with `_` and more behind it, has a suite.
 

@@ -22,7 +22,7 @@ from tickwise.adapters.runner.http.runner import TRANSIENT
 from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.process.runner import EXIT_INVALID
 from tickwise.adapters.runner.process.task_places import STANDARD_PATH
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import FINAL, MOVES, JobStatus, RunEvent, RunState
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Assignment, TaskLimits
@@ -91,14 +91,14 @@ REASONS = {
     "unknown_function": "This executor does not have the function; the run went back for another one.",
 }
 SKIPS = {
-    Reason.OVERLAP: "An earlier run of the job was unfinished.",
-    Reason.MISFIRE: "No scheduler could fire it within its grace.",
-    Reason.PAUSED: "The job was paused.",
-    Reason.CALENDAR: "A calendar of the job was closed, or deferred it to one with a later occurrence.",
-    Reason.MAINTENANCE: "The same of a maintenance window.",
-    Reason.DST: "The clock skipped that time.",
-    Reason.FUSE: "The job, or its namespace, made too many runs in a minute.",
-    Reason.REQUESTED: "A person asked to skip just this one.",
+    SkipReason.OVERLAP: "An earlier run of the job was unfinished.",
+    SkipReason.MISFIRE: "No scheduler could fire it within its grace.",
+    SkipReason.PAUSED: "The job was paused.",
+    SkipReason.CALENDAR: "A calendar of the job was closed, or deferred it to one with a later occurrence.",
+    SkipReason.MAINTENANCE: "The same of a maintenance window.",
+    SkipReason.DST: "The clock skipped that time.",
+    SkipReason.FUSE: "The job, or its namespace, made too many runs in a minute.",
+    SkipReason.REQUESTED: "A person asked to skip just this one.",
 }
 VARIABLES = {
     "JOB_ID": "The job.",
@@ -278,7 +278,7 @@ def _reasons() -> Iterator[str]:
     yield from (f"| `{reason}` | {meaning} |" for reason, meaning in REASONS.items())
     yield from ("", "Of a run in the state `SKIPPED` ([schedules](schedules.md) has the rules):", "")
     yield from ("| reason | meaning |", "| --- | --- |")
-    yield from (f"| `{reason}` | {SKIPS[reason]} |" for reason in Reason)
+    yield from (f"| `{reason}` | {SKIPS[reason]} |" for reason in SkipReason)
 
 
 if __name__ == "__main__":

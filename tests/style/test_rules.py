@@ -237,3 +237,9 @@ def test_modules_that_share_a_third_one_are_no_circle() -> None:
         "bench/c.py": "import bench.d",
     }
     assert rules.import_circle(sources) == []
+
+
+def test_places_of_classes_are_found_inside_functions_too() -> None:
+    """A name that two files define has both places."""
+    sources = {"a.py": "class One: ...\n", "b.py": "def made():\n    class One: ...\n    class Two: ...\n"}
+    assert rules.places_of_classes(sources) == {"One": ["a.py", "b.py"], "Two": ["b.py"]}

@@ -97,6 +97,14 @@ def test_no_folder_is_a_heap() -> None:
     assert {} == {folder: count for folder, count in modules.items() if count > MAX_MODULES_OF_A_FOLDER}
 
 
+def test_a_class_name_stands_once() -> None:
+    """One name, one meaning. Adapters are apart: parts of two stores may be called alike."""
+    product = [place for place in tree.python_files("src/tickwise") if not place.startswith("src/tickwise/adapters/")]
+    places = rules.places_of_classes({place: tree.read(place) for place in product})
+    assert len(places) > 500
+    assert {} == {name: found for name, found in places.items() if len(found) > 1}
+
+
 def _kit() -> dict[str, str]:
     """The sources of the published suites, by their modules: `store_dispatch_claims`."""
     folder = "src/tickwise/testing/contracts"

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from uuid import UUID
 
 from tickwise.domain.history.checker import (
-    Answer,
-    Asked,
-    Change,
+    ClientAnswer,
     Edge,
     Execution,
     Fault,
     History,
     LeaseEnd,
     Operation,
+    RequestKind,
     Run,
+    RunChange,
     Target,
 )
 from tickwise.domain.lifecycle import RunState
@@ -52,7 +52,7 @@ class Walk:
         self.at += after_seconds
         self.version += 1
         held = self.state in (DISPATCHED, RUNNING) or after is DISPATCHED
-        change = Change(self.run_id, self.version, self.state, after, self.token if held else 0, by, self.at)
+        change = RunChange(self.run_id, self.version, self.state, after, self.token if held else 0, by, self.at)
         self.world.journal.append(change)
         self.state = after
 
@@ -109,7 +109,7 @@ class World:
         self.tokens = itertools.count(1)
         self.executors = itertools.count(1)
         self.runs: list[Run] = []
-        self.journal: list[Change] = []
+        self.journal: list[RunChange] = []
         self.operations: list[Operation] = []
         self.executions: list[Execution] = []
         self.targets: list[Target] = []
@@ -196,7 +196,7 @@ def is_cancelled(walk: Walk) -> None:
     if where == 2:
         walk.run(0.2, recorded=True)
     walk.move(CANCELLED, by=walk.executor)
-    asked = Operation(Asked.CANCEL, Answer.OK, walk.at, walk.at + 0.1, run_id=walk.run_id, state=CANCELLED)
+    asked = Operation(RequestKind.CANCEL, ClientAnswer.OK, walk.at, walk.at + 0.1, run_id=walk.run_id, state=CANCELLED)
     walk.world.operations.append(asked)
 
 
@@ -229,25 +229,32 @@ def once(world: World, due: float) -> None:
     walk = world.walk(job_id, due)
     world.random.choices(list(WAYS), list(WAYS.values()))[0](walk)
     walk.record(key=key, reason="poison" if walk.crashes == CRASHES_MAX else None)
-    answers = world.random.choice([[Answer.OK], [Answer.INFO], [Answer.INFO, Answer.OK], [Answer.FAIL, Answer.OK]])
+    answers = world.random.choice(
+        [
+            [ClientAnswer.OK],
+            [ClientAnswer.INFO],
+            [ClientAnswer.INFO, ClientAnswer.OK],
+            [ClientAnswer.FAIL, ClientAnswer.OK],
+        ]
+    )
     for number, answer in enumerate(answers):
         asked = due - 4 + number
-        told = job_id if answer is Answer.OK else None
-        ended = None if answer is Answer.INFO else asked + 0.5
-        world.operations.append(Operation(Asked.SUBMIT, answer, asked, ended, key, told))
+        told = job_id if answer is ClientAnswer.OK else None
+        ended = None if answer is ClientAnswer.INFO else asked + 0.5
+        world.operations.append(Operation(RequestKind.SUBMIT, answer, asked, ended, key, told))
 
 
 def refused(world: World, due: float) -> None:
     """A submit that was refused, and one of which nothing is known and nothing came."""
-    for answer in (Answer.FAIL, Answer.INFO):
+    for answer in (ClientAnswer.FAIL, ClientAnswer.INFO):
         job_id = world.job()
-        world.operations.append(Operation(Asked.SUBMIT, answer, due, due + 1, f"key {job_id}", job_id))
+        world.operations.append(Operation(RequestKind.SUBMIT, answer, due, due + 1, f"key {job_id}", job_id))
 
 
 def recurring(world: World, due: float) -> None:
     """A job that fires each minute; one occurrence is skipped, one was made ahead and taken back."""
     job_id = world.job()
-    world.operations.append(Operation(Asked.SUBMIT, Answer.OK, due, due + 0.1, None, job_id, once=False))
+    world.operations.append(Operation(RequestKind.SUBMIT, ClientAnswer.OK, due, due + 0.1, None, job_id, once=False))
     for number in range(10):
         at = due + 60.0 * number
         walk = world.walk(job_id, at)
@@ -290,8 +297,8 @@ def asked_for(world: World, due: float) -> None:
     walk = world.walk(world.job(), due, Trigger.RUN_NOW)
     succeeds(walk)
     run = walk.record(trigger=Trigger.RUN_NOW)
-    told = Operation(Asked.RUN_NOW, Answer.OK, due, due + 0.1, f"now {run.run_id}", run.job_id, run.run_id)
-    world.operations += [told._replace(answer=Answer.INFO, ended=None, run_id=None), told]
+    told = Operation(RequestKind.RUN_NOW, ClientAnswer.OK, due, due + 0.1, f"now {run.run_id}", run.job_id, run.run_id)
+    world.operations += [told._replace(answer=ClientAnswer.INFO, ended=None, run_id=None), told]
 
 
 def good(seed: int, jobs: int = 150) -> History:

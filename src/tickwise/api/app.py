@@ -29,7 +29,7 @@ from starlette.routing import Match, Route
 
 from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator, require
 from tickwise.api.conditions import conditions_of
-from tickwise.api.endpoint import Answer, ApiService, Call, Claim, Endpoint, replayed, tagged
+from tickwise.api.endpoint import ApiService, Call, Claim, Endpoint, Reply, replayed, tagged
 from tickwise.api.health import HealthRoutes
 from tickwise.api.negotiation import COMPRESSED_BYTES_MIN, check_accept, encoded, without_suffix
 from tickwise.api.openapi import describe
@@ -54,7 +54,7 @@ from tickwise.control.control import Control
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
-from tickwise.ports.limits import Limits
+from tickwise.ports.limits import RateLimits
 from tickwise.ports.store import StoreStats
 
 Scope = MutableMapping[str, Any]
@@ -123,7 +123,7 @@ class Server:
 
     async def serve(
         self, endpoint: Endpoint, exchange: Exchange, scope: Scope, receive: Receive, values: Mapping[str, str]
-    ) -> Answer:
+    ) -> Reply:
         """The answer to a request. Raises `TickwiseError`, `ClientGone`."""
         exchange.route = endpoint.path
         if endpoint.name in self._elsewhere:
@@ -166,19 +166,19 @@ class Server:
                 raise
         return await self._answer(endpoint, call)
 
-    async def _answer(self, endpoint: Endpoint, call: Call) -> Answer:
+    async def _answer(self, endpoint: Endpoint, call: Call) -> Reply:
         """What its handler says: the one of buffered requests, where they are."""
         found = await self._buffered(endpoint, call)
         return await self._direct(endpoint, call) if found is None else found
 
-    async def _buffered(self, endpoint: Endpoint, call: Call) -> Answer | None:
+    async def _buffered(self, endpoint: Endpoint, call: Call) -> Reply | None:
         """The answer of a request that the broker takes; None: it goes to the store."""
         buffered = endpoint.buffered
         if buffered is None:
             return None
         return await self._control.buffered.attempt(lambda ingest: buffered(call, ingest))
 
-    async def _direct(self, endpoint: Endpoint, call: Call) -> Answer:
+    async def _direct(self, endpoint: Endpoint, call: Call) -> Reply:
         """The same of what goes to the store: it may be about a job that is still on its way there."""
         try:
             return await endpoint.handler(call)
@@ -195,7 +195,7 @@ class Server:
         elif call.body or not endpoint.optional_body:
             call.media = check_media(call.headers, endpoint.media)
 
-    async def _once(self, endpoint: Endpoint, call: Call) -> Answer:
+    async def _once(self, endpoint: Endpoint, call: Call) -> Reply:
         """Under an Idempotency-Key: the stored answer, or a new one that is stored."""
         key = _idempotency_key(call.headers[b"idempotency-key"])
         # Path and query are part of what was asked, so they are part of what must be the same.
@@ -228,7 +228,7 @@ class Server:
         finally:
             self._in_flight.discard(place)
 
-    async def _kept(self, call: Call, claim: Claim, answer: Answer) -> Answer:
+    async def _kept(self, call: Call, claim: Claim, answer: Reply) -> Reply:
         """The answer to keep, or the one that somebody kept before."""
         try:
             earlier = await self._control.receipts.keep(claim.receipt(answer))
@@ -353,7 +353,7 @@ def _address(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def problem_answer(failure: Exception, request_id: str) -> Answer:
+def problem_answer(failure: Exception, request_id: str) -> Reply:
     """Any failure in our shape. What is nobody's fault but ours is logged with its trace, what is away by its cause."""
     if not isinstance(failure, TickwiseError) or problem_of(failure)[0].status == 500:
         logger.error("request_failed", request_id=request_id, exc_info=failure)
@@ -361,10 +361,10 @@ def problem_answer(failure: Exception, request_id: str) -> Answer:
         logger.warning("request_put_off", request_id=request_id, code=failure.code, reason=failure.detail)
     known = failure if isinstance(failure, TickwiseError) else Bug(repr(failure))
     problem, headers = problem_of(known, request_id)
-    return Answer(problem.status, encode(problem), headers, MEDIA_TYPE.encode())
+    return Reply(problem.status, encode(problem), headers, MEDIA_TYPE.encode())
 
 
-async def _send(send: Send, answer: Answer, exchange: Exchange, *, head: bool) -> None:
+async def _send(send: Send, answer: Reply, exchange: Exchange, *, head: bool) -> None:
     media = _JSON_HEADER if answer.media == b"application/json" else (b"content-type", answer.media)
     await send(
         {
@@ -400,7 +400,7 @@ def create_app(
     lifespan: Lifespan = _nothing,
     serves: Collection[ApiService] = tuple(ApiService),
     accepts: Callable[[], None] | None = None,
-    limits: Limits | None = None,
+    limits: RateLimits | None = None,
     body_limit_bytes: int = 1 << 20,
     batch_body_limit_bytes: int = 32 << 20,
     wrong_keys_per_second_most: float = MISSES_PER_SECOND,
@@ -477,7 +477,7 @@ def _route(server: Server, endpoint: Endpoint) -> Callable[[Request], Awaitable[
     return route
 
 
-def _response(answer: Answer, *, head: bool) -> Response:
+def _response(answer: Reply, *, head: bool) -> Response:
     response = Response(answer.body, answer.status)
     media = [] if answer.status == 304 else [(b"content-type", answer.media)]
     response.raw_headers += [*media, *answer.headers]

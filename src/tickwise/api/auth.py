@@ -53,7 +53,7 @@ class Line(Protocol):
         ...
 
 
-class _Known(NamedTuple):
+class _KnownKey(NamedTuple):
     """What is remembered of a key."""
 
     until: float
@@ -88,8 +88,8 @@ class Authenticator:
         self._round = 0
         self._monotonic = clock.monotonic
         self._stale_seconds = stale_seconds
-        self._remembered: dict[bytes, _Known] = {}
-        self._strange: dict[bytes, _Known] = {}
+        self._remembered: dict[bytes, _KnownKey] = {}
+        self._strange: dict[bytes, _KnownKey] = {}
 
     def remembered(self, authorization: bytes | None) -> Principal | None:
         """Who it is, if that was looked up a moment ago; None sends the caller to `principal`."""
@@ -110,7 +110,7 @@ class Authenticator:
             raise Unauthenticated("this key is not known here; it may belong to another installation, or be revoked")
         return known.principal
 
-    def _known(self, digest: bytes) -> _Known | None:
+    def _known(self, digest: bytes) -> _KnownKey | None:
         if self._news.is_set():
             self._news.clear()
             self._round += 1
@@ -119,7 +119,7 @@ class Authenticator:
             known = self._strange.get(digest)
         return known if known is not None and known.until > self._monotonic() else None
 
-    async def _look_up(self, digest: bytes, address: str, line: Line | None) -> _Known:
+    async def _look_up(self, digest: bytes, address: str, line: Line | None) -> _KnownKey:
         # Read before the query: a revocation that arrives meanwhile makes its answer old.
         asked_at, round_ = self._monotonic(), self._round
         try:
@@ -133,13 +133,13 @@ class Authenticator:
         now = self._monotonic()
         if found is None:
             self._remembered.pop(digest, None)
-            return _keep(self._strange, digest, _Known(now + UNKNOWN_SECONDS, None, asked_at))
+            return _keep(self._strange, digest, _KnownKey(now + UNKNOWN_SECONDS, None, asked_at))
         self._strange.pop(digest, None)
         principal, left = found
         if principal.key_id is not None:
             self._remember_id(principal.key_id)
         expires = math.inf if left is None else asked_at + left
-        known = _Known(min(now + KNOWN_SECONDS, expires), principal, asked_at, expires, round_)
+        known = _KnownKey(min(now + KNOWN_SECONDS, expires), principal, asked_at, expires, round_)
         return _keep(self._remembered, digest, known)
 
     def _remember_id(self, key_id: UUID) -> None:
@@ -149,7 +149,7 @@ class Authenticator:
             self._round += 1
         self._key_ids.add(key_id)
 
-    def _stale(self, digest: bytes, away: StoreUnavailable) -> _Known:
+    def _stale(self, digest: bytes, away: StoreUnavailable) -> _KnownKey:
         """What the store said before it went away, if that still counts; else raises `away`."""
         known, now = self._remembered.get(digest), self._monotonic()
         if known is None or now > min(known.asked_at + self._stale_seconds, known.expires):
@@ -158,7 +158,7 @@ class Authenticator:
         return known
 
 
-def _keep(place: dict[bytes, _Known], digest: bytes, known: _Known) -> _Known:
+def _keep(place: dict[bytes, _KnownKey], digest: bytes, known: _KnownKey) -> _KnownKey:
     """Remember it as the newest; the one that was said longest ago makes room."""
     place.pop(digest, None)
     if len(place) >= REMEMBERED_MAX:

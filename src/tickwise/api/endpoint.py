@@ -45,7 +45,7 @@ class ApiService(StrEnum):
     SEARCH = "search"
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What is sent back."""
 
     status: int
@@ -63,7 +63,7 @@ class Claim:
     key: str
     digest: bytes
 
-    def receipt(self, answer: Answer) -> Receipt:
+    def receipt(self, answer: Reply) -> Receipt:
         """The answer as it is kept."""
         return Receipt(
             principal=self.principal,
@@ -107,7 +107,7 @@ class Call:
         raise NotFound(f"there is no {what} {text[:100]!r}; ids look like 019a2b3c-4d5e-8f60-9123-456789abcdef")
 
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[Call], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Endpoint:
     """Request headers that it reads, for the description."""
     headers_of: Callable[[bytes], Headers] | None = None
     """The headers that follow from the body of an answer, for replays."""
-    buffered: Callable[[Call, BufferedIngest], Awaitable[Answer | None]] | None = None
+    buffered: Callable[[Call, BufferedIngest], Awaitable[Reply | None]] | None = None
     """Its handler where requests go through a broker; an answer of None: this one goes to the store directly."""
     pending: tuple[Any, ...] = ()
     """The types of a 202: what is answered where requests are buffered, and of what is still on its way."""
@@ -172,12 +172,12 @@ class Endpoint:
         return ApiService.SEARCH if self.method == "GET" or self.previews else ApiService.JOBS
 
 
-def answer(status: int, value: Any, *, headers: Headers | None = None) -> Answer:
+def answer(status: int, value: Any, *, headers: Headers | None = None) -> Reply:
     """A JSON answer."""
-    return Answer(status, encode(value), headers or [])
+    return Reply(status, encode(value), headers or [])
 
 
-def tagged(call: Call, found: Answer) -> Answer:
+def tagged(call: Call, found: Reply) -> Reply:
     """The answer to a GET with its ETag, judged by the preconditions: 304 if the client has it already. Raises
     `VersionConflict`."""
     if found.status != 200:
@@ -187,16 +187,16 @@ def tagged(call: Call, found: Answer) -> Answer:
     if call.conditions is not None:
         call.conditions.check_match(current)
         if call.conditions.is_known(current):
-            return Answer(304, b"", headers, found.media)
+            return Reply(304, b"", headers, found.media)
     return found._replace(headers=headers)
 
 
-def replayed(call: Call, replay: Replay) -> Answer:
+def replayed(call: Call, replay: Replay) -> Reply:
     """The stored answer to an earlier request under this Idempotency-Key. Raises `KeyReused`."""
     if call.claim is not None and replay.body_digest != call.claim.digest:
         raise KeyReused("this Idempotency-Key was used for another request before; choose a new one")
     headers = [] if call.headers_of is None else call.headers_of(replay.body)
-    return Answer(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
+    return Reply(replay.status, replay.body, [*headers, (b"idempotency-replayed", b"true")])
 
 
 def page_links(call: Call, last: str | None) -> Headers:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.wire import Health
 from tickwise.control.control import Control
 from tickwise.domain.errors import StoreUnavailable, Unavailable
@@ -105,11 +105,11 @@ class HealthRoutes:
         self._seen = Fresh(control.runs.stats, clock, STATS_FRESH_SECONDS)
         self._text = Fresh(self._rendered, clock, METRICS_FRESH_SECONDS)
 
-    async def live(self, _call: Call) -> Answer:
+    async def live(self, _call: Call) -> Reply:
         """The process answers."""
         return answer(200, Health(status="alive"))
 
-    async def ready(self, _call: Call) -> Answer:
+    async def ready(self, _call: Call) -> Reply:
         """The store answers, timers fire in time, and due runs have somebody to run them."""
         if self._accepts is not None:
             self._accepts()
@@ -128,9 +128,9 @@ class HealthRoutes:
             raise LateWork(late, retry_after_seconds=RETRY_SECONDS)
         return answer(200, Health(status="ready"))
 
-    async def metrics(self, _call: Call) -> Answer:
+    async def metrics(self, _call: Call) -> Reply:
         """What Prometheus reads. Without the store, what this process counted is still told."""
-        return Answer(200, await self._text.get(), [], self._metrics_media)
+        return Reply(200, await self._text.get(), [], self._metrics_media)
 
     async def _rendered(self) -> bytes:
         try:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from tickwise.api.endpoint import Answer
+from tickwise.api.endpoint import Reply
 from tickwise.api.problems import Headers, NotAcceptable
 
 COMPRESSED_BYTES_MIN: Final = 1_024
@@ -76,7 +76,7 @@ def _weighed(said: bytes) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------ Accept-Encoding
 
 
-async def encoded(answer: Answer, headers: Mapping[bytes, bytes]) -> Answer:
+async def encoded(answer: Reply, headers: Mapping[bytes, bytes]) -> Reply:
     """The answer as it is sent to a caller with these headers."""
     if answer.status == 304:
         return answer._replace(headers=[*_retagged(answer.headers, headers), _VARY])

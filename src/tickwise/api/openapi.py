@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from tickwise import __version__
-from tickwise.api.endpoint import Answer, Call, Endpoint
+from tickwise.api.endpoint import Call, Endpoint, Reply
 from tickwise.api.examples import EXAMPLES
 from tickwise.api.ingest import JOBS_MAX, LINES_TYPES
 from tickwise.api.pending import PendingView
@@ -124,11 +124,11 @@ def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endp
     """The endpoint that gives the description; it is made once, when somebody asks for it."""
     made: list[bytes] = []
 
-    async def description(_call: Call) -> Answer:
+    async def description(_call: Call) -> Reply:
         if not made:
             # Half a second of work: others are served meanwhile.
             made.append(encode(await asyncio.to_thread(document, [*endpoints, found], kinds)))
-        return Answer(200, made[0])
+        return Reply(200, made[0])
 
     found = Endpoint(
         method="GET", path="/openapi.json", scope="docs:read", name="describe", tag="docs",

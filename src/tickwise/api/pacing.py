@@ -14,7 +14,7 @@ from typing import Final
 
 from tickwise.api.problems import Headers, RateLimited
 from tickwise.domain.model import Principal
-from tickwise.ports.limits import Limits
+from tickwise.ports.limits import RateLimits
 
 NAME: Final = '"key"'
 """Of the policy: whom it counts."""
@@ -23,7 +23,7 @@ NAME: Final = '"key"'
 class Pacer:
     """Lets requests through."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RateLimits) -> None:
         self._limits = limits
         pace = limits.pace
         window = max(1, math.ceil(pace.tolerance_seconds))

@@ -14,11 +14,11 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, answer
+from tickwise.api.endpoint import Call, Reply, answer
 from tickwise.api.problems import Headers, JobPending, ResultView, problem_of
 from tickwise.api.wire import API
 from tickwise.control.buffered.ingest import Once
-from tickwise.control.buffered.pending import Pending
+from tickwise.control.buffered.pending import PendingRequest
 from tickwise.domain.errors import NotFound, Refused, StoreUnavailable
 
 RETRY_AFTER: Final = (b"retry-after", b"1")
@@ -44,7 +44,7 @@ class PendingBatchView(msgspec.Struct, kw_only=True):
     results: list[ResultView]
 
 
-def accepted(request: Pending) -> Answer:
+def accepted(request: PendingRequest) -> Reply:
     """The answer to what was accepted, with the place where to look for what becomes of it."""
     job_id = str(request.job_id).encode()
     # Of most creates they are one: writing an id costs as much as all the rest of this.
@@ -52,23 +52,23 @@ def accepted(request: Pending) -> Answer:
     headers = [(b"location", _JOBS + job_id if request.kind == "create" else _OPERATIONS + operation)]
     if request.warnings:
         return answer(202, _view(request), headers=headers)
-    return Answer(202, b'{"job_id":"%b","operation_id":"%b","status":"pending"}' % (job_id, operation), headers)
+    return Reply(202, b'{"job_id":"%b","operation_id":"%b","status":"pending"}' % (job_id, operation), headers)
 
 
-def accepted_many(verdicts: Sequence[Pending | Refused]) -> Answer:
+def accepted_many(verdicts: Sequence[PendingRequest | Refused]) -> Reply:
     """The same for a batch."""
     results = [_result(verdict) for verdict in verdicts]
     count = sum(result.problem is None for result in results)
     return answer(202, PendingBatchView(accepted=count, refused=len(results) - count, results=results))
 
 
-def awaited(request: Pending) -> Answer:
+def awaited(request: PendingRequest) -> Reply:
     """The answer to a read of what is not there yet."""
     headers: Headers = [RETRY_AFTER]
     return answer(202, _view(request), headers=headers)
 
 
-async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnavailable) -> Answer:
+async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnavailable) -> Reply:
     """What is answered about a job that is not there, or cannot be looked for. Raises the failure if it is not one that
     was accepted; `JobPending` if it was, and this is no read."""
     try:
@@ -89,7 +89,7 @@ def once(call: Call) -> Once | None:
     return None if claim is None else Once(claim.route, claim.key, claim.digest)
 
 
-def _view(request: Pending) -> PendingView:
+def _view(request: PendingRequest) -> PendingView:
     return PendingView(
         job_id=UNSET if request.job_id is None else request.job_id,
         operation_id=request.operation_id,
@@ -97,7 +97,7 @@ def _view(request: Pending) -> PendingView:
     )
 
 
-def _result(verdict: Pending | Refused) -> ResultView:
+def _result(verdict: PendingRequest | Refused) -> ResultView:
     if isinstance(verdict, Refused):
         problem, _ = problem_of(verdict)
         return ResultView(status=problem.status, problem=problem)

@@ -23,7 +23,7 @@ from tickwise.api.wire_policies import (
     retry_view,
     whole,
 )
-from tickwise.control.jobs.changes import Change
+from tickwise.control.jobs.changes import ChangeResult
 from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.service import RunDetails
 from tickwise.domain.decision import Hold, Overlap
@@ -217,7 +217,7 @@ class ChangeView(msgspec.Struct, kw_only=True):
     warnings: Sequence[str]
 
 
-def change_view(change: Change) -> ChangeView:
+def change_view(change: ChangeResult) -> ChangeView:
     """The difference that a change makes."""
     return ChangeView(
         before=[time_of(fire) for fire in change.before],

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from tickwise.cli import moments, output, work
-from tickwise.cli.failures import Exit, Said
+from tickwise.cli.failures import Exit, FieldSource
 from tickwise.cli.references import job_id
 from tickwise.cli.session import Decorated, Session
 
@@ -179,7 +179,7 @@ def _past(session: Session, option: str, field: str, text: str | None) -> str | 
         return None
     try:
         found = moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
     work.blame(session, f"/filter/{field}", option, text)
     return found
@@ -188,7 +188,7 @@ def _past(session: Session, option: str, field: str, text: str | None) -> str | 
 def _filter(session: Session, found: Json, everything: bool) -> Json:
     given = {name: value for name, value in found.items() if value is not None}
     for name, value in given.items():
-        session.blame.setdefault(f"/filter/{name}", Said(f"--{name.replace('_', '-')}", str(value)))
+        session.blame.setdefault(f"/filter/{name}", FieldSource(f"--{name.replace('_', '-')}", str(value)))
     return {**given, "all": True} if everything else given
 
 

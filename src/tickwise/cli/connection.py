@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 
 CLIENT_FILE = "client.json"
 
@@ -32,7 +32,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Target:
+class ServerTarget:
     """Where to send requests."""
 
     url: str
@@ -53,7 +53,7 @@ def read_local(data_dir: Path) -> Local | None:
         written_at = path.stat().st_mtime
         value: Any = json.loads(path.read_text(encoding="utf-8"))
     except PermissionError:
-        raise Failure(
+        raise CommandFailure(
             f"{path} may not be read by you: another user started this Tickwise.",
             Exit.UNREACHABLE,
             advice="Give its address and a key of your own: --url and --key, or TICKWISE_URL and TICKWISE_API_KEY.",
@@ -69,18 +69,18 @@ def read_local(data_dir: Path) -> Local | None:
     )  # fmt: skip
 
 
-def find(*, url: str | None, key: str | None, data_dir: str | None, environ: Mapping[str, str]) -> Target:
-    """The server to talk to. Raises `Failure` with how to start or name one if there is none."""
+def find(*, url: str | None, key: str | None, data_dir: str | None, environ: Mapping[str, str]) -> ServerTarget:
+    """The server to talk to. Raises `CommandFailure` with how to start or name one if there is none."""
     url = url or environ.get("TICKWISE_URL") or None
     key = key or environ.get("TICKWISE_API_KEY") or None
     if url and key:
-        return Target(url, key)
+        return ServerTarget(url, key)
     folder = Path(data_dir).expanduser().absolute() if data_dir else default_data_dir(environ)
     local = read_local(folder)
     if local is None:
         if url:
-            return Target(url, key)
-        raise Failure(
+            return ServerTarget(url, key)
+        raise CommandFailure(
             "there is no Tickwise running on this machine that I can find.",
             Exit.UNREACHABLE,
             advice=f"Start one with `tickwise up` (looked in {folder}), or name one: --url and --key, "
@@ -88,5 +88,5 @@ def find(*, url: str | None, key: str | None, data_dir: str | None, environ: Map
         )
     if url and url.rstrip("/") != local.url.rstrip("/"):
         # The local key is for the local server only; another one must not even see it.
-        return Target(url, key)
-    return Target(url or local.url, key or local.key)
+        return ServerTarget(url, key)
+    return ServerTarget(url or local.url, key or local.key)

@@ -44,7 +44,7 @@ MEANINGS: Mapping[Exit, str] = {
 }
 
 
-class Failure(Exception):
+class CommandFailure(Exception):
     """An expected end that is no success."""
 
     def __init__(self, detail: str, code: Exit, *, advice: str | None = None) -> None:
@@ -54,7 +54,7 @@ class Failure(Exception):
         self.advice = advice
 
 
-class Said(NamedTuple):
+class FieldSource(NamedTuple):
     """What the person wrote that became a field of the request."""
 
     option: str
@@ -63,7 +63,7 @@ class Said(NamedTuple):
     """Its value; of a script, the whole source."""
 
 
-Blame = dict[str, Said]
+Blame = dict[str, FieldSource]
 """For each JSON pointer of a request's body, and for each `?parameter`: what on the command line said it."""
 
 _LINE = re.compile(r"\bline (\d+)(?:, column (\d+))?")
@@ -75,7 +75,7 @@ def debugging() -> bool:
     return os.environ.get("TICKWISE_DEBUG", "") not in {"", "0"}
 
 
-def blamed(pointer: str | None, blame: Blame) -> tuple[str, Said | None]:
+def blamed(pointer: str | None, blame: Blame) -> tuple[str, FieldSource | None]:
     """The remark that names the place, and what was said there. An unknown pointer is shown as it is."""
     if pointer is None or pointer == "":
         return "", None
@@ -104,7 +104,7 @@ def explain_problem(problem: Mapping[str, Any], detail: str, blame: Blame) -> li
     return lines
 
 
-def _quoted(said: Said, problem: Mapping[str, Any], detail: str) -> list[str]:
+def _quoted(said: FieldSource, problem: Mapping[str, Any], detail: str) -> list[str]:
     """What was written, with a mark under the place that is wrong if it is known."""
     position = problem.get("position")
     if "\n" not in said.text and isinstance(position, int) and 0 <= position <= len(said.text):

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwise.cli import moments
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
@@ -59,7 +59,7 @@ def only_run_id(session: Session, job_id: str) -> str:
         if found:
             return str(found[0]["run_id"])
         if moments.monotonic() > until:
-            raise Failure(f"job {job_id} is stored, but has no run yet.", Exit.UNREACHABLE)
+            raise CommandFailure(f"job {job_id} is stored, but has no run yet.", Exit.UNREACHABLE)
         moments.pause(_LOOK_SECONDS_LEAST)
 
 

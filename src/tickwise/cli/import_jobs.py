@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.sdk.client import Client, ProblemError
 
 MAX_JOBS: Final = 10_000
@@ -28,7 +28,7 @@ MAX_ROUNDS: Final = 5
 REFUSALS_SHOWN: Final = 20
 
 
-class Outcome(StrEnum):
+class ImportOutcome(StrEnum):
     """What became of an entry."""
 
     CREATED = "created"
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 class Stored(NamedTuple):
     """The job of an entry."""
 
-    outcome: Outcome
+    outcome: ImportOutcome
     job_id: str
     fields: tuple[str, ...] = ()
     """In which the job that was there differs."""
@@ -49,8 +49,8 @@ class Stored(NamedTuple):
 
 
 def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
-    """What became of each body, in order. Raises `Failure` if they are too many, or the server refuses one of them:
-    then nothing is stored."""
+    """Store all bodies or none; the answer tells the fate of each, in order. Raises `CommandFailure` for too many,
+    or if the server refuses one of them."""
     _check_size(bodies)
     outcomes: dict[int, Stored] = {}
     for _ in range(MAX_ROUNDS):
@@ -67,9 +67,9 @@ def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
             continue
         for place, result in zip(waiting, answer["results"], strict=True):
             warnings = tuple(result.get("warnings") or ())
-            outcomes[place] = Stored(Outcome.CREATED, str(result["job_id"]), warnings=warnings)
+            outcomes[place] = Stored(ImportOutcome.CREATED, str(result["job_id"]), warnings=warnings)
     if len(outcomes) < len(bodies):
-        raise Failure(
+        raise CommandFailure(
             "nothing is stored: somebody else keeps taking and leaving the keys of these jobs.", Exit.REFUSED,
             advice="Is another import at work? Wait for its end, then repeat this one.",
         )  # fmt: skip
@@ -79,17 +79,17 @@ def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
 def _check_size(bodies: Sequence[Mapping[str, Any]]) -> None:
     advice = "Nothing is sent. Split the files; each import is one transaction."
     if len(bodies) > MAX_JOBS:
-        raise Failure(f"these are {len(bodies)} jobs; at most {MAX_JOBS} are imported at once.", Exit.REFUSED,
+        raise CommandFailure(f"these are {len(bodies)} jobs; at most {MAX_JOBS} are imported at once.", Exit.REFUSED,
                       advice=advice)  # fmt: skip
     size = len(json.dumps(bodies, ensure_ascii=False).encode()) if bodies else 0
     if size > MAX_BYTES:
-        raise Failure(f"these jobs have {size >> 20} MB; at most {MAX_BYTES >> 20} MB are imported at once.",
+        raise CommandFailure(f"these jobs have {size >> 20} MB; at most {MAX_BYTES >> 20} MB are imported at once.",
                       Exit.REFUSED, advice=advice)  # fmt: skip
 
 
 def _taken(refusal: ProblemError, waiting: Sequence[int], bodies: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places whose keys other jobs have. Raises `Failure` if anything else is wrong; the refusal, if it is not
-    about single jobs."""
+    """The positions of bodies whose keys other jobs have. Raises `CommandFailure` if anything else is wrong, `refusal`
+    if it is not about single jobs."""
     results = refusal.problem.get("results")
     if not isinstance(results, list) or len(results) != len(waiting):
         raise refusal
@@ -104,7 +104,7 @@ def _taken(refusal: ProblemError, waiting: Sequence[int], bodies: Sequence[Mappi
             for place, problem in list(others.items())[:REFUSALS_SHOWN]
         ]
         more = [f"  … and {len(others) - REFUSALS_SHOWN} more"] if len(others) > REFUSALS_SHOWN else []
-        raise Failure(
+        raise CommandFailure(
             f"the server refuses {len(others)} of {len(bodies)} jobs, so none is stored.", Exit.REFUSED,
             advice="\n".join((*lines, *more)),
         )  # fmt: skip
@@ -120,7 +120,7 @@ def _of_before(client: Client, body: Mapping[str, Any]) -> Stored | None:
             return None
         raise
     fields = differences(body, job)
-    return Stored(Outcome.DIFFERENT if fields else Outcome.PRESENT, str(job["job_id"]), fields)
+    return Stored(ImportOutcome.DIFFERENT if fields else ImportOutcome.PRESENT, str(job["job_id"]), fields)
 
 
 def differences(body: Mapping[str, Any], job: Mapping[str, Any]) -> tuple[str, ...]:

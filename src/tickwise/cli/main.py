@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from tickwise.cli.failures import Blame, Exit, Failure, debugging, explain_problem, show, show_json
+from tickwise.cli.failures import Blame, CommandFailure, Exit, debugging, explain_problem, show, show_json
 from tickwise.cli.session import Session, server_options
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and the line that the help shows without loading it."""
 
     module: str
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, not when they are listed."""
 
-    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, Entry]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, CommandEntry]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.sections = sections
         self.entries = {name: entry for section in sections.values() for name, entry in section.items()}
@@ -59,56 +59,58 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, entry.summary) for name, entry in section.items()])
 
 
-SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Start here": {
-        "up": Entry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
-        "down": Entry("up", "down", "Stop what `up --background` started; the data stays."),
-        "run": Entry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
+        "up": CommandEntry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
+        "down": CommandEntry("up", "down", "Stop what `up --background` started; the data stays."),
+        "run": CommandEntry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
     },
     "Jobs and runs": {
-        "jobs": Entry("jobs", "jobs", "Create, look at and change jobs."),
-        "runs": Entry("runs", "runs", "Look at runs, read their logs, stop or repeat them."),
-        "dead-letters": Entry(
+        "jobs": CommandEntry("jobs", "jobs", "Create, look at and change jobs."),
+        "runs": CommandEntry("runs", "runs", "Look at runs, read their logs, stop or repeat them."),
+        "dead-letters": CommandEntry(
             "letters", "dead_letters", "Look at runs that failed for good, and redrive, discard or decide them."
         ),
-        "operations": Entry("operations", "operations", "Look at what is done to many things at once, and stop it."),
-        "queues": Entry("queues", "queues", "Look at queues, hold them still, let them go on."),
-        "tasks": Entry("tasks", "tasks", "Keep scripts and task definitions on the server."),
+        "operations": CommandEntry(
+            "operations", "operations", "Look at what is done to many things at once, and stop it."
+        ),
+        "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),
+        "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
     },
     "Schedules": {
-        "schedule": Entry("schedule", "schedule", "Say what an expression means and when it fires."),
-        "simulate": Entry(
+        "schedule": CommandEntry("schedule", "schedule", "Say what an expression means and when it fires."),
+        "simulate": CommandEntry(
             "simulate",
             "simulate",
             "Show what jobs would do between two dates: what runs, what is skipped and why, the busiest minute.",
         ),
-        "import": Entry(
+        "import": CommandEntry(
             "importing", "import_", "Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat."
         ),
-        "export": Entry("importing", "export", "Write jobs as a crontab."),
-        "calendars": Entry("calendars", "calendars", "Keep calendars: holidays, business hours, blackout days."),
-        "windows": Entry("calendars", "windows", "Keep maintenance windows."),
+        "export": CommandEntry("importing", "export", "Write jobs as a crontab."),
+        "calendars": CommandEntry("calendars", "calendars", "Keep calendars: holidays, business hours, blackout days."),
+        "windows": CommandEntry("calendars", "windows", "Keep maintenance windows."),
     },
     "Who may": {
-        "keys": Entry("keys", "keys", "Make, list and revoke API keys."),
+        "keys": CommandEntry("keys", "keys", "Make, list and revoke API keys."),
     },
     "Parts, one process each": {
-        "api": Entry("roles", "api", "Serve the REST API, or a part of it."),
-        "scheduler": Entry("roles", "scheduler", "Turn due schedules into runs."),
-        "executor": Entry("roles", "executor", "Run what is due."),
-        "recorder": Entry(
+        "api": CommandEntry("roles", "api", "Serve the REST API, or a part of it."),
+        "scheduler": CommandEntry("roles", "scheduler", "Turn due schedules into runs."),
+        "executor": CommandEntry("roles", "executor", "Run what is due."),
+        "recorder": CommandEntry(
             "roles", "recorder", "Write to the database what the broker has: buffered requests, ends of runs."
         ),
-        "roles": Entry("roll", "roles", "Look at which processes are alive."),
-        "db": Entry("database", "db", "Prepare the database, or look at its version."),
-        "broker": Entry("broker", "broker", "Prepare the broker for roles that may not make topics."),
+        "roles": CommandEntry("roll", "roles", "Look at which processes are alive."),
+        "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
+        "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
     "Tools": {
-        "doctor": Entry("doctor", "doctor", "Check this set-up and say what to do."),
-        "config": Entry("configuration", "config", "Show the settings in force and where each came from."),
-        "bench": Entry("bench", "bench", "Measure a running server with jobs that do nothing."),
-        "completion": Entry("completion", "completion", "Print the completion script for a shell."),
-        "version": Entry("version", "version", "Print the version."),
+        "doctor": CommandEntry("doctor", "doctor", "Check this set-up and say what to do."),
+        "config": CommandEntry("configuration", "config", "Show the settings in force and where each came from."),
+        "bench": CommandEntry("bench", "bench", "Measure a running server with jobs that do nothing."),
+        "completion": CommandEntry("completion", "completion", "Print the completion script for a shell."),
+        "version": CommandEntry("version", "version", "Print the version."),
     },
 }
 
@@ -164,7 +166,7 @@ def report(error: Exception, session: Session) -> Exit:
         if session.as_json:
             show_json({"code": "usage", "detail": error.format_message()})
         return Exit.USAGE
-    if isinstance(error, Failure):
+    if isinstance(error, CommandFailure):
         return _told(
             session, error.code, {"detail": error.detail}, error.detail, [error.advice] if error.advice else []
         )

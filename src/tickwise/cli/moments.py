@@ -22,7 +22,7 @@ _DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _STEPS: Final = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 86_400, "d"))
 
 
-class Unreadable(ValueError):
+class UnreadableTime(ValueError):
     """A text that is no time or duration; the message says what to write."""
 
 
@@ -42,22 +42,22 @@ def pause(seconds: float) -> None:
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of an IANA name. Raises `Unreadable`."""
+    """The zone of an IANA name. Raises `UnreadableTime`."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise Unreadable(f"{name!r} is no time zone; write an IANA name such as Europe/Berlin, or UTC") from None
+        raise UnreadableTime(f"{name!r} is no time zone; write an IANA name such as Europe/Berlin, or UTC") from None
 
 
 def duration_seconds(text: str) -> float:
-    """`90s`, `5m`, `1h30m`, `2 days`, or a bare number of seconds. Raises `Unreadable`."""
+    """`90s`, `5m`, `1h30m`, `2 days`, or a bare number of seconds. Raises `UnreadableTime`."""
     wanted = text.strip().lower()
     try:
         seconds = float(wanted)
     except ValueError:
         seconds = _spelled_seconds(wanted)
     if not 0 <= seconds < 1e11:
-        raise Unreadable(f"{text!r} is no length of time; write one such as 90s, 5m, 1h30m or 2d")
+        raise UnreadableTime(f"{text!r} is no length of time; write one such as 90s, 5m, 1h30m or 2d")
     return seconds
 
 
@@ -81,7 +81,7 @@ def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> d
 
     With `ago`, where a time that has passed is expected, `5m` is five minutes ago, and a bare clock time its last
     occurrence; else its next one. A text without an offset is a wall clock in `zone` (None: this machine's). Raises
-    `Unreadable`.
+    `UnreadableTime`.
     """
     wanted = " ".join(text.strip().split())
     today = datetime.fromtimestamp(at, UTC).astimezone(zone)
@@ -103,8 +103,8 @@ def moment(text: str, zone: tzinfo | None, at: float, *, ago: bool = False) -> d
         try:
             seconds = duration_seconds(wanted)
             return datetime.fromtimestamp(at - seconds if ago else at + seconds, UTC)
-        except (Unreadable, ValueError, OverflowError):
-            raise Unreadable(
+        except (UnreadableTime, ValueError, OverflowError):
+            raise UnreadableTime(
                 f"{text!r} is no time; write one such as '2027-01-31 10:00', 'tomorrow 10:00' or 2027-01-31T10:00:00Z"
             ) from None
     return read if read.tzinfo is not None else _placed(read, zone)
@@ -115,7 +115,7 @@ def _wall(day: datetime, clock: re.Match[str], zone: tzinfo | None) -> datetime:
     try:
         naive = datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001  # placed in its zone below
     except ValueError:
-        raise Unreadable(f"there is no {clock[0]} on a clock") from None
+        raise UnreadableTime(f"there is no {clock[0]} on a clock") from None
     return _placed(naive, zone)
 
 

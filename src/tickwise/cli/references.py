@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
@@ -22,7 +22,7 @@ def is_id(text: str) -> bool:
 
 
 def job_id(session: Session, reference: str) -> str:
-    """The id of the job that is meant. Raises `Failure` if there is none, or more than one."""
+    """The id of the job that is meant. Raises `CommandFailure` if there is none, or more than one."""
     if is_id(reference):
         return reference
     from tickwise.sdk.client import ProblemError
@@ -41,22 +41,22 @@ def job_id(session: Session, reference: str) -> str:
     if len(named) == 1:
         return str(named[0]["job_id"])
     if not named:
-        raise Failure(
+        raise CommandFailure(
             f"there is no job with the id, key or name {reference!r}.", Exit.NOT_FOUND,
             advice="`tickwise jobs list` shows what there is.",
         )  # fmt: skip
     ids = [f"  {job['job_id']}  {job['status']}" for job in named[:_SHOWN_OF_MANY]]
     more = ["  …"] if len(named) > _SHOWN_OF_MANY else []
-    raise Failure(
+    raise CommandFailure(
         f"several jobs are called {reference!r}; name one by its id.", Exit.USAGE, advice="\n".join([*ids, *more])
     )
 
 
 def run_id(reference: str) -> str:
-    """The id of a run. Raises `Failure` if it cannot be one."""
+    """The id of a run. Raises `CommandFailure` if it cannot be one."""
     if is_id(reference):
         return reference
-    raise Failure(
+    raise CommandFailure(
         f"{reference!r} is not the id of a run.", Exit.USAGE,
         advice="`tickwise runs list` shows them; `tickwise jobs show JOB` those of a job.",
     )  # fmt: skip

@@ -33,7 +33,7 @@ _CALENDAR_FORM: Final = "NAME[:include|exclude[:skip|defer]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class RuleOptions:
     """The options, as they were written."""
 
     start_at: str | None = None
@@ -86,13 +86,13 @@ def rule_options(command: Decorated) -> Decorated:
     return command
 
 
-def taken(options: dict[str, Any]) -> Rules:
+def taken(options: dict[str, Any]) -> RuleOptions:
     """The options of `rule_options` among those of a command, and out of them."""
-    return Rules(**{name: options.pop(name) for name in Rules.__dataclass_fields__})
+    return RuleOptions(**{name: options.pop(name) for name in RuleOptions.__dataclass_fields__})
 
 
 def fields(
-    session: Session, rules: Rules, *, timezone: str | None = None, before: Mapping[str, Any] | None = None
+    session: Session, rules: RuleOptions, *, timezone: str | None = None, before: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The fields of a job body. Raises `click.UsageError`.
 
@@ -128,7 +128,7 @@ def fields(
     return body
 
 
-def _objects(session: Session, rules: Rules, before: Mapping[str, Any]) -> dict[str, Any]:
+def _objects(session: Session, rules: RuleOptions, before: Mapping[str, Any]) -> dict[str, Any]:
     """`dst` and `misfire`."""
     body: dict[str, Any] = {}
     grace = None if rules.grace is None else work.duration_seconds("--grace", rules.grace)
@@ -171,5 +171,5 @@ def _instant(option: str, text: str, timezone: str | None) -> str:
     try:
         zone = moments.zone_named(timezone) if timezone else None
         return moments.moment(text, zone, moments.now()).isoformat()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None

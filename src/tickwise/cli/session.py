@@ -65,7 +65,7 @@ class Session:
 
         try:
             return moments.zone_named(self.zone_name)
-        except moments.Unreadable as error:
+        except moments.UnreadableTime as error:
             raise click.UsageError(f"--timezone: {error}") from None
 
     def say(self, text: str) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 
 if TYPE_CHECKING:
-    from tickwise.importers.report import Entry
+    from tickwise.importers.report import ImportEntry
 
 SYSTEMS: Final = ("crontab", "systemd", "k8s", "celery")
 FORMATS: Final = (*SYSTEMS, "jobs")
@@ -32,11 +32,11 @@ _NAMES_UNIT = re.compile(rb"^[ \t]*Unit[ \t]*=[ \t]*([\w:.\\@-]{1,255}\.service)
 """In a timer: what it starts, where that has another name."""
 
 
-class Found(NamedTuple):
+class SourceEntry(NamedTuple):
     """An entry, and the file that it stands in."""
 
     file: str
-    entry: Entry
+    entry: ImportEntry
 
 
 def contents(name: str) -> bytes:
@@ -44,9 +44,9 @@ def contents(name: str) -> bytes:
     try:
         data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if name == STDIN else _read(Path(name))
     except OSError as failure:
-        raise Failure(f"{name} cannot be read: {failure.strerror or failure}", Exit.USAGE) from None
+        raise CommandFailure(f"{name} cannot be read: {failure.strerror or failure}", Exit.USAGE) from None
     if len(data) > MAX_FILE_BYTES:
-        raise Failure(f"{name} is larger than {MAX_FILE_BYTES // 1024**2} MB; split it", Exit.USAGE)
+        raise CommandFailure(f"{name} is larger than {MAX_FILE_BYTES // 1024**2} MB; split it", Exit.USAGE)
     return data
 
 
@@ -68,17 +68,17 @@ def entries(
     user: str | None = None,
     names_users: bool | None = None,
     source: str | None = None,
-) -> list[Found]:
+) -> list[SourceEntry]:
     """What importers find in files of one system.
 
     `timezone` is for times that name none. Of crontabs: `user` is whom executors run as; `names_users` tells those of
     the system from those of a user (None: found out); `source` stands for the file's place in keys.
-    Raises `Failure` for what cannot be read; `Invalid` for a timezone that is none.
+    Raises `CommandFailure` for what cannot be read; `Invalid` for a timezone that is none.
     """
     names = list(dict.fromkeys(files))
     if system == "systemd":
         return _systemd(names, timezone)
-    found: list[Found] = []
+    found: list[SourceEntry] = []
     for name in names:
         data = contents(name)
         place = source or ("stdin" if name == STDIN else str(Path(name).absolute()))
@@ -94,15 +94,15 @@ def entries(
             from tickwise.importers.celery import read_celery
 
             report = read_celery(data, source=Path(place).name, timezone=timezone)
-        found += [Found(name, entry) for entry in report.entries]
+        found += [SourceEntry(name, entry) for entry in report.entries]
     return list(_each_key_once(found))
 
 
-def _each_key_once(found: Sequence[Found]) -> Iterator[Found]:
+def _each_key_once(found: Sequence[SourceEntry]) -> Iterator[SourceEntry]:
     """Importers look at one file each; what has the name of an entry in another one is refused here."""
     from tickwise.importers.report import refused, shown
 
-    holders: dict[str, Found] = {}
+    holders: dict[str, SourceEntry] = {}
     for each in found:
         if each.entry.job is None or (holder := holders.setdefault(each.entry.job["key"], each)) is each:
             yield each
@@ -111,13 +111,13 @@ def _each_key_once(found: Sequence[Found]) -> Iterator[Found]:
                 f"it has the name of the entry in line {holder.entry.line} of {shown(holder.file)}; leave out or "
                 "rename one of them"
             )
-            yield Found(each.file, refused(each.entry.line, each.entry.text, reason=reason))
+            yield SourceEntry(each.file, refused(each.entry.line, each.entry.text, reason=reason))
 
 
 # ---------------------------------------------------------------------------------------------------- systemd
 
 
-def _systemd(files: Sequence[str], timezone: str | None) -> list[Found]:
+def _systemd(files: Sequence[str], timezone: str | None) -> list[SourceEntry]:
     from tickwise.importers.systemd import read_systemd
 
     units: dict[str, bytes] = {}
@@ -130,7 +130,7 @@ def _systemd(files: Sequence[str], timezone: str | None) -> list[Found]:
     paths = {Path(path).name: path for path in units}
     found = read_systemd(units, timezone=timezone).entries
     # An entry's text begins with the name of its timer.
-    return [Found(paths.get(entry.text.partition(": ")[0], ", ".join(files)), entry) for entry in found]
+    return [SourceEntry(paths.get(entry.text.partition(": ")[0], ", ".join(files)), entry) for entry in found]
 
 
 def _given(name: str) -> Iterator[str]:
@@ -139,11 +139,13 @@ def _given(name: str) -> Iterator[str]:
     if name != STDIN and path.is_dir():
         found = sorted(each for suffix in ("timer", "service") for each in path.glob(f"*.{suffix}") if each.is_file())
         if not found:
-            raise Failure(f"{name} is a folder without a .timer; name the folder of the units, or files", Exit.USAGE)
+            raise CommandFailure(
+                f"{name} is a folder without a .timer; name the folder of the units, or files", Exit.USAGE
+            )
         yield from map(str, found)
         yield from (str(each) for unit in found for each in _drop_ins(unit))
     elif path.suffix not in {".timer", ".service", ".conf"}:
-        raise Failure(
+        raise CommandFailure(
             f"{name}: units of systemd are told by their names; name a file such as backup.timer, or a folder with "
             "them",
             Exit.USAGE,
@@ -179,13 +181,13 @@ def jobs(data: bytes, name: str) -> list[Mapping[str, Any]]:
         lines = [line for line in text.splitlines() if line.strip()]
         said = json.loads(text) if not name.endswith(".ndjson") else [json.loads(line) for line in lines]
     except (ValueError, RecursionError) as failure:
-        raise Failure(f"{name} is no JSON: {failure}", Exit.USAGE) from None
+        raise CommandFailure(f"{name} is no JSON: {failure}", Exit.USAGE) from None
     if isinstance(said, dict) and isinstance(said.get("jobs"), list):
         said = said["jobs"]
     found = said if isinstance(said, list) else [said]
     for number, job in enumerate(found, 1):
         if not isinstance(job, dict):
-            raise Failure(f"{name}: job {number} is no JSON object", Exit.USAGE)
+            raise CommandFailure(f"{name}: job {number} is no JSON object", Exit.USAGE)
     return found
 
 
@@ -197,5 +199,5 @@ def beside_jobs(data: bytes, member: str) -> list[tuple[str, Mapping[str, Any]]]
         return []
     found = said.get(member, {}) if isinstance(said, dict) and "jobs" in said else {}
     if not isinstance(found, dict) or not all(isinstance(body, dict) for body in found.values()):
-        raise Failure(f'"{member}" is no JSON object of objects by name', Exit.USAGE)
+        raise CommandFailure(f'"{member}" is no JSON object of objects by name', Exit.USAGE)
     return list(found.items())

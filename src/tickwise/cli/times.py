@@ -29,7 +29,7 @@ _WEEKLY_FORM: Final = "write days and hours, such as 'mon-fri 09:00-17:00', 'sat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class TimeOptions:
     """The options, as they were written."""
 
     dates: Sequence[str] = ()
@@ -67,15 +67,15 @@ def time_options(command: Decorated) -> Decorated:
     return command
 
 
-def taken(options: dict[str, Any]) -> Times:
+def taken(options: dict[str, Any]) -> TimeOptions:
     """The options of `time_options` among those of a command, and out of them."""
-    return Times(**{each.name: options.pop(each.name) for each in fields(Times)})
+    return TimeOptions(**{each.name: options.pop(each.name) for each in fields(TimeOptions)})
 
 
-def body(session: Session, file: str | None, times: Times, *, below: str = "") -> dict[str, Any] | None:
+def body(session: Session, file: str | None, times: TimeOptions, *, below: str = "") -> dict[str, Any] | None:
     """What FILE or the options say; None if nothing was said. `below` is the pointer of the calendar in the request,
     if it is a part of it (`/when`). Raises `click.UsageError`."""
-    given = [each.name for each in fields(Times) if getattr(times, each.name)]
+    given = [each.name for each in fields(TimeOptions) if getattr(times, each.name)]
     if file is not None:
         if given:
             raise click.UsageError("FILE holds the whole calendar; leave the options for times out.")
@@ -92,7 +92,7 @@ def body(session: Session, file: str | None, times: Times, *, below: str = "") -
     return found
 
 
-def _parts(session: Session, times: Times, below: str) -> Iterator[tuple[str, Any]]:
+def _parts(session: Session, times: TimeOptions, below: str) -> Iterator[tuple[str, Any]]:
     def said(field: str, option: str, texts: Sequence[str]) -> None:
         for number, text in enumerate(texts):
             work.blame(session, f"{below}/{field}/{number}", option, text)
@@ -154,7 +154,7 @@ def _weekdays(part: str, text: str) -> Sequence[str]:
 def _instant(option: str, text: str, timezone: str | None) -> str:
     try:
         return moments.moment(text, moments.zone_named(timezone or "UTC"), moments.now()).isoformat(timespec="seconds")
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 

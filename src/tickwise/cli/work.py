@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import click
 
 from tickwise.cli import moments
-from tickwise.cli.failures import Said
+from tickwise.cli.failures import FieldSource
 from tickwise.cli.session import Decorated, Session
 
 INLINE_LIMIT_BYTES: Final = 256 * 1024
@@ -161,7 +161,7 @@ def _split(text: str, separator: str, option: str, form: str) -> tuple[str, str]
 
 def blame(session: Session, pointer: str, option: str, text: Any = "") -> None:
     """Remember what said a field, so that a refusal can point at it."""
-    session.blame[pointer] = Said(option, str(text))
+    session.blame[pointer] = FieldSource(option, str(text))
 
 
 def compact(value: Any) -> str:
@@ -321,7 +321,7 @@ def schedule(session: Session, when: When) -> dict[str, Any]:
 def duration_seconds(option: str, text: str) -> float:
     try:
         return moments.duration_seconds(text)
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 
@@ -333,6 +333,6 @@ def _point(when: When) -> str:
         try:
             zone = moments.zone_named(when.timezone) if when.timezone else None
             found = moments.moment(when.at or "", zone, at)
-        except moments.Unreadable as error:
+        except moments.UnreadableTime as error:
             raise click.UsageError(f"--at: {error}") from None
     return found.isoformat()

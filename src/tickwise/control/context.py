@@ -13,7 +13,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import ExecutorRow, JobRow, Receipt, RunRow, Store
 from tickwise.roles.shared.group_commit import surely
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Searches
 from tickwise.roles.shared.served_queues import Serving
 
@@ -123,7 +123,7 @@ class ControlContext:
         signals: Signals,
         clock: Clock,
         searches: Searches | None = None,
-        announcer: Announcer | None = None,
+        announcer: HintPublisher | None = None,
         near_seconds: float = 2.0,
         runs_kept_seconds: float | None = None,
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from tickwise.control.context import ControlContext
-from tickwise.domain.calendar.rules import Rule, Rules
+from tickwise.domain.calendar.rules import CalendarRule, ScheduleRules
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.shared.calendars import decode_calendar
 from tickwise.roles.shared.definition import CalendarUse
@@ -42,14 +42,14 @@ async def _rules_of(context: ControlContext, namespace: str, kind: RuleKind) -> 
 
 async def rules_for(
     context: ControlContext, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
-) -> Rules | None:
+) -> ScheduleRules | None:
     """What may close the times of a job with these labels; None if nothing does."""
-    calendars: list[Rule] = []
+    calendars: list[CalendarRule] = []
     for use in uses:
         row = await context.store.rule_get(namespace, RuleKind.CALENDAR, use.name)
         if row is not None:
-            calendars.append(Rule(use.name, decode_calendar(row.body).calendar, use.mode, use.otherwise))
+            calendars.append(CalendarRule(use.name, decode_calendar(row.body).calendar, use.mode, use.otherwise))
     rows = await _rules_of(context, namespace, RuleKind.WINDOW)
     windows = [decode_window(row.name, row.body).window for row in rows]
     concerned = tuple(window for window in windows if window.concerns(labels or {}))
-    return Rules(tuple(calendars), concerned) if calendars or concerned else None
+    return ScheduleRules(tuple(calendars), concerned) if calendars or concerned else None

@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from tickwise.domain.calendar.rules import Closed, Otherwise, Rules
+from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
 from tickwise.domain.schedule import (
     MisfireMode,
     Schedule,
@@ -56,7 +56,7 @@ REPLACED_SENTENCE: Final = "a later run of the job took its place"
 MERGED: Final = "deferred together with a later one, which runs for both"
 
 
-class Reason(StrEnum):
+class SkipReason(StrEnum):
     """Why an occurrence did not run. Kept for ever in records and in programs of users: never renamed."""
 
     OVERLAP = "overlap"
@@ -94,7 +94,7 @@ NEVER: Final = math.inf
 """The `due` of a timer that is held back until somebody lets it go."""
 
 
-class Pending(NamedTuple):
+class TimerState(NamedTuple):
     """A timer: where a schedule stands."""
 
     due: float
@@ -132,7 +132,7 @@ class Skip(NamedTuple):
     until: float
     """Nominal time of the last."""
     occurrences: int
-    reason: Reason
+    reason: SkipReason
     sentence: str
 
 
@@ -143,14 +143,20 @@ class Decision:
     fires: tuple[Firing, ...]
     """Ascending by nominal time."""
     skips: tuple[Skip, ...]
-    next: Pending | None
+    next: TimerState | None
     """Where the timer goes; None: never again."""
     park: str | None = None
     """The fuse blew: the job is to be paused, for this reason."""
 
 
 def decide(
-    schedule: Schedule, timer: Pending, *, now: float, until: float, rules: Rules | None = None, limit: int = 100
+    schedule: Schedule,
+    timer: TimerState,
+    *,
+    now: float,
+    until: float,
+    rules: ScheduleRules | None = None,
+    limit: int = 100,
 ) -> Decision:
     """What `timer` comes to, seen at `now` by a scheduler that plans ahead up to `until`.
 
@@ -168,7 +174,7 @@ def decide(
     return deciding.recurring(limit) if schedule.recurs else deciding.once()
 
 
-def _one_in_time(schedule: Schedule, timer: Pending, now: float, until: float) -> Decision | None:
+def _one_in_time(schedule: Schedule, timer: TimerState, now: float, until: float) -> Decision | None:
     """Nearly all decisions in a few steps: one occurrence in time, of a simple schedule, that nothing closes. None:
     there is more to it. It says what `_Deciding` would say."""
     nominal = timer.due
@@ -178,7 +184,7 @@ def _one_in_time(schedule: Schedule, timer: Pending, now: float, until: float) -
     if following is None or following <= until:
         return None
     firing = Firing(nominal, nominal + spread(schedule, nominal))
-    return Decision((firing,), (), Pending(following, None, None, timer.fired + 1))
+    return Decision((firing,), (), TimerState(following, None, None, timer.fired + 1))
 
 
 def spread(schedule: Schedule, nominal: float) -> float:
@@ -199,10 +205,10 @@ class _Deciding:
     """One decision in the making. Each step takes the timer from where it stands to where it stands then."""
 
     schedule: Schedule
-    timer: Pending
+    timer: TimerState
     now: float
     until: float
-    rules: Rules | None
+    rules: ScheduleRules | None
     fires: list[Firing] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     park: str | None = None
@@ -224,19 +230,19 @@ class _Deciding:
         nominal, held = self.timer.first_open, self.timer.hold is not None
         start = max(nominal, self.timer.due) if held else nominal
         if self.timer.hold is Hold.PAUSED and nominal < self.timer.due:
-            self._skip(nominal, Reason.PAUSED, PAUSED_SENTENCE)
+            self._skip(nominal, SkipReason.PAUSED, PAUSED_SENTENCE)
             return self._decision(None)
         closed = self._closed(nominal)
         if closed is not None and (closed.otherwise is Otherwise.SKIP or closed.opens is None):
-            self._skip(nominal, Reason(closed.reason), closed.sentence)
+            self._skip(nominal, SkipReason(closed.reason), closed.sentence)
             return self._decision(None)
         if closed is not None and closed.opens is not None:
             start = closed.opens
         if start > self.until:
             hold = None if closed is None else Hold(closed.reason)
-            return self._decision(Pending(start, nominal, hold) if hold else Pending(nominal))
+            return self._decision(TimerState(start, nominal, hold) if hold else TimerState(nominal))
         if self.schedule.misfire.mode is MisfireMode.SKIP and start < self._fresh:
-            self._skip(nominal, Reason.MISFIRE, self._missed_by(start))
+            self._skip(nominal, SkipReason.MISFIRE, self._missed_by(start))
         else:
             self._fire(nominal, not_before=start)
         return self._decision(None)
@@ -245,7 +251,7 @@ class _Deciding:
 
     def recurring(self, limit: int) -> Decision:
         """From where the timer stands to beyond `until`."""
-        at: Pending | None = self.timer
+        at: TimerState | None = self.timer
         self._bound_the_late(self.timer.first_open)
         for _ in range(max(limit, 1)):
             if at is None or at.due > self.until or self.park is not None or self._runs_left() <= 0:
@@ -259,22 +265,22 @@ class _Deciding:
         self._record_clock_skips()
         return self._decision(at if self._runs_left() > 0 else None)
 
-    def _decide_one(self, nominal: float) -> Pending | None:
+    def _decide_one(self, nominal: float) -> TimerState | None:
         """An occurrence that was not missed."""
         closed = self._closed(nominal)
         if closed is None:
             self._fire(nominal)
             return self._after(nominal)
-        reason = Reason(closed.reason)
+        reason = SkipReason(closed.reason)
         if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
-            return Pending(closed.opens, nominal, Hold(reason))
+            return TimerState(closed.opens, nominal, Hold(reason))
         wake = min(closed.until, nominal + OPENING_UNKNOWN_SECONDS)
         if count_between(self.schedule, nominal, wake) > MAX_SINGLY:
-            return Pending(wake, nominal, Hold(reason))
+            return TimerState(wake, nominal, Hold(reason))
         self._skip(nominal, reason, closed.sentence)
         return self._after(nominal)
 
-    def _decision(self, following: Pending | None) -> Decision:
+    def _decision(self, following: TimerState | None) -> Decision:
         park = self.park
         if following is None:
             park = None  # nothing is left to hold back
@@ -283,18 +289,18 @@ class _Deciding:
             due, since, hold = following.due, following.since, following.hold
             if park is not None:
                 due, since, hold = NEVER, following.first_open, Hold.PAUSED
-            following = Pending(due, since, hold, self.timer.fired + len(self.fires), minute, in_minute)
+            following = TimerState(due, since, hold, self.timer.fired + len(self.fires), minute, in_minute)
         if len(self.skips) > 1:
             self.skips.sort(key=lambda skip: skip.nominal)
         return Decision(tuple(self.fires), tuple(self.skips), following, park)
 
-    def _after(self, nominal: float) -> Pending | None:
+    def _after(self, nominal: float) -> TimerState | None:
         following = next_fire(self.schedule, nominal)
-        return None if following is None else Pending(following)
+        return None if following is None else TimerState(following)
 
-    def _from(self, instant: float) -> Pending | None:
+    def _from(self, instant: float) -> TimerState | None:
         following = first_fire(self.schedule, instant)
-        return None if following is None else Pending(following)
+        return None if following is None else TimerState(following)
 
     def _runs_left(self) -> float:
         most = self.schedule.max_runs
@@ -302,7 +308,7 @@ class _Deciding:
 
     # ------------------------------------------------------------------------------------------- what was held back
 
-    def _open_hold(self, held: Pending) -> Pending | None:
+    def _open_hold(self, held: TimerState) -> TimerState | None:
         """Skip the occurrences that fell into a hold, or make one run of them; or hold on, if a rule still closes.
 
         No rule may close any more the first occurrence of a hold that was to be skipped. Then the hold counts as
@@ -310,26 +316,26 @@ class _Deciding:
         """
         since, woken = held.first_open, held.due
         if since >= woken:
-            return Pending(since)
+            return TimerState(since)
         if held.hold is Hold.PAUSED:
-            self._skip_range(since, woken, Reason.PAUSED, PAUSED_SENTENCE)
+            self._skip_range(since, woken, SkipReason.PAUSED, PAUSED_SENTENCE)
             return self._from(woken)
         was = self._closed(since)
         if was is not None and (was.otherwise is Otherwise.SKIP or was.opens is None):
-            self._skip_range(since, woken, Reason(was.reason), was.sentence)
+            self._skip_range(since, woken, SkipReason(was.reason), was.sentence)
             return self._from(woken)
         still = self._closed(woken)
         if still is not None and still.opens is not None:
-            return Pending(still.opens, since, Hold(still.reason))
+            return TimerState(still.opens, since, Hold(still.reason))
         if still is not None:
-            self._skip_range(since, woken, Reason(still.reason), still.sentence)
+            self._skip_range(since, woken, SkipReason(still.reason), still.sentence)
             return self._from(woken)
         if woken < self._fresh:
             return self._make_up(since)
-        self._run_deferred(since, woken, Reason(held.hold or Hold.CALENDAR))
+        self._run_deferred(since, woken, SkipReason(held.hold or Hold.CALENDAR))
         return self._from(woken)
 
-    def _run_deferred(self, since: float, opens: float, reason: Reason) -> None:
+    def _run_deferred(self, since: float, opens: float, reason: SkipReason) -> None:
         """The latest of those that waited runs for all; what a rule that skips closed meanwhile is skipped."""
         later: list[_Seen] = []
         newest, at = since, self._previous(opens, since)
@@ -338,7 +344,7 @@ class _Deciding:
             if closed is None or closed.otherwise is Otherwise.DEFER:
                 newest = at
                 break
-            later.append(_Seen(at, Reason(closed.reason), closed.sentence))
+            later.append(_Seen(at, SkipReason(closed.reason), closed.sentence))
             at = self._previous(at, since)
         self._skip_range(since, newest, reason, MERGED)
         self._fire(newest, not_before=opens)
@@ -361,7 +367,7 @@ class _Deciding:
             start = max(self._fresh, first)
             self._fresh = self.now - (self.now - start) * (MAX_LATE / count)
 
-    def _make_up(self, first: float) -> Pending | None:
+    def _make_up(self, first: float) -> TimerState | None:
         """Apply the misfire rule to what is older than the grace; what it leaves."""
         schedule, mode = self.schedule, self.schedule.misfire.mode
         newest = max(first, latest_fire(schedule, self.now) or first)
@@ -377,25 +383,25 @@ class _Deciding:
         held = self._catch_up(first, end, int(min(most, self._runs_left())))
         if held is not None:
             return held
-        return None if following is None else Pending(following)
+        return None if following is None else TimerState(following)
 
-    def _catch_up(self, first: float, end: float, most: int) -> Pending | None:
+    def _catch_up(self, first: float, end: float, most: int) -> TimerState | None:
         """Of the missed, from `first` to before `end`, the latest `most` that may run do; a Pending: the last of all
         were deferred to a time that is yet to come, so they wait on."""
         chosen: list[float] = []
         seen: list[_Seen] = []
         openings: set[float] = set()
-        held: Pending | None = None
+        held: TimerState | None = None
         waiting, oldest, at = True, end, self._previous(end, first)
         while at is not None and (waiting or len(chosen) < most) and len(seen) - len(chosen) < MAX_LOOK_BACK:
             closed = self._closed(at)
             opens = None if closed is None else closed.opens
             if closed is not None and (closed.otherwise is Otherwise.SKIP or opens is None):
-                seen.append(_Seen(at, Reason(closed.reason), closed.sentence))
+                seen.append(_Seen(at, SkipReason(closed.reason), closed.sentence))
             elif closed is not None and opens in openings:
-                seen.append(_Seen(at, Reason(closed.reason), MERGED))
+                seen.append(_Seen(at, SkipReason(closed.reason), MERGED))
             elif closed is not None and opens is not None and opens > self.now:
-                held, most, waiting = Pending(opens, at, Hold(closed.reason)), most - 1, False
+                held, most, waiting = TimerState(opens, at, Hold(closed.reason)), most - 1, False
                 openings.add(opens)
                 seen.clear()  # they are held with it, though only to be skipped
             elif len(chosen) >= most:
@@ -406,7 +412,7 @@ class _Deciding:
                 openings.add(at if opens is None else opens)
                 waiting = False
             oldest, at = at, self._previous(at, first)
-        self._skip_range(first, oldest, Reason.MISFIRE, self._missed_by(first))
+        self._skip_range(first, oldest, SkipReason.MISFIRE, self._missed_by(first))
         self._skip_each(seen)
         self._run_missed(first, chosen[::-1])
         return held
@@ -442,7 +448,7 @@ class _Deciding:
 
     def _fire(self, nominal: float, *, not_before: float = -math.inf) -> None:
         if self._blows_fuse(nominal):
-            self._skip(nominal, Reason.FUSE, self.park or "")
+            self._skip(nominal, SkipReason.FUSE, self.park or "")
             return
         earliest = max(nominal, not_before)
         self._start(Firing(nominal, earliest + spread(self.schedule, nominal)), earliest)
@@ -457,7 +463,7 @@ class _Deciding:
             if closed is None:
                 self.fires.append(firing._replace(due=due))
                 return
-            opens, reason, sentence = closed.opens, Reason(closed.reason), closed.sentence
+            opens, reason, sentence = closed.opens, SkipReason(closed.reason), closed.sentence
         if opens is None:
             self._skip(firing.nominal, reason, sentence)
         else:
@@ -475,7 +481,7 @@ class _Deciding:
             self.park = f"its schedule made more than {fuse} runs in one minute (fuse_per_minute)"
         return self.park is not None
 
-    def _skip(self, nominal: float, reason: Reason, sentence: str) -> None:
+    def _skip(self, nominal: float, reason: SkipReason, sentence: str) -> None:
         self.skips.append(Skip(nominal, nominal, 1, reason, sentence))
 
     def _skip_each(self, seen: list[_Seen]) -> None:
@@ -485,7 +491,7 @@ class _Deciding:
             if reason is not None:
                 self.skips.append(Skip(nominals[0], nominals[-1], len(nominals), reason, sentence))
 
-    def _skip_range(self, start: float, end: float, reason: Reason, sentence: str) -> None:
+    def _skip_range(self, start: float, end: float, reason: SkipReason, sentence: str) -> None:
         """One record for what lies from `start`, which counts as an occurrence, to before `end`."""
         if start >= end:
             return
@@ -503,14 +509,14 @@ class _Deciding:
             return
         for gap in clock_skips(self.schedule, self.timer.first_open, last):
             instant = float(gap.instant)
-            self.skips.append(Skip(instant, instant, gap.count, Reason.DST, gap.sentence()))
+            self.skips.append(Skip(instant, instant, gap.count, SkipReason.DST, gap.sentence()))
 
 
 class _Seen(NamedTuple):
     """An occurrence that was looked at by itself."""
 
     nominal: float
-    reason: Reason | None = None
+    reason: SkipReason | None = None
     """Why it is skipped; None: it runs."""
     sentence: str = ""
 

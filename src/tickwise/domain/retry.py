@@ -132,7 +132,7 @@ class RetryPolicy:
     on: RetryRules = field(default_factory=RetryRules)
 
 
-class Failure(NamedTuple):
+class AttemptFailure(NamedTuple):
     """An attempt that failed. Instants are on the store's clock."""
 
     failures: int
@@ -159,7 +159,7 @@ class Resolution(NamedTuple):
     """Of a failure that is final although retries were left: the sentence that the run's error ends with."""
 
 
-def resolve(policy: RetryPolicy, failure: Failure, chance: float) -> Resolution:
+def resolve(policy: RetryPolicy, failure: AttemptFailure, chance: float) -> Resolution:
     """When again, or never. `chance` is drawn by the caller, uniform in [0, 1)."""
     rule = named_after(policy.on, failure.reason, failure.symptoms)
     if rule is not None and rule.after is After.FAIL:
@@ -215,7 +215,7 @@ def _plain_delay(policy: RetryPolicy, failures: int) -> float:
 # ------------------------------------------------------------------------------------------ rules by kind of failure
 
 
-class Named(NamedTuple):
+class MatchedRule(NamedTuple):
     """The rule that a failure meets."""
 
     after: After
@@ -223,21 +223,21 @@ class Named(NamedTuple):
     """What the rule speaks of, for people."""
 
 
-def named_after(rules: RetryRules, reason: str | None, symptoms: Sequence[str]) -> Named | None:
+def named_after(rules: RetryRules, reason: str | None, symptoms: Sequence[str]) -> MatchedRule | None:
     """What the most special rule that this failure meets says; None: no rule speaks of it."""
     # A script that an exception ended has an exit code as well, which says less.
     found = (symptom for symptom in symptoms if symptom in rules.error)
-    named = next((Named(rules.error[symptom], symptom) for symptom in found), None)
+    named = next((MatchedRule(rules.error[symptom], symptom) for symptom in found), None)
     if named is None and reason == "exit_code":
         named = _by_number(rules.exit_code, symptoms, "exit code")
     elif named is None and reason == "http_status":
         named = _by_number(rules.status, symptoms, "status")
     if named is None and reason is not None and reason in rules.reason:
-        return Named(rules.reason[reason], f"the reason {reason}")
+        return MatchedRule(rules.reason[reason], f"the reason {reason}")
     return named
 
 
-def _by_number(rules: Mapping[str, After], symptoms: Sequence[str], what: str) -> Named | None:
+def _by_number(rules: Mapping[str, After], symptoms: Sequence[str], what: str) -> MatchedRule | None:
     if not rules or not symptoms or not _NUMBER.fullmatch(symptoms[0]):
         return None
     number = int(symptoms[0])
@@ -245,7 +245,7 @@ def _by_number(rules: Mapping[str, After], symptoms: Sequence[str], what: str) -
     if not spans:
         return None
     _, key = min(spans, key=lambda each: (each[0].rank, each[0].last - each[0].first, each[0].first))
-    return Named(rules[key], f"{what} {number}" if key == symptoms[0] else f"{what} {number} ({key})")
+    return MatchedRule(rules[key], f"{what} {number}" if key == symptoms[0] else f"{what} {number} ({key})")
 
 
 class _Span(NamedTuple):

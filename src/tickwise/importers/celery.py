@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from tickwise.importers.celery_crontab import CRONTAB_FIELDS, Crontab, Interval, crontab_of_line, schedule_fields
-from tickwise.importers.celery_module import Found, Module, shown_source
-from tickwise.importers.report import Entry, Report, refused
+from tickwise.importers.celery_module import CeleryEntry, Module, shown_source
+from tickwise.importers.report import ImportEntry, ImportReport, refused
 from tickwise.importers.translation import (
     MAX_ENTRIES,
     MAX_NAME_CHARACTERS,
@@ -49,7 +49,7 @@ _Zone = Callable[[list[str]], str]
 """The zone of the schedule; what must be said of it goes to the changes."""
 
 
-def read_celery(text: str | bytes, *, source: str, timezone: str | None = None) -> Report:
+def read_celery(text: str | bytes, *, source: str, timezone: str | None = None) -> ImportReport:
     """Every entry of a beat schedule as an entry.
 
     `source` is what the file is called. `timezone` is the machine's, for settings that mean that (`enable_utc=False`
@@ -60,14 +60,14 @@ def read_celery(text: str | bytes, *, source: str, timezone: str | None = None) 
         is_json = source.endswith(".json") or whole.lstrip()[:1] in ("{", "[")
         found = list(_of_json(whole, timezone) if is_json else _of_module(whole, timezone))
     except Untranslatable as refusal:
-        return Report((given_up(1, source, refusal),))
+        return ImportReport((given_up(1, source, refusal),))
     if not found:
         reason = 'there is no beat schedule in it; write beat_schedule = {"name": {"task": …, "schedule": …}}'
-        return Report((refused(1, source, reason=reason),))
-    return Report(unique(found))
+        return ImportReport((refused(1, source, reason=reason),))
+    return ImportReport(unique(found))
 
 
-def _bounded(entries: int, line: int, source: str) -> Entry | None:
+def _bounded(entries: int, line: int, source: str) -> ImportEntry | None:
     if entries < MAX_ENTRIES:
         return None
     return refused(line, source, reason=f"only {MAX_ENTRIES} entries are read at once; import the rest by itself")
@@ -76,7 +76,7 @@ def _bounded(entries: int, line: int, source: str) -> Entry | None:
 # -------------------------------------------------------------------------------------------------- Python and JSON
 
 
-def _of_module(text: str, timezone: str | None) -> Iterator[Entry]:
+def _of_module(text: str, timezone: str | None) -> Iterator[ImportEntry]:
     module = Module(text)
 
     def zone(changes: list[str]) -> str:
@@ -86,7 +86,7 @@ def _of_module(text: str, timezone: str | None) -> Iterator[Entry]:
             said, problem = None, str(refusal)
         return _zone(said, problem, timezone, changes)
 
-    def translate(found: Found) -> Translation:
+    def translate(found: CeleryEntry) -> Translation:
         if found.failure is not None:
             raise found.failure
         value = module.value(found.value)
@@ -100,7 +100,7 @@ def _of_module(text: str, timezone: str | None) -> Iterator[Entry]:
         yield translated(found.line, text_of_entry, partial(translate, found))
 
 
-def _of_json(text: str, timezone: str | None) -> Iterator[Entry]:
+def _of_json(text: str, timezone: str | None) -> Iterator[ImportEntry]:
     try:
         whole = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as failure:

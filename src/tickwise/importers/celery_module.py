@@ -42,7 +42,7 @@ _SPAN_SECONDS: Final = {
 }  # fmt: skip
 
 
-class Found(NamedTuple):
+class CeleryEntry(NamedTuple):
     """One entry of the schedule, or what stands where one should."""
 
     line: int
@@ -81,7 +81,7 @@ class Module:
         self._left = _MAX_VALUES
         self._settings = sorted(self._find_settings(), key=lambda found: found.line)
 
-    def entries(self) -> Iterator[Found]:
+    def entries(self) -> Iterator[CeleryEntry]:
         """The entries of all schedules in it, in their order."""
         calls = [
             node for node in self._nodes if isinstance(node, ast.Call) and _last_name(node.func) == "add_periodic_task"
@@ -94,7 +94,7 @@ class Module:
                 f"line {call.lineno}: add_periodic_task names its task by an object of the program; write an entry "
                 'with its name: beat_schedule = {"name": {"task": "module.function", "schedule": crontab(hour=3)}}'
             )
-            found.append(Found(call.lineno, "add_periodic_task", call, reason))
+            found.append(CeleryEntry(call.lineno, "add_periodic_task", call, reason))
         yield from sorted(found, key=lambda entry: entry.line)
 
     def timezone(self) -> str | None:
@@ -110,7 +110,7 @@ class Module:
 
     # ----------------------------------------------------------------------------------------- finding the settings
 
-    def _find_settings(self) -> Iterator[Found]:
+    def _find_settings(self) -> Iterator[CeleryEntry]:
         for node in self._nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
@@ -120,20 +120,20 @@ class Module:
             elif isinstance(node, ast.Call) and _last_name(node.func) == "update":
                 yield from self._updated(node)
 
-    def _assigned(self, target: ast.expr, value: ast.expr) -> Iterator[Found]:
+    def _assigned(self, target: ast.expr, value: ast.expr) -> Iterator[CeleryEntry]:
         name = _last_name(target)
         if name in _SETTINGS:
-            yield Found(target.lineno, name, value)
+            yield CeleryEntry(target.lineno, name, value)
         elif isinstance(target, ast.Subscript) and (outer := _last_name(target.value)) in _SCHEDULES:
             # beat_schedule["nightly"] = {…}: an entry by itself.
             entry = ast.Dict(keys=[target.slice], values=[value])
-            yield Found(target.lineno, outer, ast.copy_location(entry, target))
+            yield CeleryEntry(target.lineno, outer, ast.copy_location(entry, target))
 
-    def _updated(self, call: ast.Call) -> Iterator[Found]:
+    def _updated(self, call: ast.Call) -> Iterator[CeleryEntry]:
         """`app.conf.update(beat_schedule=…)`, `app.conf.update({"beat_schedule": …})`, `beat_schedule.update({…})`."""
         if isinstance(call.func, ast.Attribute) and (name := _last_name(call.func.value)) in _SCHEDULES:
             for value in call.args:
-                yield Found(value.lineno, name, value)
+                yield CeleryEntry(value.lineno, name, value)
             return
         pairs = [(keyword.arg or "", keyword.value) for keyword in call.keywords]
         for argument in call.args:
@@ -145,21 +145,23 @@ class Module:
                 ]
         for name, value in pairs:
             if name.lower() in _SETTINGS:
-                yield Found(value.lineno, name.lower(), value)
+                yield CeleryEntry(value.lineno, name.lower(), value)
 
-    def _of(self, setting: Found) -> Iterator[Found]:
+    def _of(self, setting: CeleryEntry) -> Iterator[CeleryEntry]:
         """The entries of one schedule."""
         node = self._resolved(setting.value)
         if not isinstance(node, ast.Dict):
-            yield Found(setting.line, setting.name, node, self._no_literal(node, 'a dictionary: {"name": {"task": …}}'))
+            yield CeleryEntry(
+                setting.line, setting.name, node, self._no_literal(node, 'a dictionary: {"name": {"task": …}}')
+            )
             return
         for key, value in zip(node.keys, node.values, strict=True):
             name = key.value if isinstance(key, ast.Constant) else None
             if isinstance(name, str):
-                yield Found(value.lineno if key is None else key.lineno, name, value)
+                yield CeleryEntry(value.lineno if key is None else key.lineno, name, value)
             else:
                 place = value if key is None else key
-                yield Found(
+                yield CeleryEntry(
                     place.lineno, setting.name, value, self._no_literal(place, "the name of an entry as a text")
                 )
 

@@ -41,8 +41,8 @@ from tickwise.importers.crontab_lines import (
     is_system,
     looks_like_user,
 )
-from tickwise.importers.crontab_times import Times, read_times, take_words
-from tickwise.importers.report import Entry, Report, shown
+from tickwise.importers.crontab_times import CrontabTimes, read_times, take_words
+from tickwise.importers.report import ImportEntry, ImportReport, shown
 from tickwise.importers.translation import (
     MAX_JITTER_SECONDS,
     UTC_NAME,
@@ -116,7 +116,7 @@ def read_crontab(
     system: bool | None = None,
     timezone: str | None = None,
     user: str | None = None,
-) -> Report:
+) -> ImportReport:
     """The entries of a crontab.
 
     `source` names the file, in keys and where its place tells its kind. `system`: entries name a user before their
@@ -130,10 +130,10 @@ def read_crontab(
     if system is None:
         system = is_system(source, [line.removesuffix("\r") for line in lines[:MAX_LINES]])
     file = _File(source, system, timezone, user)
-    return Report(tuple(_entries(file, lines)))
+    return ImportReport(tuple(_entries(file, lines)))
 
 
-def _entries(file: _File, lines: list[str]) -> Iterator[Entry]:
+def _entries(file: _File, lines: list[str]) -> Iterator[ImportEntry]:
     for number, raw in enumerate(lines, start=1):
         line = raw.removesuffix("\r")
         has_mark = number == 1 and line.startswith("\N{ZERO WIDTH NO-BREAK SPACE}")
@@ -163,7 +163,7 @@ def _quirks(raw: str, *, marked: bool, last: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _entry(file: _File, line: _Line) -> Entry:
+def _entry(file: _File, line: _Line) -> ImportEntry:
     def translate() -> Translation:
         try:
             return _translate(file, line)
@@ -302,7 +302,7 @@ def _variables(file: _File, command: str, changes: list[str]) -> Iterator[tuple[
         yield "SHELL", DEFAULT_SHELL
 
 
-def _zone(file: _File, times: Times, changes: list[str]) -> str | None:
+def _zone(file: _File, times: CrontabTimes, changes: list[str]) -> str | None:
     """The zone that the times speak of; None for an interval."""
     if times.words["schedule_type"] != "CRON":
         return None

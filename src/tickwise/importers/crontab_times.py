@@ -31,7 +31,7 @@ _WORDS: Final = re.compile(r"[^ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class CrontabTimes:
     """The schedule of an entry."""
 
     words: dict[str, Any]
@@ -51,7 +51,7 @@ def take_words(line: str, count: int) -> tuple[list[str], str]:
     return words, ""
 
 
-def read_times(line: str) -> tuple[Times, str]:
+def read_times(line: str) -> tuple[CrontabTimes, str]:
     """The schedule at the begin of an entry, and the rest of the entry. Raises `Untranslatable` or `Invalid`."""
     if line.startswith("@"):
         return _read_macro(line)
@@ -70,9 +70,9 @@ def read_times(line: str) -> tuple[Times, str]:
     return _cron_times(" ".join(fields), changes), rest
 
 
-def _cron_times(expression: str, changes: list[str]) -> Times:
+def _cron_times(expression: str, changes: list[str]) -> CrontabTimes:
     words = {"schedule_type": "CRON", "cron_expression": expression}
-    return Times(words, tuple(changes), _needs_zone(cron.parse(expression)))
+    return CrontabTimes(words, tuple(changes), _needs_zone(cron.parse(expression)))
 
 
 def _needs_zone(line: Cron) -> bool:
@@ -148,7 +148,7 @@ def _shown(text: str) -> str:
 # -------------------------------------------------------------------------------------------------------- macros
 
 
-def _read_macro(line: str) -> tuple[Times, str]:
+def _read_macro(line: str) -> tuple[CrontabTimes, str]:
     (name,), rest = take_words(line, 1)
     lower = name.lower()
     if lower == "@reboot":
@@ -170,12 +170,12 @@ def _read_macro(line: str) -> tuple[Times, str]:
             "while the last one still goes on"
         )
         times = _interval(float(lower[1:][:12]), said)
-        return Times({**times.words, "overlap": "skip"}, times.changes, times.needs_zone), rest
+        return CrontabTimes({**times.words, "overlap": "skip"}, times.changes, times.needs_zone), rest
     cron.parse(_shown(name))  # says which names there are
     raise Untranslatable(f"{_shown(name)} is not known; write @daily, @hourly or five time fields")
 
 
-def _interval(seconds: float, change: str) -> Times:
+def _interval(seconds: float, change: str) -> CrontabTimes:
     if not 1 <= seconds <= MAX_INTERVAL_SECONDS:
         raise Untranslatable(f"an interval lasts from 1 second to 10 years, not {seconds:g} seconds; write another")
-    return Times({"schedule_type": "INTERVAL", "interval_seconds": seconds}, (change,), needs_zone=False)
+    return CrontabTimes({"schedule_type": "INTERVAL", "interval_seconds": seconds}, (change,), needs_zone=False)

@@ -25,7 +25,7 @@ import yaml
 
 from tickwise.domain.cron import expression as cron
 from tickwise.importers.kubernetes_pod import pod_task
-from tickwise.importers.report import Entry, Report, refused
+from tickwise.importers.report import ImportEntry, ImportReport, refused
 from tickwise.importers.translation import (
     MAX_ENTRIES,
     MAX_GRACE_SECONDS,
@@ -74,7 +74,7 @@ _DURATION_SECONDS: Final = {
 _STEPPED_STAR = re.compile(r"[*?]/(\d{1,4})")
 
 
-def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = None) -> Report:
+def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = None) -> ImportReport:
     """Every CronJob of a YAML file (many documents, lists of objects) as an entry; objects of other kinds are none.
 
     `source` is what the file is called. `timezone` is that of the cluster's controller, for CronJobs that name none;
@@ -83,19 +83,19 @@ def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = No
     try:
         whole = decoded(text)
     except Untranslatable as refusal:
-        return Report((given_up(1, source, refusal),))
+        return ImportReport((given_up(1, source, refusal),))
     budget = Budget()
-    entries: list[Entry] = []
+    entries: list[ImportEntry] = []
     for document in documents(whole):
         for entry in _entries(document, source, timezone, budget):
             if len(entries) == MAX_ENTRIES:
                 reason = f"only {MAX_ENTRIES} CronJobs are read at once; import the rest by itself"
-                return Report((*unique(entries), refused(entry.line, entry.text, reason=reason)))
+                return ImportReport((*unique(entries), refused(entry.line, entry.text, reason=reason)))
             entries.append(entry)
-    return Report(unique(entries))
+    return ImportReport(unique(entries))
 
 
-def _entries(document: Document, source: str, timezone: str | None, budget: Budget) -> Iterator[Entry]:
+def _entries(document: Document, source: str, timezone: str | None, budget: Budget) -> Iterator[ImportEntry]:
     if document.failure is not None:
         yield given_up(document.line, source, document.failure)
     if document.root is None:

@@ -19,7 +19,7 @@ MAX_SHOWN_CHARACTERS: Final = 1_000
 """An entry's text is there to be recognised: a line that is longer is cut here, with an ellipsis as its last sign."""
 
 
-class Verdict(StrEnum):
+class ImportVerdict(StrEnum):
     """What an import makes of an entry."""
 
     SAME = "same"
@@ -31,14 +31,14 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ImportEntry:
     """One thing of the source. `imported` and `refused` make them, so that verdict and contents agree."""
 
     line: int
     """Where it begins in its file, counted from 1."""
     text: str
     """The source's own words, made printable and cut: see `shown`."""
-    verdict: Verdict
+    verdict: ImportVerdict
     job: Mapping[str, Any] | None = None
     """A body for `POST /jobs` in the API's long words; its `key` stays the same when the source is read again."""
     changes: tuple[str, ...] = ()
@@ -57,35 +57,35 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ImportReport:
     """All entries of a source, in its order."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ImportEntry, ...] = ()
 
     @property
     def jobs(self) -> tuple[Mapping[str, Any], ...]:
         """The bodies of all entries that are not refused: what one import submits, as a whole."""
         return tuple(entry.job for entry in self.entries if entry.job is not None)
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: ImportVerdict) -> int:
         """How many entries have this verdict."""
         return sum(entry.verdict is verdict for entry in self.entries)
 
     def as_json(self) -> dict[str, Any]:
-        """`{"entries": […]}`, each as `Entry.as_json` says."""
+        """`{"entries": […]}`, each as `ImportEntry.as_json` says."""
         return {"entries": [entry.as_json() for entry in self.entries]}
 
 
-def imported(line: int, text: str, *, job: Mapping[str, Any], changes: Iterable[str] = ()) -> Entry:
+def imported(line: int, text: str, *, job: Mapping[str, Any], changes: Iterable[str] = ()) -> ImportEntry:
     """An entry with a job: `same` if nothing changes, else `changed`. A change said twice is kept once."""
     unique = tuple(dict.fromkeys(changes))
-    verdict = Verdict.CHANGED if unique else Verdict.SAME
-    return Entry(line=line, text=shown(text), verdict=verdict, job=job, changes=unique)
+    verdict = ImportVerdict.CHANGED if unique else ImportVerdict.SAME
+    return ImportEntry(line=line, text=shown(text), verdict=verdict, job=job, changes=unique)
 
 
-def refused(line: int, text: str, *, reason: str) -> Entry:
+def refused(line: int, text: str, *, reason: str) -> ImportEntry:
     """An entry without a job. `reason` says why, and what to write or do instead."""
-    return Entry(line=line, text=shown(text), verdict=Verdict.REFUSED, reason=reason)
+    return ImportEntry(line=line, text=shown(text), verdict=ImportVerdict.REFUSED, reason=reason)
 
 
 def shown(text: str) -> str:

@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tickwise.importers.report import Entry, Report, refused
+from tickwise.importers.report import ImportEntry, ImportReport, refused
 from tickwise.importers.systemd_calendar import as_cron, read_calendar
-from tickwise.importers.systemd_service import Service, read_service
-from tickwise.importers.systemd_units import Setting, Unit, UnitFiles, span_seconds
+from tickwise.importers.systemd_service import SystemdService, read_service
+from tickwise.importers.systemd_units import Unit, UnitFiles, UnitSetting, span_seconds
 from tickwise.importers.translation import (
     MAX_ENTRIES,
     MAX_GRACE_SECONDS,
@@ -58,7 +58,7 @@ class _Timer(NamedTuple):
     """What all entries of a timer share."""
 
     unit: Unit
-    service: Service | Untranslatable
+    service: SystemdService | Untranslatable
     """Or why there is none."""
     timezone: str | None
     """The machine's, as far as the caller knows it."""
@@ -68,24 +68,24 @@ class _Timer(NamedTuple):
     """The line after boot that gives the first start of a timer that then counts from run to run."""
 
 
-def read_systemd(files: Mapping[str, str | bytes], *, timezone: str | None = None) -> Report:
+def read_systemd(files: Mapping[str, str | bytes], *, timezone: str | None = None) -> ImportReport:
     """Every line that starts something, of every `.timer` among the files, as an entry.
 
     `files` maps names (or paths) to texts: timers, their services, drop-ins (`backup.timer.d/local.conf`), templates.
     `timezone` is that of the machine where the timers ran; without it UTC is taken, and each entry says so.
     """
     units = UnitFiles(files)
-    entries: list[Entry] = []
+    entries: list[ImportEntry] = []
     for name in units.timers():
         if len(entries) >= MAX_ENTRIES:
             reason = f"only {MAX_ENTRIES} entries are read at once; import the rest by itself"
             entries.append(refused(1, name, reason=reason))
             break
         entries += _entries(name, units, timezone)
-    return Report(unique(entries))
+    return ImportReport(unique(entries))
 
 
-def _entries(name: str, files: UnitFiles, timezone: str | None) -> list[Entry]:
+def _entries(name: str, files: UnitFiles, timezone: str | None) -> list[ImportEntry]:
     try:
         unit = files.unit(name)
     except Untranslatable as refusal:
@@ -111,7 +111,7 @@ def _entries(name: str, files: UnitFiles, timezone: str | None) -> list[Entry]:
     return entries
 
 
-def _entry(timer: _Timer, setting: Setting) -> Entry:
+def _entry(timer: _Timer, setting: UnitSetting) -> ImportEntry:
     translate: Callable[[], Translation] = partial(_translate, timer, setting)
     return translated(max(setting.line, 1), f"{timer.unit.name}: {setting.name}={setting.value}", translate)
 
@@ -119,7 +119,7 @@ def _entry(timer: _Timer, setting: Setting) -> Entry:
 # ------------------------------------------------------------------------------------------------------ one entry
 
 
-def _translate(timer: _Timer, setting: Setting) -> Translation:
+def _translate(timer: _Timer, setting: UnitSetting) -> Translation:
     unit, service = timer.unit, timer.service
     if isinstance(service, Untranslatable):
         raise service
@@ -156,7 +156,7 @@ def _translate(timer: _Timer, setting: Setting) -> Translation:
     return Translation(job, [*changes, *service.changes])
 
 
-def _service(unit: Unit, files: UnitFiles) -> Service | Untranslatable:
+def _service(unit: Unit, files: UnitFiles) -> SystemdService | Untranslatable:
     try:
         name = unit.expanded(unit.value(_TIMER, "Unit") or f"{unit.name.removesuffix('.timer')}.service")
         if not name.endswith(".service"):
@@ -173,7 +173,7 @@ def _service(unit: Unit, files: UnitFiles) -> Service | Untranslatable:
         return refusal
 
 
-def _calendar(timer: _Timer, setting: Setting, changes: list[str]) -> dict[str, Any]:
+def _calendar(timer: _Timer, setting: UnitSetting, changes: list[str]) -> dict[str, Any]:
     event = read_calendar(timer.unit.expanded(setting.value))
     line = as_cron(event)
     zone = event.timezone or timer.timezone
@@ -221,7 +221,7 @@ def _accuracy(unit: Unit, changes: list[str]) -> float:
     return max(seconds, _ACCURACY_SECONDS)
 
 
-def _interval(timer: _Timer, setting: Setting, changes: list[str]) -> dict[str, Any]:
+def _interval(timer: _Timer, setting: UnitSetting, changes: list[str]) -> dict[str, Any]:
     seconds = span_seconds(timer.unit.expanded(setting.value), setting.name)
     if seconds is None or not 1 <= seconds <= MAX_INTERVAL_SECONDS:
         raise Untranslatable(

@@ -56,7 +56,7 @@ _VARIABLE_IN_WORD = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE_WORD = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
-class Service(NamedTuple):
+class SystemdService(NamedTuple):
     """What a service gives to a job."""
 
     task: Mapping[str, Any]
@@ -74,7 +74,7 @@ class _Command(NamedTuple):
     is_condition: bool
 
 
-def read_service(unit: Unit) -> Service:
+def read_service(unit: Unit) -> SystemdService:
     """The task and the limits of a service. Raises `Untranslatable`."""
     changes: list[str] = []
     commands = _commands(unit, changes)
@@ -92,7 +92,7 @@ def read_service(unit: Unit) -> Service:
     if left_out:
         changes.append(f"left out of the service, because nothing here means the same: {listed(left_out)}")
     description = unit.value("Unit", "Description")
-    return Service(task, fields, changes, unit.expanded(description)[:10_000] if description else None)
+    return SystemdService(task, fields, changes, unit.expanded(description)[:10_000] if description else None)
 
 
 def _left_out(unit: Unit) -> list[str]:

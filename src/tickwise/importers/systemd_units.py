@@ -37,7 +37,7 @@ _ESCAPES: Final = {
 _CODED = re.compile(r"x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})")
 
 
-class Setting(NamedTuple):
+class UnitSetting(NamedTuple):
     """One assignment."""
 
     section: str
@@ -52,11 +52,11 @@ class Unit:
     """A unit file with its drop-ins."""
 
     name: str
-    settings: tuple[Setting, ...]
+    settings: tuple[UnitSetting, ...]
 
-    def given(self, section: str, *names: str) -> list[Setting]:
+    def given(self, section: str, *names: str) -> list[UnitSetting]:
         """The assignments of settings that may be given more than once; an empty one forgets all those before it."""
-        found: list[Setting] = []
+        found: list[UnitSetting] = []
         for setting in self.settings:
             if setting.name in names and setting.section == section:
                 if setting.value:
@@ -139,7 +139,7 @@ class UnitFiles:
         return Unit(name, tuple(settings))
 
 
-def _settings(text: str) -> Iterator[Setting]:
+def _settings(text: str) -> Iterator[UnitSetting]:
     section, begun_at = "", 0
     begun: list[str] = []
     for number, raw in enumerate([*text.split("\n"), ""], start=1):
@@ -157,7 +157,7 @@ def _settings(text: str) -> Iterator[Setting]:
             section = whole[1:-1]
         elif "=" in whole:
             name, _, value = whole.partition("=")
-            yield Setting(section, name.strip(), value.strip(), begun_at)
+            yield UnitSetting(section, name.strip(), value.strip(), begun_at)
 
 
 def span_seconds(text: str, name: str) -> float | None:

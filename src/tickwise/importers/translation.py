@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
-from tickwise.importers.report import Entry, imported, refused, shown
+from tickwise.importers.report import ImportEntry, imported, refused, shown
 
 MAX_SOURCE_CHARACTERS: Final = 4 << 20
 """About 2,000 CronJobs as a cluster prints them, which take about two seconds to read."""
@@ -53,7 +53,7 @@ class Translation(NamedTuple):
     changes: Sequence[str]
 
 
-def translated(line: int, text: str, translate: Callable[[], Translation]) -> Entry:
+def translated(line: int, text: str, translate: Callable[[], Translation]) -> ImportEntry:
     """The entry that `translate` comes to: imported, or refused with what it raised."""
     try:
         job, changes = translate()
@@ -63,15 +63,15 @@ def translated(line: int, text: str, translate: Callable[[], Translation]) -> En
     return imported(line, text, job=job, changes=map(shown, changes))
 
 
-def given_up(line: int, text: str, refusal: Untranslatable) -> Entry:
+def given_up(line: int, text: str, refusal: Untranslatable) -> ImportEntry:
     """The entry that is refused for this reason."""
     return refused(line, text, reason=shown(str(refusal)))
 
 
-def unique(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def unique(entries: Iterable[ImportEntry]) -> tuple[ImportEntry, ...]:
     """The entries, those refused whose key another one has already: one import holds each key once."""
     lines: dict[str, int] = {}
-    kept: list[Entry] = []
+    kept: list[ImportEntry] = []
     for entry in entries:
         if entry.job is not None and lines.setdefault(entry.job["key"], len(kept)) != len(kept):
             first = kept[lines[entry.job["key"]]]

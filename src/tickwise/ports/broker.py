@@ -26,7 +26,7 @@ MAX_STORY_BYTES: Final = 64 << 10
 """A broker takes so much more, for what DEAD says of a message in its headers."""
 
 
-class Kind(StrEnum):
+class ChannelKind(StrEnum):
     """What a channel is for."""
 
     REQUESTS = "requests"
@@ -38,24 +38,24 @@ class Kind(StrEnum):
 class Channel(NamedTuple):
     """One channel."""
 
-    kind: Kind
+    kind: ChannelKind
     lane: int = 0
     """Of RUNS: from 0 to one less than the broker's `lanes`, the higher ones first."""
 
     @property
     def name(self) -> str:
         """`requests`, `runs.p5`, `results`, `dead`."""
-        return f"{self.kind}.p{self.lane}" if self.kind is Kind.RUNS else str(self.kind)
+        return f"{self.kind}.p{self.lane}" if self.kind is ChannelKind.RUNS else str(self.kind)
 
 
-REQUESTS: Final = Channel(Kind.REQUESTS)
-RESULTS: Final = Channel(Kind.RESULTS)
-DEAD: Final = Channel(Kind.DEAD)
+REQUESTS: Final = Channel(ChannelKind.REQUESTS)
+RESULTS: Final = Channel(ChannelKind.RESULTS)
+DEAD: Final = Channel(ChannelKind.DEAD)
 
 
 def lane_of(priority: int, lanes: int) -> Channel:
     """The channel of runs of this priority (0 to 9) where there are so many lanes (1 to 10)."""
-    return Channel(Kind.RUNS, min(max(priority, 0), PRIORITIES - 1) * lanes // PRIORITIES)
+    return Channel(ChannelKind.RUNS, min(max(priority, 0), PRIORITIES - 1) * lanes // PRIORITIES)
 
 
 class Message(NamedTuple):

@@ -17,7 +17,7 @@ ICS_MAX: Final = 1_000_000
 """Characters of an iCalendar file: the holidays of a country over ten years are 60,000."""
 
 
-class Span(NamedTuple):
+class DaySpan(NamedTuple):
     """The days that matter, both included."""
 
     first: date
@@ -37,11 +37,11 @@ class CalendarReader(Protocol):
     what to install if this installation lacks the library. Bounded in time and size whatever they are given, and pure:
     call them in a thread, they take up to seconds."""
 
-    def ics(self, text: str, timezone: str, span: Span) -> Resolved:
+    def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:
         """The events of an iCalendar file (RFC 5545), recurring ones at each of their times. Times without a zone are
         on the clock of `timezone`, an IANA name; whole days stay days."""
         ...
 
-    def holidays(self, country: str, subdivision: str | None, span: Span) -> Resolved:
+    def holidays(self, country: str, subdivision: str | None, span: DaySpan) -> Resolved:
         """The public holidays of a country (ISO 3166-1, two letters), and those of one part of it, if that is named."""
         ...

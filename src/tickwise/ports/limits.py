@@ -52,7 +52,7 @@ class Passed(NamedTuple):
     """0 if it was allowed; else until the next one will be, if nobody else comes before it."""
 
 
-class Limits(Protocol):
+class RateLimits(Protocol):
     """The count. Never raises because the other side is away."""
 
     @property

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from tickwise.domain.decision import NEVER, Hold, Pending, Reason
+from tickwise.domain.decision import NEVER, Hold, SkipReason, TimerState
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE, Claimed, Lane, Outcome, Trigger, run_id, time_id
 from tickwise.ports.store import (
@@ -96,20 +96,20 @@ class Factory:
             "nominal": at,
             "until": at,
             "occurrences": 1,
-            "reason": Reason.MISFIRE,
+            "reason": SkipReason.MISFIRE,
             "error": "nobody was there to fire it",
         }
         return NewSkip(**{**given, **fields})
 
-    def fire(self, job_id: UUID, due: float, timer: float | Pending | None, **fields: Any) -> Fire:
+    def fire(self, job_id: UUID, due: float, timer: float | TimerState | None, **fields: Any) -> Fire:
         """A decision for a timer: one run, and where the timer goes."""
-        goes = Pending(timer) if isinstance(timer, float | int) else timer
+        goes = TimerState(timer) if isinstance(timer, float | int) else timer
         runs = [self.scheduled(job_id, due)]
         return Fire(**{"job_id": job_id, "due": due, "timer": goes, "runs": runs, **fields})
 
-    def plan(self, timer: float | Pending | None = None, **fields: Any) -> Replan:
+    def plan(self, timer: float | TimerState | None = None, **fields: Any) -> Replan:
         """What a recurring job will do: fire next at this time."""
-        goes = Pending(timer) if isinstance(timer, float | int) else timer
+        goes = TimerState(timer) if isinstance(timer, float | int) else timer
         return Replan(**{"recurring": True, "timer": goes, **fields})
 
     def change(self, row: JobRow, *, replan: Replan | None = None, **fields: Any) -> JobChange:
@@ -133,7 +133,7 @@ class Factory:
         """A pause, resume or cancel."""
         return JobMove(**{"namespace": self.namespace, "job_id": job_id, "action": action, "replan": replan, **fields})
 
-    def occurrence(self, job_id: UUID, expected: Pending, timer: Pending | None, **fields: Any) -> OccurrenceMove:
+    def occurrence(self, job_id: UUID, expected: TimerState, timer: TimerState | None, **fields: Any) -> OccurrenceMove:
         """The next occurrence of a job is moved or skipped: the timer goes from `expected` to `timer`."""
         given = {"namespace": self.namespace, "job_id": job_id, "expected": expected, "timer": timer}
         return OccurrenceMove(**{**given, **fields})
@@ -200,9 +200,9 @@ def executor(name: str = "one", **fields: Any) -> NewExecutor:
     return NewExecutor(**{**given, **fields})
 
 
-def held(since: float, due: float = NEVER, hold: Hold = Hold.PAUSED, **fields: Any) -> Pending:
+def held(since: float, due: float = NEVER, hold: Hold = Hold.PAUSED, **fields: Any) -> TimerState:
     """A timer that is held back."""
-    return Pending(**{"due": due, "since": since, "hold": hold, **fields})
+    return TimerState(**{"due": due, "since": since, "hold": hold, **fields})
 
 
 def outcome(claimed: Claimed, state: RunState = RunState.SUCCESS, **fields: Any) -> Outcome:

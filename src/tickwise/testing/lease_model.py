@@ -83,7 +83,7 @@ class Protocol:
 TICKWISE: Final = Protocol()
 
 
-class Stage(StrEnum):
+class AttemptStage(StrEnum):
     """How far an executor is with an attempt."""
 
     HELD = "held"
@@ -106,21 +106,21 @@ class Number(NamedTuple):
         return f"{'AB'[self.name]}{self.boot}"
 
 
-class Entry(NamedTuple):
+class AttemptEntry(NamedTuple):
     """What an executor knows of one attempt, until that is over and answered."""
 
     token: int
-    stage: Stage
+    stage: AttemptStage
     guarded: bool
     outcome: RunEvent | None = None
 
 
-class Process(NamedTuple):
+class ExecutorProcess(NamedTuple):
     """One executor."""
 
     number: Number
     up: bool = True
-    work: tuple[Entry, ...] = ()
+    work: tuple[AttemptEntry, ...] = ()
 
 
 class Write(NamedTuple):
@@ -132,14 +132,14 @@ class Write(NamedTuple):
     """STARTED, or how the attempt ended."""
 
 
-class Asked(StrEnum):
+class HolderRequest(StrEnum):
     """What the holder is asked to do."""
 
     CANCEL = "cancel"
     REVOKE = "revoke"
 
 
-ANSWERS: Final = {Asked.CANCEL: RunEvent.CANCELLED, Asked.REVOKE: RunEvent.SKIPPED}
+ANSWERS: Final = {HolderRequest.CANCEL: RunEvent.CANCELLED, HolderRequest.REVOKE: RunEvent.SKIPPED}
 """What becomes of an attempt that has not begun."""
 
 
@@ -147,10 +147,10 @@ TROUBLED: Final = frozenset({RunEvent.STARTED, RunEvent.SUCCEEDED, RunEvent.RELE
 """Writes that may be lost, late or doubled. The other endings differ from these in nothing that a fence looks at."""
 
 
-class World(NamedTuple):
+class ModelState(NamedTuple):
     """One state of everything."""
 
-    processes: tuple[Process, ...]
+    processes: tuple[ExecutorProcess, ...]
     once: bool
     """It must not run twice (`on_unknown: hold`)."""
     guarded: bool
@@ -159,7 +159,7 @@ class World(NamedTuple):
     token: int = 0
     last_token: int = 0
     crashes: int = 0
-    asked: Asked | None = None
+    asked: HolderRequest | None = None
     gone: frozenset[Number] = frozenset()
     """Numbers that are buried, as far as anybody still goes by them."""
     late: frozenset[Write] = frozenset()
@@ -173,12 +173,12 @@ class Step(NamedTuple):
     """One thing that happens."""
 
     text: str
-    world: World
+    world: ModelState
     calm: bool
     """It is no fault: what happens by itself when nothing more goes wrong."""
 
 
-class Violation(Exception):
+class ModelViolation(Exception):
     """Something that must never be."""
 
     def __init__(self, what: str, text: str) -> None:
@@ -191,7 +191,7 @@ class Violation(Exception):
 STUCK: Final = "it is stuck"
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search came to."""
 
     states: int
@@ -213,14 +213,14 @@ class Model:
         self.protocol = protocol
         self.moves: set[tuple[RunState, RunEvent]] = set()
 
-    def starts(self) -> Iterator[World]:
+    def starts(self) -> Iterator[ModelState]:
         """Where it may begin: a run that may run again (and is guarded once it was lost), one that must not."""
-        processes = tuple(Process(Number(name, 1)) for name in NAMES)
-        yield World(processes, once=False, guarded=False)
-        yield World(processes, once=True, guarded=True)
+        processes = tuple(ExecutorProcess(Number(name, 1)) for name in NAMES)
+        yield ModelState(processes, once=False, guarded=False)
+        yield ModelState(processes, once=True, guarded=True)
 
-    def steps(self, world: World) -> Iterator[Step]:
-        """All that can happen next. Raises `Violation`."""
+    def steps(self, world: ModelState) -> Iterator[Step]:
+        """All that can happen next. Raises `ModelViolation`."""
         if world.state in FINAL:
             self._stays(world)
             return
@@ -232,7 +232,7 @@ class Model:
         yield from self._expires(world)
         yield from self._is_asked(world)
 
-    def _stays(self, world: World) -> None:
+    def _stays(self, world: ModelState) -> None:
         """Nothing that is known or under way moves an ended run, or begins it. What an executor may do in two steps it
         names in the first, so looking one step ahead is looking to the end."""
         deque(self._comes_late(world), maxlen=0)
@@ -241,17 +241,17 @@ class Model:
 
     # ------------------------------------------------------------------------------------------- the store
 
-    def _moved(self, world: World, event: RunEvent) -> World:
+    def _moved(self, world: ModelState, event: RunEvent) -> ModelState:
         """The run after `event`, which must be legal."""
         try:
             after = move(world.state, event)
         except Bug as bug:
-            raise Violation("an illegal move was made", str(bug)) from None
+            raise ModelViolation("an illegal move was made", str(bug)) from None
         self.moves.add((world.state, event))
         free = after not in HELD
         return world._replace(state=after, holder=None if free else world.holder, token=0 if free else world.token)
 
-    def _accepts(self, world: World, write: Write) -> bool:
+    def _accepts(self, world: ModelState, write: Write) -> bool:
         """Whether the fence lets it through."""
         held = world.state in HELD
         match self.protocol.fence:
@@ -270,14 +270,16 @@ class Model:
             case Fence.NOTHING:
                 return True
 
-    def _written(self, world: World, write: Write) -> tuple[World, bool]:
+    def _written(self, world: ModelState, write: Write) -> tuple[ModelState, bool]:
         """The store takes a write or refuses it."""
         if not self._accepts(world, write):
             return world, False
         if world.state in FINAL:
-            raise Violation("two results were accepted", f"{_said(write)} is accepted, and it had ended {world.state}")
+            raise ModelViolation(
+                "two results were accepted", f"{_said(write)} is accepted, and it had ended {world.state}"
+            )
         if (world.holder, world.token) != (write.number, write.token):
-            raise Violation("a stale result was accepted", f"{_said(write)} is accepted")
+            raise ModelViolation("a stale result was accepted", f"{_said(write)} is accepted")
         if write.event is RunEvent.STARTED:
             if world.state is RunState.RUNNING:
                 return world, self.protocol.starts_repeatable
@@ -288,7 +290,7 @@ class Model:
             world = world._replace(began=0)
         return self._freed(self._moved(world, write.event), began=began), True
 
-    def _freed(self, world: World, *, began: bool) -> World:
+    def _freed(self, world: ModelState, *, began: bool) -> ModelState:
         """What was asked of a holder is done by the store once there is none any more."""
         asked = world.asked
         if world.state in HELD or asked is None:
@@ -296,13 +298,13 @@ class Model:
         world = world._replace(asked=None)
         if world.state in FINAL:
             return world
-        if asked is Asked.CANCEL and self.protocol.cancels_kept:
+        if asked is HolderRequest.CANCEL and self.protocol.cancels_kept:
             return self._moved(world, RunEvent.CANCELLED)
-        if asked is Asked.REVOKE and not began:
+        if asked is HolderRequest.REVOKE and not began:
             return self._moved(world, RunEvent.SKIPPED)
         return world
 
-    def _expires(self, world: World) -> Iterator[Step]:
+    def _expires(self, world: ModelState) -> Iterator[Step]:
         """A scheduler buries a number whose lease ran out, and frees what it held."""
         numbers = {process.number for process in world.processes if process.up}
         numbers |= {world.holder} if world.holder is not None else set()
@@ -312,7 +314,7 @@ class Model:
             after = self._lost(after) if world.holder == number else after
             yield Step(f"the lease of {number} runs out: {after.state}", after, calm=not lives)
 
-    def _lost(self, world: World) -> World:
+    def _lost(self, world: ModelState) -> ModelState:
         """Its holder is buried."""
         began = world.state is RunState.RUNNING
         if began and world.once and self.protocol.unknown_held:
@@ -322,7 +324,7 @@ class Model:
         freed = self._moved(world, RunEvent.LEASE_LOST)._replace(guarded=True, crashes=world.crashes + began)
         return self._freed(freed, began=began)
 
-    def _is_asked(self, world: World) -> Iterator[Step]:
+    def _is_asked(self, world: ModelState) -> Iterator[Step]:
         """A person cancels, or an edit takes back what has not begun."""
         if world.state in (RunState.QUEUED, RunState.RETRYING):
             yield Step(
@@ -330,14 +332,16 @@ class Model:
             )
         if world.state is RunState.QUEUED:
             yield Step("it is skipped", self._moved(world, RunEvent.SKIPPED), calm=False)
-        if world.state in HELD and world.asked is not Asked.CANCEL:
-            yield Step("a person asks to cancel it", world._replace(asked=Asked.CANCEL, cancelled=True), calm=False)
+        if world.state in HELD and world.asked is not HolderRequest.CANCEL:
+            yield Step(
+                "a person asks to cancel it", world._replace(asked=HolderRequest.CANCEL, cancelled=True), calm=False
+            )
         if world.state is RunState.DISPATCHED and world.asked is None:
-            yield Step("it is asked back", world._replace(asked=Asked.REVOKE), calm=False)
+            yield Step("it is asked back", world._replace(asked=HolderRequest.REVOKE), calm=False)
 
     # ------------------------------------------------------------------------------------------- executors
 
-    def _claims(self, world: World, name: int) -> Iterator[Step]:
+    def _claims(self, world: ModelState, name: int) -> Iterator[Step]:
         process = world.processes[name]
         number, token = process.number, world.last_token + 1
         if self.protocol.claims_kept and process.up and world.holder == number and world.state is RunState.DISPATCHED:
@@ -349,14 +353,14 @@ class Model:
         if not free or not process.up or (self.protocol.living_claim and number in world.gone):
             return
         if world.cancelled:
-            raise Violation("what was to be cancelled was claimed again", f"{number} claims it with token {token}")
+            raise ModelViolation("what was to be cancelled was claimed again", f"{number} claims it with token {token}")
         held = world._replace(holder=number, token=token, last_token=token)
         held = self._moved(held, RunEvent.CLAIMED)
-        entry = Entry(token, Stage.HELD, world.guarded)
+        entry = AttemptEntry(token, AttemptStage.HELD, world.guarded)
         yield Step(f"{number} claims it with token {token}", _with(held, name, entry), calm=True)
         yield Step(f"{number} claims it with token {token}, and the answer is lost", held, calm=False)
 
-    def _works(self, world: World, name: int) -> Iterator[Step]:
+    def _works(self, world: ModelState, name: int) -> Iterator[Step]:
         """What a living executor does with each attempt that it knows, and what a heartbeat tells it."""
         process = world.processes[name]
         if not process.up:
@@ -365,19 +369,19 @@ class Model:
             yield Step(f"{process.number} hears that it is buried", self._reborn(world, name), calm=True)
         for entry in process.work:
             match entry.stage:
-                case Stage.HELD:
+                case AttemptStage.HELD:
                     yield from self._held(world, name, entry)
-                case Stage.STARTING:
+                case AttemptStage.STARTING:
                     yield from self._asks(world, name, entry, RunEvent.STARTED)
-                case Stage.BEGUN:
+                case AttemptStage.BEGUN:
                     yield from self._begun(world, name, entry)
-                case Stage.REPORTING:
+                case AttemptStage.REPORTING:
                     assert entry.outcome is not None
                     yield from self._asks(world, name, entry, entry.outcome)
-                case Stage.SILENT:
+                case AttemptStage.SILENT:
                     pass
 
-    def _held(self, world: World, name: int, entry: Entry) -> Iterator[Step]:
+    def _held(self, world: ModelState, name: int, entry: AttemptEntry) -> Iterator[Step]:
         if entry.guarded and self.protocol.starts_recorded:
             yield from self._asks(world, name, entry, RunEvent.STARTED)
         else:
@@ -386,23 +390,26 @@ class Model:
         if world.asked is not None and (world.holder, world.token) == (world.processes[name].number, entry.token):
             yield from self._asks(world, name, entry, ANSWERS[world.asked])
 
-    def _begins(self, world: World, name: int, entry: Entry) -> Step:
+    def _begins(self, world: ModelState, name: int, entry: AttemptEntry) -> Step:
         text = f"the task begins on {world.processes[name].number} with token {entry.token}"
         if world.once and world.began:
-            raise Violation("what must not run twice began again", text)
-        began = _with(world._replace(began=int(world.once)), name, entry._replace(stage=Stage.BEGUN))
+            raise ModelViolation("what must not run twice began again", text)
+        began = _with(world._replace(began=int(world.once)), name, entry._replace(stage=AttemptStage.BEGUN))
         return Step(text, began, calm=True)
 
-    def _begun(self, world: World, name: int, entry: Entry) -> Iterator[Step]:
+    def _begun(self, world: ModelState, name: int, entry: AttemptEntry) -> Iterator[Step]:
         for event in (RunEvent.SUCCEEDED, RunEvent.FAILED, RunEvent.RETRIED, RunEvent.RELEASED):
             yield from self._asks(world, name, entry, event)
-        if world.asked is Asked.CANCEL and (world.holder, world.token) == (world.processes[name].number, entry.token):
+        if world.asked is HolderRequest.CANCEL and (world.holder, world.token) == (
+            world.processes[name].number,
+            entry.token,
+        ):
             yield from self._asks(world, name, entry, RunEvent.CANCELLED)
         if not entry.guarded:
             # What goes on for a while tells so; nothing waits for it.
             yield from self._asks(world, name, entry, RunEvent.STARTED)
 
-    def _asks(self, world: World, name: int, entry: Entry, event: RunEvent) -> Iterator[Step]:
+    def _asks(self, world: ModelState, name: int, entry: AttemptEntry, event: RunEvent) -> Iterator[Step]:
         """A write goes to the store: answered; taken, and the answer lost; lost; or late."""
         write = Write(world.processes[name].number, entry.token, event)
         after, accepted = self._written(world, write)
@@ -418,31 +425,33 @@ class Model:
             late = _with(world._replace(late=world.late | {write}), name, waits)
             yield Step(f"{_said(write)}, which is under way", late, calm=False)
 
-    def _unanswered(self, entry: Entry, event: RunEvent) -> Entry:
+    def _unanswered(self, entry: AttemptEntry, event: RunEvent) -> AttemptEntry:
         if event is RunEvent.STARTED:
-            return entry if entry.stage is Stage.BEGUN else entry._replace(stage=Stage.STARTING)
-        stage = Stage.REPORTING if self.protocol.reports_repeated else Stage.SILENT
+            return entry if entry.stage is AttemptStage.BEGUN else entry._replace(stage=AttemptStage.STARTING)
+        stage = AttemptStage.REPORTING if self.protocol.reports_repeated else AttemptStage.SILENT
         return entry._replace(stage=stage, outcome=event)
 
-    def _answered(self, world: World, name: int, entry: Entry, event: RunEvent, *, accepted: bool, text: str) -> Step:
+    def _answered(
+        self, world: ModelState, name: int, entry: AttemptEntry, event: RunEvent, *, accepted: bool, text: str
+    ) -> Step:
         over = _without(world, name, entry)
         if event is not RunEvent.STARTED:
             return Step(text, over, calm=True)
-        if not accepted and (entry.stage is Stage.BEGUN or self.protocol.refusals_heeded):
+        if not accepted and (entry.stage is AttemptStage.BEGUN or self.protocol.refusals_heeded):
             return Step(f"{text}; it is dropped", over, calm=True)
-        if entry.stage is Stage.BEGUN:
+        if entry.stage is AttemptStage.BEGUN:
             return Step(text, world, calm=True)
         began = self._begins(world, name, entry)
         return began._replace(text=f"{text}; {began.text}")
 
-    def _comes_late(self, world: World) -> Iterator[Step]:
+    def _comes_late(self, world: ModelState) -> Iterator[Step]:
         """A write that was under way, whoever sent it and whatever became of them; it may come again."""
         for write in sorted(world.late, key=str):
             after, accepted = self._written(world, write)
             if accepted:
                 yield Step(f"late: {_said(write)}: {after.state}", after, calm=False)
 
-    def _dies(self, world: World, name: int) -> Iterator[Step]:
+    def _dies(self, world: ModelState, name: int) -> Iterator[Step]:
         process = world.processes[name]
         if process.up:
             after = _process(world, name, process._replace(up=False, work=()))
@@ -450,21 +459,21 @@ class Model:
         elif sum(each.number.boot for each in world.processes) < self.protocol.births:
             yield Step(f"{process.number} starts again", self._reborn(world, name), calm=True)
 
-    def _reborn(self, world: World, name: int) -> World:
+    def _reborn(self, world: ModelState, name: int) -> ModelState:
         """It knows nothing, and what it ran is dead. After its last birth it stays away."""
         number = world.processes[name].number
         if not self.protocol.reborn_under_new_number and number not in world.gone:
-            return _process(world, name, Process(number))
+            return _process(world, name, ExecutorProcess(number))
         if sum(process.number.boot for process in world.processes) >= self.protocol.births:
-            return _process(world, name, Process(number, up=False))
-        return _process(world, name, Process(Number(name, number.boot + 1)))
+            return _process(world, name, ExecutorProcess(number, up=False))
+        return _process(world, name, ExecutorProcess(Number(name, number.boot + 1)))
 
 
-def search(protocol: Protocol = TICKWISE) -> Found:
+def search(protocol: Protocol = TICKWISE) -> SearchResult:
     """Look at every state that can be reached, the nearest first, then at whether each can come to an end."""
     model = Model(protocol)
-    came: dict[World, World | None] = dict.fromkeys(model.starts())
-    calm_from: dict[World, list[World]] = {}
+    came: dict[ModelState, ModelState | None] = dict.fromkeys(model.starts())
+    calm_from: dict[ModelState, list[ModelState]] = {}
     waiting = deque(came)
     while waiting:
         world = waiting.popleft()
@@ -476,16 +485,18 @@ def search(protocol: Protocol = TICKWISE) -> Found:
                 if after not in came:
                     came[after] = world
                     waiting.append(after)
-        except Violation as violation:
-            return Found(len(came), frozenset(model.moves), violation.what, _trace(model, came, world))
+        except ModelViolation as violation:
+            return SearchResult(len(came), frozenset(model.moves), violation.what, _trace(model, came, world))
     stuck = _stuck(came, calm_from, protocol)
     if stuck is not None:
         last = f"and from here nothing leads to an end: it stays {stuck.state}"
-        return Found(len(came), frozenset(model.moves), STUCK, (*_trace(model, came, stuck), last))
-    return Found(len(came), frozenset(model.moves))
+        return SearchResult(len(came), frozenset(model.moves), STUCK, (*_trace(model, came, stuck), last))
+    return SearchResult(len(came), frozenset(model.moves))
 
 
-def _stuck(came: dict[World, World | None], calm_from: dict[World, list[World]], protocol: Protocol) -> World | None:
+def _stuck(
+    came: dict[ModelState, ModelState | None], calm_from: dict[ModelState, list[ModelState]], protocol: Protocol
+) -> ModelState | None:
     """The nearest state from which no calm steps lead to an end."""
     ends = [world for world in came if _may_end(world, protocol)]
     can_end = set(ends)
@@ -497,18 +508,20 @@ def _stuck(came: dict[World, World | None], calm_from: dict[World, list[World]],
     return next((world for world in came if world not in can_end), None)
 
 
-def _may_end(world: World, protocol: Protocol) -> bool:
+def _may_end(world: ModelState, protocol: Protocol) -> bool:
     """It has ended, or it is free and only the bound on tokens or births ends the search here."""
     over = world.last_token >= protocol.tokens or not any(process.up for process in world.processes)
     return world.state in FINAL or (over and world.state not in HELD)
 
 
-def _relevant(world: World) -> World:
+def _relevant(world: ModelState) -> ModelState:
     """Without what nobody goes by any more, and with the names in one order: states that differ in nothing else are
     one."""
     if world.state in FINAL:
         # Of an ended run only what executors may still do matters.
-        world = World(world.processes, world.once, guarded=True, state=world.state, late=world.late, began=world.began)
+        world = ModelState(
+            world.processes, world.once, guarded=True, state=world.state, late=world.late, began=world.began
+        )
     if world.gone:
         numbers = {process.number for process in world.processes} | {world.holder}
         world = world._replace(gone=world.gone & numbers)
@@ -518,7 +531,7 @@ def _relevant(world: World) -> World:
     return world
 
 
-def _swapped(world: World) -> World:
+def _swapped(world: ModelState) -> ModelState:
     """The same with the two names exchanged."""
 
     def of(number: Number) -> Number:
@@ -533,7 +546,7 @@ def _swapped(world: World) -> World:
     )
 
 
-def _trace(model: Model, came: dict[World, World | None], last: World) -> tuple[str, ...]:
+def _trace(model: Model, came: dict[ModelState, ModelState | None], last: ModelState) -> tuple[str, ...]:
     """The steps to a state, and the one that went wrong there, if one did.
 
     They are taken once more from the start, so that each executor keeps its name from the first line to the last.
@@ -550,25 +563,25 @@ def _trace(model: Model, came: dict[World, World | None], last: World) -> tuple[
             world = step.world
             way.pop()
         deque(model.steps(world), maxlen=0)
-    except Violation as violation:
+    except ModelViolation as violation:
         texts.append(violation.text)
     return tuple(texts)
 
 
-def _with(world: World, name: int, entry: Entry) -> World:
+def _with(world: ModelState, name: int, entry: AttemptEntry) -> ModelState:
     """With what this executor knows of one attempt."""
     process = world.processes[name]
     others = tuple(other for other in process.work if other.token != entry.token)
     return _process(world, name, process._replace(work=tuple(sorted((*others, entry), key=lambda each: each.token))))
 
 
-def _without(world: World, name: int, entry: Entry) -> World:
+def _without(world: ModelState, name: int, entry: AttemptEntry) -> ModelState:
     """Without it: that attempt is over and answered."""
     process = world.processes[name]
     return _process(world, name, process._replace(work=tuple(each for each in process.work if each is not entry)))
 
 
-def _process(world: World, name: int, process: Process) -> World:
+def _process(world: ModelState, name: int, process: ExecutorProcess) -> ModelState:
     processes = tuple(process if other == name else world.processes[other] for other in NAMES)
     return world._replace(processes=processes)
 

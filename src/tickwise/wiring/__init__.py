@@ -1,7 +1,7 @@
 """The composition root: settings in, running roles out. The only package that names an adapter.
 
     processes    each role as a process, or all of them in one (`up`)
-    house        what every role stands on, made from the settings
+    runtime      what every role stands on, made from the settings
     serving      the API's socket and what a start tells people
     doctor       what is wrong with a set-up
     history      whether a live database's own records keep every promise

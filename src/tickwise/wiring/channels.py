@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
-from tickwise.wiring.house import given_database
 from tickwise.wiring.link import given_broker, make_broker
+from tickwise.wiring.runtime import given_database
 
 
 class Prepared(NamedTuple):

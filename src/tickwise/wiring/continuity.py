@@ -17,7 +17,7 @@ from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
 from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import read_plan
-from tickwise.wiring.findings import Finding
+from tickwise.wiring.findings import DoctorFinding
 
 RECENT_SECONDS: Final = 7 * 86_400.0
 """A failover that lost something is worth a warning for so long."""
@@ -154,17 +154,17 @@ async def _shown(store: Store, timer: Timer, runs: int, skipped: int) -> Overdue
 # ---------------------------------------------------------------------------------------------- doctor
 
 
-async def continuity_findings(store: Any) -> AsyncIterator[Finding]:
+async def continuity_findings(store: Any) -> AsyncIterator[DoctorFinding]:
     """Whether the store lost what it had acknowledged, and whether executors know better than the store."""
     epoch, now = (await store.epochs_list())[0], await store.now()
     if epoch.cause is EpochCause.FIRST:
-        yield Finding("continuity", "ok", "the database was never set back")
+        yield DoctorFinding("continuity", "ok", "the database was never set back")
     else:
         yield _of_epoch(epoch, now)
     differing = [row for row in await store.executors_list() if row.gone_at is None and row.differs]
     if differing:
         runs, since = sum(row.differs for row in differing), min(row.differing_since or now for row in differing)
-        yield Finding(
+        yield DoctorFinding(
             "held runs", "error",
             f"{runs} runs are held otherwise than the database says, by the word of {len(differing)} executors, since "
             f"{_written(since)}",
@@ -172,15 +172,15 @@ async def continuity_findings(store: Any) -> AsyncIterator[Finding]:
         )  # fmt: skip
 
 
-def _of_epoch(epoch: Epoch, now: float) -> Finding:
+def _of_epoch(epoch: Epoch, now: float) -> DoctorFinding:
     line = f"timeline {epoch.timeline}" if epoch.timeline is not None else "the server does not tell its timeline"
     text = f"{WORDS.get(epoch.cause, epoch.cause)} at {_written(epoch.began_at)}: epoch {epoch.epoch}, {line}"
     if not epoch.lost_writes:
-        return Finding("continuity", "ok", f"{text}; no loss was noticed")
+        return DoctorFinding("continuity", "ok", f"{text}; no loss was noticed")
     text += f"; acknowledged writes were lost, {epoch.differed} runs differed and were put right"
     if now - epoch.began_at > RECENT_SECONDS:
-        return Finding("continuity", "ok", text)
-    return Finding("continuity", "warning", text, f"look at what clients were told before that: {PAGE}")
+        return DoctorFinding("continuity", "ok", text)
+    return DoctorFinding("continuity", "warning", text, f"look at what clients were told before that: {PAGE}")
 
 
 def _written(instant: float) -> str:

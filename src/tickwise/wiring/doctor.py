@@ -19,7 +19,7 @@ from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.wiring.continuity import continuity_findings
-from tickwise.wiring.findings import SKEW_SECONDS, Finding, clocks, findings_apart
+from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 
 SPACE_BYTES: Final = 1 << 30
 """Less free space than this is worth a word: a day of a busy laptop."""
@@ -46,7 +46,7 @@ class Left(NamedTuple):
 
 def doctor(
     settings: Settings, running: Running | None = None, *, left: Left | None = None, database_given: bool = False
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """Look at settings, folders, port, blobs, database and executors, in that order.
 
     What runs says itself where its port and its database are, and what was killed left word of it (`left`);
@@ -66,37 +66,37 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
     return settings.database_url
 
 
-async def _collect(settings: Settings, port: Finding, database_url: str | None) -> list[Finding]:
-    found = [Finding("settings", "warning", text) for text in settings.warnings]
+async def _collect(settings: Settings, port: DoctorFinding, database_url: str | None) -> list[DoctorFinding]:
+    found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port]
     found += [await _blobs(settings), _work_folders(settings), _tasks(settings)]
     found += [finding async for finding in _database(settings, database_url)]
     return found
 
 
-def _folder(data_dir: Path) -> Finding:
+def _folder(data_dir: Path) -> DoctorFinding:
     free = shutil.disk_usage(_nearest(data_dir)).free
     text = f"{data_dir}, {free / (1 << 30):.1f} GB free"
     if free < SPACE_BYTES:
-        return Finding("data folder", "warning", text, "free some space, or choose another with --data-dir")
-    return Finding("data folder", "ok", text)
+        return DoctorFinding("data folder", "warning", text, "free some space, or choose another with --data-dir")
+    return DoctorFinding("data folder", "ok", text)
 
 
-def _tasks(settings: Settings) -> Finding:
+def _tasks(settings: Settings) -> DoctorFinding:
     """Whom a job with a script owns, if an executor is started here by this user with these settings."""
     try:
         users = task_users(settings.run_tasks_as, settings.data_dir / "work")
     except Misconfigured as wrong:
-        return Finding("tasks", "error", wrong.detail, "set TICKWISE_RUN_TASKS_AS, or unset it")
+        return DoctorFinding("tasks", "error", wrong.detail, "set TICKWISE_RUN_TASKS_AS, or unset it")
     if users is not None:
         whom = "a user of its namespace's own" if settings.run_tasks_as is None else f"the user {settings.run_tasks_as}"
-        return Finding("tasks", "ok", f"each runs as {whom}, which owns nothing of this installation")
+        return DoctorFinding("tasks", "ok", f"each runs as {whom}, which owns nothing of this installation")
     if os.geteuid() == 0:
-        return Finding(
+        return DoctorFinding(
             "tasks", "warning", "they run as root: a key with jobs:write owns this machine and all keys",
             "unset TICKWISE_RUN_TASKS_AS, or name a user that owns nothing else",
         )  # fmt: skip
-    return Finding(
+    return DoctorFinding(
         "tasks", "warning",
         "they run as the executor's own user: a key with jobs:write may do what that user may, and read what it keeps, "
         "such as the admin key in client.json and the embedded database",
@@ -104,23 +104,25 @@ def _tasks(settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def _served(running: Running) -> Finding:
+def _served(running: Running) -> DoctorFinding:
     address = urlsplit(running.url)
     if _answers(address.hostname or "", address.port or 0):
-        return Finding("port", "ok", f"{running.url} is served by `tickwise up`, process {running.pid}")
-    return Finding(
+        return DoctorFinding("port", "ok", f"{running.url} is served by `tickwise up`, process {running.pid}")
+    return DoctorFinding(
         "port", "error", f"`tickwise up`, process {running.pid}, runs, but {running.url} does not answer",
         "look at its log; stop it with `tickwise down`, and start it again",
     )  # fmt: skip
 
 
-def _left(left: Left, data_dir: Path) -> Finding:
+def _left(left: Left, data_dir: Path) -> DoctorFinding:
     address = urlsplit(left.url)
     gone = f"`tickwise up`, process {left.pid}, is gone without having been stopped"
     again = f"start it again: tickwise up --data-dir {data_dir}"
     if _answers(address.hostname or "", address.port or 0):
-        return Finding("port", "warning", f"{left.path} names {left.url}: {gone}, and somebody else answers", again)
-    return Finding("port", "error", f"{left.path} names {left.url}, which does not answer: {gone}", again)
+        return DoctorFinding(
+            "port", "warning", f"{left.path} names {left.url}: {gone}, and somebody else answers", again
+        )
+    return DoctorFinding("port", "error", f"{left.path} names {left.url}, which does not answer: {gone}", again)
 
 
 def _answers(host: str, port: int) -> bool:
@@ -131,27 +133,27 @@ def _answers(host: str, port: int) -> bool:
         return False
 
 
-def _port(settings: Settings) -> Finding:
+def _port(settings: Settings) -> DoctorFinding:
     where = f"{settings.host}:{settings.port}"
     if _answers(settings.host, settings.port):
-        return Finding("port", "ok", f"{where} is answered by somebody (a running tickwise, one hopes)")
-    return Finding("port", "ok", f"{where} is free")
+        return DoctorFinding("port", "ok", f"{where} is answered by somebody (a running tickwise, one hopes)")
+    return DoctorFinding("port", "ok", f"{where} is free")
 
 
-async def _blobs(settings: Settings) -> Finding:
+async def _blobs(settings: Settings) -> DoctorFinding:
     url = settings.blobs_url or (settings.data_dir / "blobs").absolute().as_uri()
     if url.startswith("file://") and not Path(url.removeprefix("file://")).exists():
-        return Finding("blobs", "ok", f"{url} is made at the first start")
+        return DoctorFinding("blobs", "ok", f"{url} is made at the first start")
     try:
         await open_blobs(url).list("scripts/")
     except TickwiseError as failure:
-        return Finding("blobs", "error", failure.detail, "set TICKWISE_BLOBS_URL to a folder that can be written")
+        return DoctorFinding("blobs", "error", failure.detail, "set TICKWISE_BLOBS_URL to a folder that can be written")
     if url.startswith("file://"):
         return _room("blobs", url, Path(url.removeprefix("file://")))
-    return Finding("blobs", "ok", url)
+    return DoctorFinding("blobs", "ok", url)
 
 
-def _work_folders(settings: Settings) -> Finding:
+def _work_folders(settings: Settings) -> DoctorFinding:
     """Where tasks of this machine's executors find the folder that they run in."""
     place = settings.data_dir / "work"
     with suppress(Misconfigured):  # `_tasks` says it
@@ -166,36 +168,36 @@ def _nearest(place: Path) -> Path:
     return next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())
 
 
-def _room(name: str, said: str, place: Path) -> Finding:
+def _room(name: str, said: str, place: Path) -> DoctorFinding:
     """Whether there is room enough."""
     free = shutil.disk_usage(place).free
     text = f"{said}, {free / (1 << 30):.1f} GB free"
     if free < SPACE_BYTES:
         advice = "free some space: a run whose output cannot be stored waits at its end, and fails after 10 minutes"
-        return Finding(name, "warning", text, advice)
-    return Finding(name, "ok", text)
+        return DoctorFinding(name, "warning", text, advice)
+    return DoctorFinding(name, "ok", text)
 
 
-async def _database(settings: Settings, database_url: str | None) -> AsyncIterator[Finding]:
+async def _database(settings: Settings, database_url: str | None) -> AsyncIterator[DoctorFinding]:
     if database_url is None:
         yield _embedded()
         return
     if database_url.startswith("memory:"):
-        yield Finding("database", "warning", "memory:// forgets everything at its end", "for trials only")
+        yield DoctorFinding("database", "warning", "memory:// forgets everything at its end", "for trials only")
         return
     from tickwise.adapters.store.postgres import PostgresStore, schema_status
 
     try:
         found, wanted = await schema_status(database_url)
     except TickwiseError as failure:
-        yield Finding("database", "error", failure.detail, "check the address, and that it runs")
+        yield DoctorFinding("database", "error", failure.detail, "check the address, and that it runs")
         return
     if found is None or not found.fits:
         has = "none" if found is None else found.version
         cure = "install the newer Tickwise" if found is not None and found.is_newer else "tickwise db upgrade"
-        yield Finding("schema", "error", f"the database has {has}, this program needs {wanted}", cure)
+        yield DoctorFinding("schema", "error", f"the database has {has}, this program needs {wanted}", cure)
         return
-    yield Finding("schema", "ok", found.version)
+    yield DoctorFinding("schema", "ok", found.version)
     clock = SystemClock()
     store = PostgresStore(database_url, clock=clock)
     try:
@@ -206,42 +208,44 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         async for finding in findings_apart(settings, store):
             yield finding
     except TickwiseError as failure:
-        yield Finding("database", "error", failure.detail)
+        yield DoctorFinding("database", "error", failure.detail)
     finally:
         await store.close()
 
 
-async def _store(store: Any, clock: SystemClock) -> AsyncIterator[Finding]:
+async def _store(store: Any, clock: SystemClock) -> AsyncIterator[DoctorFinding]:
     for text in await store.findings():
-        yield Finding("database", "warning", text)
+        yield DoctorFinding("database", "warning", text)
     skew = await store.now() - clock.now()
     if abs(skew) > SKEW_SECONDS:
-        yield Finding("clock", "warning", f"this machine is {-skew:+.1f} s off the database", "run an NTP client")
+        yield DoctorFinding("clock", "warning", f"this machine is {-skew:+.1f} s off the database", "run an NTP client")
     else:
-        yield Finding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
+        yield DoctorFinding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
     async for finding in continuity_findings(store):
         yield finding
     stats = await store.stats()
     if stats.executors:
-        yield Finding("executors", "ok", f"{stats.executors} alive")
+        yield DoctorFinding("executors", "ok", f"{stats.executors} alive")
     else:
-        yield Finding("executors", "warning", "none is alive: nothing will run", "start one: tickwise executor")
+        yield DoctorFinding("executors", "warning", "none is alive: nothing will run", "start one: tickwise executor")
     if stats.timers_late_seconds > LATE_SECONDS:
         late = f"the oldest timer is {stats.timers_late_seconds:.0f} s late"
-        yield Finding("lateness", "error", late, "start a scheduler, or look at the logs of those that run")
+        yield DoctorFinding("lateness", "error", late, "start a scheduler, or look at the logs of those that run")
     elif stats.oldest_ready_seconds > LATE_SECONDS:
         waits = f"the oldest of {stats.queued} queued runs waits for {stats.oldest_ready_seconds:.0f} s"
         advice = "start executors, or ones that offer what it needs: `tickwise runs show` says why it waits"
-        yield Finding("lateness", "warning", waits, advice)
+        yield DoctorFinding("lateness", "warning", waits, advice)
     else:
-        yield Finding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")
+        yield DoctorFinding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")
 
 
-def _embedded() -> Finding:
+def _embedded() -> DoctorFinding:
     from tickwise.adapters.embedded import find_binaries
 
     try:
         found = find_binaries()
     except TickwiseError as failure:
-        return Finding("database", "error", failure.detail, "pip install 'tickwise[local]', or give --database URL")
-    return Finding("database", "ok", f"`tickwise up` would run PostgreSQL {found.version} from {found.bin_dir}")
+        return DoctorFinding(
+            "database", "error", failure.detail, "pip install 'tickwise[local]', or give --database URL"
+        )
+    return DoctorFinding("database", "ok", f"`tickwise up` would run PostgreSQL {found.version} from {found.bin_dir}")

@@ -20,7 +20,7 @@ SKEW_SECONDS: Final = 1.0
 """Due-ness is the store's to judge, so a skewed clock breaks nothing; it makes logs hard to read."""
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """One line of the report."""
 
     name: str
@@ -30,14 +30,14 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Finding]:
+async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[DoctorFinding]:
     """What the settings name beside the database, and how it stands; `store` is open."""
     if settings.broker_url is not None:
         yield await _broker(settings.broker_url, store)
         if settings.ingest == "buffered":
             yield await _recorders(settings.broker_url, store)
             if not settings.requests_keys:
-                yield Finding(
+                yield DoctorFinding(
                     "signatures",
                     "warning",
                     "requests are not signed: a client that can write their topic can act as any key",
@@ -49,29 +49,29 @@ async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Findin
         yield await _replica(settings.search_database_url)
 
 
-async def _broker(url: str, store: Any) -> Finding:
+async def _broker(url: str, store: Any) -> DoctorFinding:
     from tickwise.adapters.broker.kafka import inspect_topics
 
     try:
         found = await asyncio.to_thread(inspect_topics, url)
     except TickwiseError as failure:
-        return Finding("broker", "error", failure.detail, "check TICKWISE_BROKER_URL, and that Kafka runs")
+        return DoctorFinding("broker", "error", failure.detail, "check TICKWISE_BROKER_URL, and that Kafka runs")
     cluster = await store.cluster_id()
     if found.owner not in (None, cluster):
-        return Finding(
+        return DoctorFinding(
             "broker", "error", f"its topics belong to the store {found.owner}, and this one is {cluster}",
             "choose another prefix: kafka://…?prefix=other",
         )  # fmt: skip
     if found.owner is None:
-        return Finding("broker", "ok", "it answers; the topics are made by the first role that starts")
+        return DoctorFinding("broker", "ok", "it answers; the topics are made by the first role that starts")
     if found.missing:
-        return Finding(
+        return DoctorFinding(
             "broker", "warning", f"it lacks {', '.join(found.missing)}", "roles that run make them again within seconds"
         )
-    return Finding("broker", "ok", "it answers, and the topics are this store's")
+    return DoctorFinding("broker", "ok", "it answers, and the topics are this store's")
 
 
-async def _recorders(url: str, store: Any) -> Finding:
+async def _recorders(url: str, store: Any) -> DoctorFinding:
     """Recorders put a mark into the store as they go: how old the oldest is says whether somebody applies requests."""
     from tickwise.adapters.broker.kafka import KafkaBroker
     from tickwise.ports.broker import REQUESTS
@@ -79,43 +79,45 @@ async def _recorders(url: str, store: Any) -> Finding:
     # Nothing is connected: how many partitions there are to be is in the address.
     marked = await store.requests_marked(KafkaBroker(url, SystemClock()).partitions(REQUESTS))
     if marked is None:
-        return Finding(
+        return DoctorFinding(
             "recorders", "warning", "none has applied requests yet", "start one: tickwise recorder --serve requests"
         )
     behind = await store.now() - marked
     if behind > REQUESTS_LATE_SECONDS:
-        return Finding(
+        return DoctorFinding(
             "recorders", "error", f"what was accepted in the last {behind:.0f} s is not applied yet",
             "start a recorder: tickwise recorder --serve requests; the lag is the metric tickwise_broker_lag",
         )  # fmt: skip
-    return Finding("recorders", "ok", f"requests are applied up to {max(behind, 0.0):.0f} s ago")
+    return DoctorFinding("recorders", "ok", f"requests are applied up to {max(behind, 0.0):.0f} s ago")
 
 
-async def _signals(url: str, store: Any) -> Finding:
+async def _signals(url: str, store: Any) -> DoctorFinding:
     if not url.startswith(("redis:", "rediss:")):
-        return Finding("signals", "ok", "they go through another address of PostgreSQL")
+        return DoctorFinding("signals", "ok", "they go through another address of PostgreSQL")
     try:
         from tickwise.adapters.signals.redis import RedisLink
         from tickwise.adapters.signals.redis.link import AWAY
     except ImportError:
-        return Finding("signals", "error", "the client of Redis is not installed", "pip install 'tickwise[redis]'")
+        return DoctorFinding(
+            "signals", "error", "the client of Redis is not installed", "pip install 'tickwise[redis]'"
+        )
     try:
         link = RedisLink(url, await store.cluster_id(), SystemClock())
     except TickwiseError as wrong:
-        return Finding("signals", "error", wrong.detail)
+        return DoctorFinding("signals", "error", wrong.detail)
     try:
         await link.ask("PING")
     except AWAY as failure:
-        return Finding(
+        return DoctorFinding(
             "signals", "warning", f"Redis does not answer: {failure}",
             "roles go on without it, a little later each time; check TICKWISE_SIGNALS_URL, and that Redis runs",
         )  # fmt: skip
     finally:
         await link.close()
-    return Finding("signals", "ok", "Redis answers")
+    return DoctorFinding("signals", "ok", "Redis answers")
 
 
-async def _replica(url: str) -> Finding:
+async def _replica(url: str) -> DoctorFinding:
     from tickwise.adapters.store.postgres import PostgresStore
 
     replica = PostgresStore(url, clock=SystemClock(), reads_only=True)
@@ -123,28 +125,30 @@ async def _replica(url: str) -> Finding:
         await replica.open()
         await replica.now()
     except TickwiseError as failure:
-        return Finding(
+        return DoctorFinding(
             "search replica", "warning", failure.detail, "searches go to the database itself until it is there"
         )
     finally:
         await replica.close()
-    return Finding("search replica", "ok", "it answers")
+    return DoctorFinding("search replica", "ok", "it answers")
 
 
-async def clocks(url: str, store: Any) -> Finding:
+async def clocks(url: str, store: Any) -> DoctorFinding:
     """The clocks of all processes that told of themselves lately; `url` is where they tell it."""
     try:
         roll = await _roll(url, store)
     except TickwiseError as failure:
-        return Finding("other clocks", "warning", failure.detail)
+        return DoctorFinding("other clocks", "warning", failure.detail)
     wrong = {
         each.name: each.clock_ahead_seconds for each in roll if abs(each.clock_ahead_seconds or 0.0) > SKEW_SECONDS
     }
     if wrong:
         shown = ", ".join(f"{name} {ahead:+.1f} s" for name, ahead in sorted(wrong.items()))
-        return Finding("other clocks", "warning", f"off the database: {shown}", "run an NTP client on those machines")
+        return DoctorFinding(
+            "other clocks", "warning", f"off the database: {shown}", "run an NTP client on those machines"
+        )
     told = len({each.name for each in roll})
-    return Finding("other clocks", "ok", f"{told} processes, each within {SKEW_SECONDS:.0f} s of the database")
+    return DoctorFinding("other clocks", "ok", f"{told} processes, each within {SKEW_SECONDS:.0f} s of the database")
 
 
 async def _roll(url: str, store: Any) -> list[RoleFacts]:

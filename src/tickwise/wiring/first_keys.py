@@ -24,7 +24,7 @@ from tickwise.config import Settings
 from tickwise.control.keys.secrets import admin_key, admit_setting, check_strength, new_secret, secret_digest
 from tickwise.ports.identity import KeyOrigin
 from tickwise.ports.signals import Topic
-from tickwise.wiring.house import House
+from tickwise.wiring.runtime import Runtime
 
 LOCAL_KEY: Final = "local.key"
 FIRST_KEY: Final = "first.key"
@@ -54,46 +54,46 @@ class Admitted(NamedTuple):
     """Whether the setting's key is good; None: there is none."""
 
 
-async def let_in_up(house: House) -> tuple[str, Admitted]:
+async def let_in_up(runtime: Runtime) -> tuple[str, Admitted]:
     """The key of this machine's command line, and whether it is the installation's first or the setting's."""
-    setting = await _let_in_setting(house)
-    given = house.settings.bootstrap_key
+    setting = await _let_in_setting(runtime)
+    given = runtime.settings.bootstrap_key
     if setting and given is not None:
         return given, Admitted(setting=True)
-    key, first = await _local_key(house)
+    key, first = await _local_key(runtime)
     return key, Admitted(first, setting)
 
 
-async def _local_key(house: House) -> tuple[str, FirstKey | None]:
-    settings, clock = house.settings, house.clock
+async def _local_key(runtime: Runtime) -> tuple[str, FirstKey | None]:
+    settings, clock = runtime.settings, runtime.clock
     file = settings.data_dir / LOCAL_KEY
     with contextlib.suppress(OSError):
         kept = file.read_text().strip()
-        if kept and await house.keys.key_find(secret_digest(kept.encode())) is not None:
+        if kept and await runtime.keys.key_find(secret_digest(kept.encode())) is not None:
             return kept, None
     secret = new_secret(clock)
     write_private(file, secret + "\n")
-    if await house.keys.key_first(admin_key(clock, secret, KeyOrigin.FIRST)):
+    if await runtime.keys.key_first(admin_key(clock, secret, KeyOrigin.FIRST)):
         return secret, FirstKey(secret, file)
-    await house.keys.key_add(admin_key(clock, secret, KeyOrigin.LOCAL))
+    await runtime.keys.key_add(admin_key(clock, secret, KeyOrigin.LOCAL))
     return secret, None
 
 
-async def let_in_api(house: House) -> Admitted:
+async def let_in_api(runtime: Runtime) -> Admitted:
     """Make sure that somebody can get in."""
-    setting = await _let_in_setting(house)
-    return Admitted(await _first_key(house) if setting is None else None, setting)
+    setting = await _let_in_setting(runtime)
+    return Admitted(await _first_key(runtime) if setting is None else None, setting)
 
 
-async def _first_key(house: House) -> FirstKey | None:
+async def _first_key(runtime: Runtime) -> FirstKey | None:
     """The first key if this process has made it."""
-    settings, clock = house.settings, house.clock
-    if await house.keys.keys_count():
+    settings, clock = runtime.settings, runtime.clock
+    if await runtime.keys.keys_count():
         return None
     secret = new_secret(clock)
     key = admin_key(clock, secret, KeyOrigin.FIRST)
     if sys.stderr.isatty():
-        return FirstKey(secret, None) if await house.keys.key_first(key) else None
+        return FirstKey(secret, None) if await runtime.keys.key_first(key) else None
     file = settings.data_dir / FIRST_KEY
     pending = file.with_name(f"{FIRST_KEY}.{key.key_id}")
     try:
@@ -102,7 +102,7 @@ async def _first_key(house: House) -> FirstKey | None:
         logger.error("first_key_unmade", file=str(file), reason=failure.strerror)
         return None
     try:
-        is_first = await house.keys.key_first(key)
+        is_first = await runtime.keys.key_first(key)
     except BaseException:
         # It may be good all the same; a key that nobody has would be the only one for ever.
         pending.replace(file)
@@ -114,14 +114,14 @@ async def _first_key(house: House) -> FirstKey | None:
     return FirstKey(secret, file)
 
 
-async def _let_in_setting(house: House) -> bool | None:
+async def _let_in_setting(runtime: Runtime) -> bool | None:
     """Whether the setting's key is good; None: there is none."""
-    secret = house.settings.bootstrap_key
+    secret = runtime.settings.bootstrap_key
     if secret is None:
         return None
-    replaced = await admit_setting(house.keys, house.clock, secret)
+    replaced = await admit_setting(runtime.keys, runtime.clock, secret)
     if replaced:
-        house.signals.send(Topic.KEYS, replaced)
+        runtime.signals.send(Topic.KEYS, replaced)
     return replaced is not None
 
 

@@ -14,9 +14,9 @@ from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
-from tickwise.wiring.house import House
-from tickwise.wiring.patience import Patience
+from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.serving import address_of, limits_of, listen, serving
+from tickwise.wiring.startup_wait import StartupWait
 
 HEALTH_CONNECTIONS: Final = 64
 """A supervisor and a few collectors of metrics come here."""
@@ -30,21 +30,21 @@ Check = Callable[[], Awaitable[None]]
 class HealthPort:
     """What is said there; nothing is served without a port."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, startup_wait: StartupWait) -> None:
         self.url: str | None = None
-        self._patience = patience
+        self._startup_wait = startup_wait
         self._check: Check | None = None
         self._text: Fresh[bytes] | None = None
 
-    def at_work(self, house: House, check: Check) -> None:
+    def at_work(self, runtime: Runtime, check: Check) -> None:
         """From now on `check` says whether it can work: it raises if not."""
         self._check = check
-        self._text = Fresh(partial(_rendered, house), house.clock, METRICS_FRESH_SECONDS)
+        self._text = Fresh(partial(_rendered, runtime), runtime.clock, METRICS_FRESH_SECONDS)
 
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
         if self._check is None:
-            raise NotReady(self._patience.awaited)
+            raise NotReady(self._startup_wait.awaited)
         await self._check()
 
     async def render(self) -> bytes:
@@ -52,18 +52,18 @@ class HealthPort:
         return Metrics().render() if self._text is None else await self._text.get()
 
 
-async def _rendered(house: House) -> bytes:
+async def _rendered(runtime: Runtime) -> bytes:
     try:
-        house.metrics.observe_stats(await house.store.stats())
+        runtime.metrics.observe_stats(await runtime.store.stats())
     except Unavailable:
-        house.metrics.observe_stats(None)
-    return house.metrics.render()
+        runtime.metrics.observe_stats(None)
+    return runtime.metrics.render()
 
 
 @contextlib.asynccontextmanager
-async def health_port(settings: Settings, patience: Patience) -> AsyncIterator[HealthPort]:
+async def health_port(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[HealthPort]:
     """Served while the block lasts, if the settings name a port."""
-    health = HealthPort(patience)
+    health = HealthPort(startup_wait)
     if settings.health_port is None:
         yield health
         return
@@ -74,20 +74,20 @@ async def health_port(settings: Settings, patience: Patience) -> AsyncIterator[H
             yield health
 
 
-def check_of(house: House, *, store: bool = True, broker: bool = False, blobs: bool = False) -> Check:
+def check_of(runtime: Runtime, *, store: bool = True, broker: bool = False, blobs: bool = False) -> Check:
     """Whether what a role cannot do without is there. `blobs`: it stores the output of tasks."""
-    return partial(_check, house, store=store, broker=broker, blobs=blobs)
+    return partial(_check, runtime, store=store, broker=broker, blobs=blobs)
 
 
-async def _check(house: House, *, store: bool, broker: bool, blobs: bool) -> None:
-    if blobs and (failing := getattr(house.blobs, "failing_seconds", 0.0)) > BLOBS_SECONDS:
+async def _check(runtime: Runtime, *, store: bool, broker: bool, blobs: bool) -> None:
+    if blobs and (failing := getattr(runtime.blobs, "failing_seconds", 0.0)) > BLOBS_SECONDS:
         raise NotReady(
             f"no output could be stored for {failing:.0f} s, so runs wait at their end; is the disk of the blobs full?"
         )
-    if broker and house.broker is not None:
-        reachable(house.broker)
+    if broker and runtime.broker is not None:
+        reachable(runtime.broker)
     if store:
-        await house.store.now()
+        await runtime.store.now()
 
 
 def reachable(broker: Broker) -> None:

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.history.checker import Finding, History, Kind, Run, Status, Verdict, judge
+from tickwise.domain.history.checker import FindingKind, History, HistoryFinding, HistoryVerdict, Run, Status, judge
 from tickwise.domain.history.journal import lives
 from tickwise.domain.history.records import Tried, attempts_findings, claim_findings, journal_of, start_findings
 from tickwise.domain.lifecycle import FINAL, JobStatus
@@ -47,7 +47,7 @@ class Archive(Definitions, Records, Continuity, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
+class HistoryPeriod:
     """Which records are judged: runs with a nominal time from `begin` on and before `end`, Unix seconds."""
 
     begin: float
@@ -55,7 +55,7 @@ class Period:
     namespace: str = DEFAULT_NAMESPACE
 
 
-def judge_database(database_url: str | None, period: Period) -> Verdict:
+def judge_database(database_url: str | None, period: HistoryPeriod) -> HistoryVerdict:
     """The records of a PostgreSQL. Raises `Misconfigured`, `StoreUnavailable`."""
     if database_url is None or database_url.startswith("memory:"):
         raise Misconfigured(
@@ -64,7 +64,7 @@ def judge_database(database_url: str | None, period: Period) -> Verdict:
     return asyncio.run(_judge_database(database_url, period))
 
 
-async def _judge_database(database_url: str, period: Period) -> Verdict:
+async def _judge_database(database_url: str, period: HistoryPeriod) -> HistoryVerdict:
     from tickwise.adapters.store.postgres import PostgresStore
 
     store = PostgresStore(database_url, clock=SystemClock())
@@ -79,8 +79,8 @@ async def _judge_database(database_url: str, period: Period) -> Verdict:
 class _Sum:
     """What has been found so far."""
 
-    findings: dict[Finding, None] = field(default_factory=dict)
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    findings: dict[HistoryFinding, None] = field(default_factory=dict)
+    kinds: Counter[FindingKind] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     ended: bool = False
     jobs: set[UUID] = field(default_factory=set)
@@ -88,7 +88,7 @@ class _Sum:
     unseen: list[str] = field(default_factory=list)
     """What cannot be known of this very time."""
 
-    def add(self, findings: Sequence[Finding]) -> None:
+    def add(self, findings: Sequence[HistoryFinding]) -> None:
         """What one look found; the same thing found twice is one."""
         for finding in findings:
             if finding not in self.findings:
@@ -96,14 +96,16 @@ class _Sum:
                 if len(self.findings) < MAX_FINDINGS:
                     self.findings[finding] = None
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> HistoryVerdict:
         """All of it."""
         status = Status.INVALID if self.kinds else Status.VALID if self.ended else Status.UNKNOWN
         counts = dict(self.counts) | {str(kind): number for kind, number in self.kinds.items()}
-        return Verdict(status=status, findings=tuple(self.findings), counts=counts, unseen=(*UNSEEN, *self.unseen))
+        return HistoryVerdict(
+            status=status, findings=tuple(self.findings), counts=counts, unseen=(*UNSEEN, *self.unseen)
+        )
 
 
-async def judge_records(archive: Archive, period: Period) -> Verdict:
+async def judge_records(archive: Archive, period: HistoryPeriod) -> HistoryVerdict:
     """What the records of this time come to. Raises what the store raises."""
     executors = await archive.executors_between(period.begin, period.end)
     gone = {row.executor: row.gone_at for row in executors if row.gone_at is not None}
@@ -114,7 +116,7 @@ async def judge_records(archive: Archive, period: Period) -> Verdict:
             text = (
                 f"executor {row.executor} says that it holds other runs than the database says: {row.differs} of them"
             )
-            total.add([Finding(Kind.STORE_SET_BACK, text)])
+            total.add([HistoryFinding(FindingKind.STORE_SET_BACK, text)])
     total.counts.update(dict.fromkeys(("runs", "ended", "attempts", "one_time_jobs_over"), 0), executors=len(executors))
     async for rows in _groups(archive, period):
         await _judge_rows(archive, rows, gone, total)
@@ -125,11 +127,11 @@ async def judge_records(archive: Archive, period: Period) -> Verdict:
         query = RunQuery(namespace=period.namespace, job_id=job_id, limit=1)
         if not await archive.runs_list(query):
             text = f"the one-time job {job_id}, created at {created:.3f}, has neither a timer nor a run on record"
-            total.add([Finding(Kind.LOST, text, None, job_id)])
+            total.add([HistoryFinding(FindingKind.LOST, text, None, job_id)])
     return total.verdict()
 
 
-async def _judge_epochs(archive: Archive, period: Period, total: _Sum) -> None:
+async def _judge_epochs(archive: Archive, period: HistoryPeriod, total: _Sum) -> None:
     """Whether the database was set back in this time. What it lost is on no record; that it lost something may be."""
     for epoch in await archive.epochs_list():
         if epoch.cause is EpochCause.FIRST or not period.begin <= epoch.began_at < period.end:
@@ -137,12 +139,12 @@ async def _judge_epochs(archive: Archive, period: Period, total: _Sum) -> None:
         text = f"the database was set back at {epoch.began_at:.3f} ({epoch.cause}, epoch {epoch.epoch})"
         if epoch.lost_writes:
             text += f": it lost what it had acknowledged, executors knew better of {epoch.differed} runs"
-            total.add([Finding(Kind.STORE_SET_BACK, text)])
+            total.add([HistoryFinding(FindingKind.STORE_SET_BACK, text)])
         else:
             total.unseen.append(f"{text}: whether it lost what it had acknowledged shortly before")
 
 
-async def _groups(archive: Archive, period: Period) -> AsyncIterator[Sequence[RunRow]]:
+async def _groups(archive: Archive, period: HistoryPeriod) -> AsyncIterator[Sequence[RunRow]]:
     """Pages of runs, newest first, cut only between two milliseconds: runs of one nominal time stay together."""
     before, rest = _bound(period.end), list[RunRow]()
     while True:
@@ -193,7 +195,7 @@ async def _attempts(archive: Archive, runs: Sequence[Run]) -> dict[UUID, list[Tr
     return found
 
 
-async def _jobs_once(archive: Archive, period: Period) -> AsyncIterator[tuple[UUID, float]]:
+async def _jobs_once(archive: Archive, period: HistoryPeriod) -> AsyncIterator[tuple[UUID, float]]:
     """One-time jobs of this time that are over, and when they were created. Ids that clients chose need not tell the
     time; what is not in its order is not looked at."""
     before, oldest = _bound(period.end), _bound(period.begin)

@@ -20,7 +20,7 @@ from tickwise.observability.brokers import watched
 from tickwise.observability.metrics import Metrics
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.broker import Broker
-from tickwise.wiring.patience import Patience
+from tickwise.wiring.startup_wait import StartupWait
 
 AGAIN_SECONDS: Final = 1.0
 """How soon a broker that is away is looked for again."""
@@ -54,7 +54,7 @@ def named_broker(settings: Settings, metrics: Metrics) -> Broker | None:
 
 @contextlib.asynccontextmanager
 async def open_broker(
-    broker: Broker | None, *, cluster: str, patience: Patience, needed: bool
+    broker: Broker | None, *, cluster: str, startup_wait: StartupWait, needed: bool
 ) -> AsyncIterator[Broker | None]:
     """The broker, opened for the store of this name before (`needed`) or beside what is done with it.
 
@@ -66,9 +66,11 @@ async def open_broker(
     opening: asyncio.Task[None] | None = None
     try:
         if needed:
-            await patience.until("broker", lambda: broker.open(cluster))
+            await startup_wait.until("broker", lambda: broker.open(cluster))
         else:
-            opening = asyncio.create_task(_open_beside(broker, cluster, clock, patience.stop), name="open the broker")
+            opening = asyncio.create_task(
+                _open_beside(broker, cluster, clock, startup_wait.stop), name="open the broker"
+            )
         yield broker
     finally:
         if opening is not None:

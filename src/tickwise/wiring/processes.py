@@ -32,22 +32,22 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.first_keys import banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.health_port import HealthPort, check_of, health_port, reachable
-from tickwise.wiring.house import (
-    House,
+from tickwise.wiring.link import given_broker
+from tickwise.wiring.overdue import bound_end
+from tickwise.wiring.roll_call import roll_call
+from tickwise.wiring.runtime import (
+    Runtime,
     given_database,
     make_executor,
     make_recorders,
     make_scheduler,
     open_database,
-    open_house,
+    open_runtime,
     running,
     start_control,
 )
-from tickwise.wiring.link import given_broker
-from tickwise.wiring.overdue import bound_end
-from tickwise.wiring.patience import PERSON_SECONDS, Patience, StoppedEarly
-from tickwise.wiring.roll_call import roll_call
 from tickwise.wiring.serving import address_of, limits_of, listen, serving
+from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """What a busy role allocates dies young by reference counting; with Python's defaults a tenth of its time is lost to
@@ -154,43 +154,43 @@ def _stopper(stop: asyncio.Event, drain_seconds: float) -> Callable[[], None]:
 
 async def _up(settings: Settings, stop: asyncio.Event) -> None:
     check_bootstrap_key(settings)
-    patience = Patience(stop, most_seconds=PERSON_SECONDS)
+    startup_wait = StartupWait(stop, most_seconds=PERSON_SECONDS)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
-        health = await stack.enter_async_context(health_port(settings, patience))
-        url = await stack.enter_async_context(open_database(settings, patience))
-        house = await stack.enter_async_context(
-            open_house(settings, url, patience, needs_broker=_api_needs_broker(settings))
+        health = await stack.enter_async_context(health_port(settings, startup_wait))
+        url = await stack.enter_async_context(open_database(settings, startup_wait))
+        runtime = await stack.enter_async_context(
+            open_runtime(settings, url, startup_wait, needs_broker=_api_needs_broker(settings))
         )
-        control = await stack.enter_async_context(start_control(house))
-        key, admitted = await let_in_up(house)
+        control = await stack.enter_async_context(start_control(runtime))
+        key, admitted = await let_in_up(runtime)
         # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
-        roles = [make_scheduler(house), *make_recorders(house), make_executor(house)]
+        roles = [make_scheduler(runtime), *make_recorders(runtime), make_executor(runtime)]
         for role in roles:
-            await stack.enter_async_context(running(house, role))
-        await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
+            await stack.enter_async_context(running(runtime, role))
+        await stack.enter_async_context(serving(_app(runtime, control), [sock], limits_of(settings)))
         stack.enter_context(client_file(settings.data_dir, address_of(sock), key, url))
         banner(address_of(sock), admitted)
-        health.at_work(house, check_of(house, blobs=True))
-        await stack.enter_async_context(roll_call(house, roles, health.url, api=settings.api_serve))
+        health.at_work(runtime, check_of(runtime, blobs=True))
+        await stack.enter_async_context(roll_call(runtime, roles, health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", *(role.name for role in roles))
 
 
 async def _api(settings: Settings, stop: asyncio.Event) -> None:
     check_bootstrap_key(settings)
-    patience, buffered = Patience(stop), _api_needs_broker(settings)
+    startup_wait, buffered = StartupWait(stop), _api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
         sock = stack.enter_context(listen(settings.host, settings.port))
-        health = await stack.enter_async_context(health_port(settings, patience))
-        house = await stack.enter_async_context(
-            open_house(settings, given_database(settings), patience, needs_broker=buffered)
+        health = await stack.enter_async_context(health_port(settings, startup_wait))
+        runtime = await stack.enter_async_context(
+            open_runtime(settings, given_database(settings), startup_wait, needs_broker=buffered)
         )
-        control = await stack.enter_async_context(start_control(house))
-        admitted = await patience.until("store", partial(let_in_api, house))
-        await stack.enter_async_context(serving(_app(house, control), [sock], limits_of(settings)))
+        control = await stack.enter_async_context(start_control(runtime))
+        admitted = await startup_wait.until("store", partial(let_in_api, runtime))
+        await stack.enter_async_context(serving(_app(runtime, control), [sock], limits_of(settings)))
         banner(address_of(sock), admitted)
-        health.at_work(house, check_of(house, store=not buffered, broker=buffered))
-        await stack.enter_async_context(roll_call(house, [], health.url, api=settings.api_serve))
+        health.at_work(runtime, check_of(runtime, store=not buffered, broker=buffered))
+        await stack.enter_async_context(roll_call(runtime, [], health.url, api=settings.api_serve))
         await _work(stop, address_of(sock), health, "api", serves=settings.api_serve)
 
 
@@ -200,12 +200,12 @@ def _api_needs_broker(settings: Settings) -> bool:
 
 
 async def _scheduler(settings: Settings, stop: asyncio.Event) -> None:
-    await _alone(settings, stop, lambda house: [make_scheduler(house)])
+    await _alone(settings, stop, lambda runtime: [make_scheduler(runtime)])
 
 
 async def _executor(settings: Settings, stop: asyncio.Event) -> None:
     through = settings.results == "broker"
-    await _alone(settings, stop, lambda house: [make_executor(house)], needs_broker=through, stores_output=True)
+    await _alone(settings, stop, lambda runtime: [make_executor(runtime)], needs_broker=through, stores_output=True)
 
 
 async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
@@ -215,29 +215,29 @@ async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
 async def _alone(
     settings: Settings,
     stop: asyncio.Event,
-    make: Callable[[House], list[Service]],
+    make: Callable[[Runtime], list[Service]],
     *,
     needs_broker: bool = False,
     stores_output: bool = False,
     serves: Sequence[str] = (),
 ) -> None:
-    patience = Patience(stop)
+    startup_wait = StartupWait(stop)
     async with contextlib.AsyncExitStack() as stack:
-        health = await stack.enter_async_context(health_port(settings, patience))
-        house = await stack.enter_async_context(
-            open_house(settings, given_database(settings), patience, needs_broker=needs_broker)
+        health = await stack.enter_async_context(health_port(settings, startup_wait))
+        runtime = await stack.enter_async_context(
+            open_runtime(settings, given_database(settings), startup_wait, needs_broker=needs_broker)
         )
-        roles = make(house)
+        roles = make(runtime)
         for role in roles:
-            await stack.enter_async_context(running(house, role))
-        health.at_work(house, check_of(house, broker=needs_broker, blobs=stores_output))
-        await stack.enter_async_context(roll_call(house, roles, health.url))
+            await stack.enter_async_context(running(runtime, role))
+        health.at_work(runtime, check_of(runtime, broker=needs_broker, blobs=stores_output))
+        await stack.enter_async_context(roll_call(runtime, roles, health.url))
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
 
 
-def _app(house: House, control: Control) -> Any:
+def _app(runtime: Runtime, control: Control) -> Any:
     """The API as it is shipped."""
-    metrics, settings, broker = house.metrics, house.settings, house.broker
+    metrics, settings, broker = runtime.metrics, runtime.settings, runtime.broker
 
     def render(stats: StoreStats | None) -> bytes:
         metrics.observe_stats(stats)
@@ -245,7 +245,7 @@ def _app(house: House, control: Control) -> Any:
 
     return create_app(
         control,
-        clock=house.clock,
+        clock=runtime.clock,
         metrics=metrics,
         render_metrics=render,
         metrics_media=CONTENT_TYPE,
@@ -255,7 +255,7 @@ def _app(house: House, control: Control) -> Any:
         batch_body_limit_bytes=settings.batch_body_limit_bytes,
         wrong_keys_per_second_most=settings.wrong_keys_per_second_most,
         log_requests_per_second=settings.log_requests_per_second,
-        limits=house.near.limits,
+        limits=runtime.near.limits,
     )
 
 

@@ -11,20 +11,20 @@ from tickwise import __version__
 from tickwise.domain.errors import Unavailable
 from tickwise.roles.shared.membership import RoleFacts, RollCall
 from tickwise.roles.shared.service import Service
-from tickwise.wiring.house import House
+from tickwise.wiring.runtime import Runtime
 
 
 @contextlib.asynccontextmanager
 async def roll_call(
-    house: House, roles: Sequence[Service], health_url: str | None, *, api: Sequence[str] | None = None
+    runtime: Runtime, roles: Sequence[Service], health_url: str | None, *, api: Sequence[str] | None = None
 ) -> AsyncIterator[None]:
     """While the block lasts. `api`: the parts of the API that this process serves, if it does."""
-    name, since = f"{socket.gethostname()}:{os.getpid()}", house.clock.now()
+    name, since = f"{socket.gethostname()}:{os.getpid()}", runtime.clock.now()
     ahead: float | None = None
     with contextlib.suppress(Unavailable):
-        sent = house.clock.now()
-        store_now = await house.store.now()
-        ahead = round((sent + house.clock.now()) / 2 - store_now, 3)
+        sent = runtime.clock.now()
+        store_now = await runtime.store.now()
+        ahead = round((sent + runtime.clock.now()) / 2 - store_now, 3)
 
     def facts(role: str, serves: Sequence[str] = (), last_scan_at: float | None = None) -> RoleFacts:
         return RoleFacts(
@@ -39,15 +39,15 @@ async def roll_call(
         )
 
     def speak() -> list[RoleFacts]:
-        parts = {"recorder": house.settings.recorder_serve}
+        parts = {"recorder": runtime.settings.recorder_serve}
         # A recorder may be several services, each for its part.
         said = {role.name: facts(role.name, parts.get(role.name, ()), **role.facts()) for role in roles}
         return [*([] if api is None else [facts("api", api)]), *said.values()]
 
     def heard(found: Sequence[RoleFacts]) -> None:
-        house.near.sharers.count = max(1, sum(each.role == "api" for each in found))
+        runtime.near.sharers.count = max(1, sum(each.role == "api" for each in found))
 
-    call = RollCall(house.near.board, house.clock, speak, heard if house.near.limits is not None else None)
+    call = RollCall(runtime.near.board, runtime.clock, speak, heard if runtime.near.limits is not None else None)
     await call.start()
     try:
         yield

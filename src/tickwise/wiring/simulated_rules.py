@@ -17,17 +17,17 @@ from tickwise.domain.errors import Invalid
 from tickwise.ports.store import RuleKind
 from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, encode_calendar, read_calendar
 from tickwise.roles.shared.rulebook import encode_window
-from tickwise.wiring.simulation import Rule
+from tickwise.wiring.simulation import StoredRule
 
 T = TypeVar("T")
 
 
-def calendar_rule(name: str, body: Mapping[str, Any]) -> Rule:
+def calendar_rule(name: str, body: Mapping[str, Any]) -> StoredRule:
     """A calendar as `GET /calendars/{name}` gives it, or a body of one. Raises `Invalid`."""
-    return Rule(RuleKind.CALENDAR, name, encode_calendar(_calendar(name, body, "")))
+    return StoredRule(RuleKind.CALENDAR, name, encode_calendar(_calendar(name, body, "")))
 
 
-def window_rule(name: str, body: Mapping[str, Any]) -> Rule:
+def window_rule(name: str, body: Mapping[str, Any]) -> StoredRule:
     """A maintenance window as `GET /windows/{name}` gives it, or a body of one. Raises `Invalid`."""
     when = _calendar(name, {"calendar": body.get("when", {}), "resolved": body.get("resolved")}, "/when")
     window = Window(
@@ -37,7 +37,7 @@ def window_rule(name: str, body: Mapping[str, Any]) -> Rule:
         action=_converted(name, body.get("action", Otherwise.SKIP), Otherwise),
         reason=_converted(name, body.get("reason", ""), str),
     )
-    return Rule(RuleKind.WINDOW, name, encode_window(window, when))
+    return StoredRule(RuleKind.WINDOW, name, encode_window(window, when))
 
 
 def _calendar(name: str, body: Mapping[str, Any], pointer: str) -> StoredCalendar:

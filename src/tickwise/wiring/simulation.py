@@ -43,10 +43,10 @@ from tickwise.roles.scheduler.simulator import (
     BUSY_STEP_SECONDS,
     STEP_SECONDS,
     Happening,
+    SimulationInput,
     Simulator,
-    Span,
+    TimeSpan,
     Watched,
-    World,
     in_order,
     tidied,
 )
@@ -73,7 +73,7 @@ class Subject:
     body: JobBody
 
 
-class Rule(NamedTuple):
+class StoredRule(NamedTuple):
     """A calendar or a maintenance window, as a store keeps it."""
 
     kind: RuleKind
@@ -91,7 +91,7 @@ class Simulation:
     outages: Sequence[tuple[float, float]] = ()
     run_seconds: float = 0.0
     """How long each run takes."""
-    rules: Sequence[Rule] = ()
+    rules: Sequence[StoredRule] = ()
     step_seconds: float | None = None
     """How far time is moved at once; None: as suits the jobs."""
 
@@ -222,11 +222,11 @@ async def simulate_here(simulation: Simulation) -> AsyncIterator[Sequence[Happen
             telemetry=_Deaf(),
         )
 
-    world = World(
+    world = SimulationInput(
         store=cast("Store", store),
         clock=clock,
-        span=Span(simulation.begin, simulation.end),
-        outages=tidied([Span(*outage) for outage in simulation.outages]),
+        span=TimeSpan(simulation.begin, simulation.end),
+        outages=tidied([TimeSpan(*outage) for outage in simulation.outages]),
         run_seconds=simulation.run_seconds,
         step_seconds=simulation.step_seconds or _step_seconds(simulation),
     )

@@ -12,7 +12,7 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import shell
 from tests.chaos.scene import CLOCK, DEFAULT, Pace, Player, Scene
 from tests.chaos.witness import Line
-from tests.integration.processes.house import living
+from tests.integration.processes.runtime import living
 from tests.support.waiting import eventually
 
 FAST: Final = Pace(lease=1.0, heartbeat=0.25, poll=0.1)

@@ -17,7 +17,7 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed, ticking
 from tests.chaos.scene import CLOCK, DEFAULT, PATIENT, Player, Scene
 from tests.chaos.server import Server, fill, small_disk
-from tests.integration.processes.house import gone
+from tests.integration.processes.runtime import gone
 from tests.support.waiting import eventually
 from tickwise.domain.history.checker import Fault
 

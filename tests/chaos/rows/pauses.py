@@ -21,7 +21,7 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import mixed, shell
 from tests.chaos.rows.points import start_at
 from tests.chaos.scene import CLOCK, PATIENT, Player, Scene
-from tests.integration.processes.house import gone
+from tests.integration.processes.runtime import gone
 from tests.support.waiting import eventually
 
 LATE_WORDS: Final = ("attempts_finish:paused", "attempts_start:paused")

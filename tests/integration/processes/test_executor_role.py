@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.processes.fleet import Role
-from tests.integration.processes.house import House, house
+from tests.integration.processes.runtime import House, runtime
 from tests.support.databases import with_role
 from tests.support.local_up import environment, run_command
 from tests.support.waiting import eventually
@@ -43,7 +43,7 @@ async def here(
     database_url: str, role_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[House, Role]]:
     """API and scheduler as the owner; the one executor as the role."""
-    async with house(database_url, tmp_path_factory.mktemp("house")) as made:
+    async with runtime(database_url, tmp_path_factory.mktemp("runtime")) as made:
         yield made, await made.executor("default", TICKWISE_DATABASE_URL=role_url)
 
 
@@ -80,27 +80,27 @@ async def test_the_rights_name_every_table_of_the_schema(database_url: str, role
 
 async def test_an_executor_does_all_its_work_with_that_role(here: tuple[House, Role], tmp_path: Path) -> None:
     """Ends well and badly, tries again, waits for limits, paces and overlap, goes on to others, is stopped, leaves."""
-    house, executor = here
+    runtime, executor = here
     true, false = ({"kind": "shell", "command": command} for command in ("true", "false"))
-    after = await house.submit(task=true, schedule_type="ON_DEMAND")
+    after = await runtime.submit(task=true, schedule_type="ON_DEMAND")
     jobs = {
-        "well": await house.submit(task=true, then=[after]),
-        "result": await house.submit(task={"kind": "shell", "command": 'echo 1 > "$TICKWISE_RESULT_FILE"'}),
-        "badly": await house.submit(task=false, max_retries=0, on_failure=[after]),
-        "again": await house.submit(task=false, max_retries=1, retry={"base_seconds": 0.1}),
-        "python": await house.submit(task={"kind": "python", "source": "print(1)"}),
-        "held": await house.submit(task=false, max_retries=0, on_unknown="hold"),
-        "limit": await house.submit(task=true, concurrency={"key": "key:k", "limit": 1}),
-        "rate": await house.submit(task=true, rate={"key": "key:r", "limit": 5, "per_seconds": 1}),
+        "well": await runtime.submit(task=true, then=[after]),
+        "result": await runtime.submit(task={"kind": "shell", "command": 'echo 1 > "$TICKWISE_RESULT_FILE"'}),
+        "badly": await runtime.submit(task=false, max_retries=0, on_failure=[after]),
+        "again": await runtime.submit(task=false, max_retries=1, retry={"base_seconds": 0.1}),
+        "python": await runtime.submit(task={"kind": "python", "source": "print(1)"}),
+        "held": await runtime.submit(task=false, max_retries=0, on_unknown="hold"),
+        "limit": await runtime.submit(task=true, concurrency={"key": "key:k", "limit": 1}),
+        "rate": await runtime.submit(task=true, rate={"key": "key:r", "limit": 5, "per_seconds": 1}),
     }
     for name, job_id in jobs.items():
-        run = await house.ended(job_id)
+        run = await runtime.ended(job_id)
         assert ("FAILED" if name in ("badly", "again", "held") else "SUCCESS") == run["status"], name
-    stopped = await house.submit(task={"kind": "shell", "command": f"touch {tmp_path}/begun; sleep 600"})
+    stopped = await runtime.submit(task={"kind": "shell", "command": f"touch {tmp_path}/begun; sleep 600"})
     await eventually((tmp_path / "begun").exists, what="it begins")
-    (run,) = (await house.client.get(f"/jobs/{stopped}/runs")).json()
-    assert 202 == (await house.client.post(f"/runs/{run['run_id']}/cancel")).status_code
-    assert "CANCELLED" == (await house.ended(stopped))["status"]
+    (run,) = (await runtime.client.get(f"/jobs/{stopped}/runs")).json()
+    assert 202 == (await runtime.client.post(f"/runs/{run['run_id']}/cancel")).status_code
+    assert "CANCELLED" == (await runtime.ended(stopped))["status"]
     assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
 
 

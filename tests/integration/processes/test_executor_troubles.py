@@ -10,7 +10,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.integration.processes.house import DOOMED, Errand, House, gone, house, living
+from tests.integration.processes.runtime import DOOMED, Errand, House, gone, living, runtime
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
@@ -18,7 +18,7 @@ from tickwise.adapters.store.postgres import upgrade
 @pytest_asyncio.fixture(scope="module")
 async def here(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
     await upgrade(database_url)
-    async with house(database_url, tmp_path_factory.mktemp("house")) as made:
+    async with runtime(database_url, tmp_path_factory.mktemp("runtime")) as made:
         yield made
 
 

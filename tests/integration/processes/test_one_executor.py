@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.integration.processes.house import DOOMED, Errand, House, house
+from tests.integration.processes.runtime import DOOMED, Errand, House, runtime
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
@@ -33,7 +33,7 @@ SELECT executor, attempt, crashes, started >= due AS on_time FROM tickwise.histo
 @pytest_asyncio.fixture(scope="module")
 async def here(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
     await upgrade(database_url)
-    async with house(database_url, tmp_path_factory.mktemp("house"), **FAR_AHEAD) as made:
+    async with runtime(database_url, tmp_path_factory.mktemp("runtime"), **FAR_AHEAD) as made:
         yield made
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.processes.house import Errand, gone
+from tests.integration.processes.runtime import Errand, gone
 from tests.support.local_up import OWN_TASKS, Local, local_up
 from tests.support.waiting import eventually
 from tickwise.sdk.client import Client

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.domain.calendar.entries import Dates, Period
 from tickwise.domain.errors import Invalid, Misconfigured
-from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, Resolved, Span
+from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, DaySpan, Resolved
 
-SPAN = Span(date(2025, 1, 1), date(2036, 12, 31))
+SPAN = DaySpan(date(2025, 1, 1), date(2036, 12, 31))
 READER = CalendarFiles()
 BERLIN = "Europe/Berlin"
 
@@ -28,7 +28,7 @@ def file(*events: str, head: str = "") -> str:
     )
 
 
-def ics(*events: str, zone: str = BERLIN, span: Span = SPAN, head: str = "") -> Resolved:
+def ics(*events: str, zone: str = BERLIN, span: DaySpan = SPAN, head: str = "") -> Resolved:
     """What such a file comes to."""
     return READER.ics(file(*events, head=head), zone, span)
 
@@ -150,7 +150,7 @@ def test_a_rule_ends_with_its_until_on_the_clock_of_the_event() -> None:
 
 def test_only_what_touches_the_span_is_taken() -> None:
     """An event that lasts into it does, one that ends as it begins does not."""
-    span = Span(date(2026, 6, 1), date(2026, 6, 30))
+    span = DaySpan(date(2026, 6, 1), date(2026, 6, 30))
     found = ics(
         "DTSTART;VALUE=DATE:20260501\nDTEND;VALUE=DATE:20260602",
         "DTSTART;VALUE=DATE:20260501\nDTEND;VALUE=DATE:20260601",

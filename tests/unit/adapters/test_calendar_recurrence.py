@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from tickwise.adapters.calendars import recurrence
 from tickwise.adapters.calendars.recurrence import Budget, Unreadable
-from tickwise.ports.calendars import Span
+from tickwise.ports.calendars import DaySpan
 
-SPAN = Span(date(2025, 1, 1), date(2036, 12, 31))
+SPAN = DaySpan(date(2025, 1, 1), date(2036, 12, 31))
 START = date(2026, 1, 5)  # a Monday
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 FREQUENCIES = {"YEARLY": YEARLY, "MONTHLY": MONTHLY, "WEEKLY": WEEKLY, "DAILY": DAILY}
 
 
-def days(parts: dict[str, Any], start: date = START, span: Span = SPAN, steps: int = 1_000_000) -> list[date]:
+def days(parts: dict[str, Any], start: date = START, span: DaySpan = SPAN, steps: int = 1_000_000) -> list[date]:
     """The days of a rule; a part is a value or a list of values."""
     listed = {name: value if isinstance(value, list) else [value] for name, value in parts.items()}
     return list(recurrence.days(recurrence.read(listed, start), start, span, Budget(steps)))
@@ -89,7 +89,7 @@ def rules(draw: st.DrawFn) -> dict[str, list[Any]]:
     return parts
 
 
-def second_opinion(parts: dict[str, list[Any]], start: date, span: Span) -> list[date]:
+def second_opinion(parts: dict[str, list[Any]], start: date, span: DaySpan) -> list[date]:
     """The same by dateutil; an until makes sure that it comes to an end soon where it finds something at all."""
     spoken = {}
     for name in ("BYMONTH", "BYMONTHDAY", "BYYEARDAY", "BYSETPOS"):
@@ -122,9 +122,9 @@ def second_opinion(parts: dict[str, list[Any]], start: date, span: Span) -> list
 @given(rules(), st.dates(date(2015, 1, 1), date(2028, 12, 31)))
 def test_dateutil_comes_to_the_same_days(parts: dict[str, list[Any]], start: date) -> None:
     """For any rule of what is supported, whether it begins before the span or in it."""
-    last = Span(date(2026, 1, 1), date(2030, 12, 31))
+    last = DaySpan(date(2026, 1, 1), date(2030, 12, 31))
     # A rule that never comes would keep dateutil busy until the year 9999: for four seconds.
-    ours = days(parts, start, Span(start, date(2060, 1, 1)))
+    ours = days(parts, start, DaySpan(start, date(2060, 1, 1)))
     if ours:
         assert second_opinion(parts, start, last) == days(parts, start, last)
 
@@ -151,7 +151,7 @@ def test_what_is_counted_is_counted_from_the_beginning_and_within_the_budget() -
 
 def test_the_last_years_that_there_are_end_a_rule() -> None:
     """Instead of a date that cannot be."""
-    far = Span(date(9990, 1, 1), date(9999, 12, 31))
+    far = DaySpan(date(9990, 1, 1), date(9999, 12, 31))
     for frequency in FREQUENCIES:
         found = days({"FREQ": frequency}, date(9990, 1, 1), far)
         assert found[-1].year == 9998

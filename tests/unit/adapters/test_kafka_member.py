@@ -18,12 +18,12 @@ from tickwise.adapters.broker.kafka.consumer import KafkaConsumer
 from tickwise.adapters.broker.kafka.library import Complaints, client_library, free
 from tickwise.adapters.broker.kafka.member import Member
 from tickwise.adapters.broker.kafka.remade import HEARD_SECONDS, Remade
-from tickwise.adapters.broker.kafka.shelves import Place
+from tickwise.adapters.broker.kafka.shelves import PartitionId
 from tickwise.adapters.clock import SystemClock, VirtualClock
 from tickwise.ports.broker import REQUESTS, RESULTS
 from tickwise.testing.contracts.broker import until
 
-ONE, TWO, OTHER = Place(REQUESTS, 0), Place(REQUESTS, 1), Place(RESULTS, 0)
+ONE, TWO, OTHER = PartitionId(REQUESTS, 0), PartitionId(REQUESTS, 1), PartitionId(RESULTS, 0)
 ADDRESS = read_address("kafka://127.0.0.1:1?partitions=2")
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from tickwise.adapters.broker.kafka import shelves as module
 from tickwise.adapters.broker.kafka.library import Complaints
-from tickwise.adapters.broker.kafka.shelves import Place, Shelves
+from tickwise.adapters.broker.kafka.shelves import PartitionId, Shelves
 from tickwise.ports.broker import REQUESTS, RESULTS, Delivery
 
-ONE, TWO, OTHER = Place(REQUESTS, 0), Place(REQUESTS, 1), Place(RESULTS, 0)
+ONE, TWO, OTHER = PartitionId(REQUESTS, 0), PartitionId(REQUESTS, 1), PartitionId(RESULTS, 0)
 
 
-def fetched(place: Place, offsets: Iterable[int], size: int = 1) -> list[Delivery]:
+def fetched(place: PartitionId, offsets: Iterable[int], size: int = 1) -> list[Delivery]:
     """Messages of one partition."""
     return [Delivery(place.channel, b"x" * size, None, (), place.partition, at, float(at)) for at in offsets]
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from tickwise.adapters.runner.process import cgroups
-from tickwise.adapters.runner.process.cgroups import Group, Place, Resource, Usage, candidates, find_places, make_group
+from tickwise.adapters.runner.process.cgroups import (
+    Group,
+    GroupFolder,
+    Resource,
+    Usage,
+    candidates,
+    find_places,
+    make_group,
+)
 from tickwise.ports.runner import TaskLimits
 
 ALL = TaskLimits(1, 2.0, 3 << 20, 4)
@@ -41,9 +49,9 @@ def test_a_delegated_service_of_systemd_divides_the_group_above_its_own(
     monkeypatch.setattr(cgroups, "_write", _refusing)
     found = list(candidates(_process(tmp_path, groups=SERVICE, mounts=MOUNT_2)))
     assert found == [
-        (Resource.CPU, Place(2, service / "executor")),
-        (Resource.MEMORY, Place(2, service)),
-        (Resource.PIDS, Place(2, service)),
+        (Resource.CPU, GroupFolder(2, service / "executor")),
+        (Resource.MEMORY, GroupFolder(2, service)),
+        (Resource.PIDS, GroupFolder(2, service)),
     ]
 
 
@@ -58,7 +66,7 @@ def test_a_service_that_was_not_delegated_divides_nothing(tmp_path: Path, monkey
     _version_2(service / "executor", controllers="memory pids\n", passed_on="\n")
     monkeypatch.setattr(cgroups, "_write", _refusing)
     found = list(candidates(_process(tmp_path, groups=SERVICE, mounts=MOUNT_2)))
-    assert found == [(Resource.CPU, Place(2, service / "executor"))]
+    assert found == [(Resource.CPU, GroupFolder(2, service / "executor"))]
 
 
 def test_a_group_is_asked_to_pass_on_what_is_needed_and_no_more(
@@ -89,9 +97,9 @@ def test_each_controller_of_version_1_has_a_tree_of_its_own(tmp_path: Path) -> N
     )
     found = dict(candidates(_process(tmp_path, groups=groups, mounts=mounts)))
     assert found == {
-        Resource.MEMORY: Place(1, tmp_path / "memory"),
-        Resource.PIDS: Place(1, tmp_path / "pids"),
-        Resource.CPU: Place(1, tmp_path / "cpu" / "box" / "abc"),
+        Resource.MEMORY: GroupFolder(1, tmp_path / "memory"),
+        Resource.PIDS: GroupFolder(1, tmp_path / "pids"),
+        Resource.CPU: GroupFolder(1, tmp_path / "cpu" / "box" / "abc"),
     }
 
 
@@ -109,7 +117,7 @@ def test_where_nothing_can_be_made_there_is_no_place(tmp_path: Path) -> None:
 
 def test_a_group_that_cannot_be_limited_is_not_used(tmp_path: Path) -> None:
     """Better watched than unlimited: a folder without the kernel's files takes no limit."""
-    assert make_group({Resource.MEMORY: Place(2, tmp_path)}, "x-1", ALL) is None
+    assert make_group({Resource.MEMORY: GroupFolder(2, tmp_path)}, "x-1", ALL) is None
 
 
 def _counting(folder: Path, **files: str) -> Path:
@@ -126,7 +134,7 @@ def test_what_a_group_of_version_2_has_counted(tmp_path: Path) -> None:
         memory__events="low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\n",
         pids__events="max 3\n",
     )
-    group = Group({resource: Place(2, tmp_path) for resource in Resource})
+    group = Group({resource: GroupFolder(2, tmp_path) for resource in Resource})
     assert group.usage() == Usage(1.5, memory_exceeded=True, processes_exceeded=True)
 
 
@@ -134,14 +142,14 @@ def test_what_a_group_of_version_2_has_counted(tmp_path: Path) -> None:
 def test_a_kill_for_want_of_memory_elsewhere_is_not_the_tasks_limit(tmp_path: Path, oom: int, oom_kill: int) -> None:
     """The machine's memory was over, or reclaiming helped."""
     _counting(tmp_path, memory__events=f"oom {oom}\noom_kill {oom_kill}\n")
-    assert Group({Resource.MEMORY: Place(2, tmp_path)}).usage().memory_exceeded is False
+    assert Group({Resource.MEMORY: GroupFolder(2, tmp_path)}).usage().memory_exceeded is False
     _counting(tmp_path, memory__failcnt=f"{oom}\n", memory__oom_control=f"under_oom 0\noom_kill {oom_kill}\n")
-    assert Group({Resource.MEMORY: Place(1, tmp_path)}).usage().memory_exceeded is False
+    assert Group({Resource.MEMORY: GroupFolder(1, tmp_path)}).usage().memory_exceeded is False
 
 
 def test_a_group_that_is_gone_tells_nothing_and_counts_as_removed(tmp_path: Path) -> None:
     """Somebody may have tidied it away."""
-    group = Group({resource: Place(2, tmp_path / "gone") for resource in Resource})
+    group = Group({resource: GroupFolder(2, tmp_path / "gone") for resource in Resource})
     assert group.usage() == Usage()
     assert group.members() == set()
     assert group.remove()

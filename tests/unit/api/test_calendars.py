@@ -13,7 +13,7 @@ from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
 from tickwise.control.schedules import calendars
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.calendars import Resolved, Span
+from tickwise.ports.calendars import DaySpan, Resolved
 from tickwise.ports.signals import Topic
 
 START = 1_800_000_000.0  # 2027-01-15T08:00:00Z, a Friday, where the virtual clock begins
@@ -200,10 +200,10 @@ async def test_a_name_that_cannot_be_kept_is_refused(here: World, name: str) -> 
 class NoLibrary:
     """An installation without the extra `calendars`."""
 
-    def ics(self, text: str, timezone: str, span: Span) -> Resolved:
+    def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:
         raise Misconfigured("iCalendar files need a library (icalendar): run pip install 'tickwise[calendars]'")
 
-    def holidays(self, country: str, subdivision: str | None, span: Span) -> Resolved:
+    def holidays(self, country: str, subdivision: str | None, span: DaySpan) -> Resolved:
         raise Misconfigured("the holidays of countries need a library: run pip install 'tickwise[calendars]'")
 
 
@@ -225,11 +225,11 @@ class Slow:
     def __init__(self) -> None:
         self.go = threading.Event()
 
-    def ics(self, text: str, timezone: str, span: Span) -> Resolved:
+    def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:
         self.go.wait(60)
         return Resolved((), ("read",))
 
-    def holidays(self, country: str, subdivision: str | None, span: Span) -> Resolved:
+    def holidays(self, country: str, subdivision: str | None, span: DaySpan) -> Resolved:
         return Resolved((), ("read",))
 
 

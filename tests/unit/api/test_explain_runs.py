@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.scene import HOUR, START, Scene, scene
-from tickwise.domain.decision import Pending, Reason
+from tickwise.domain.decision import SkipReason, TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id
 from tickwise.ports.store import ClaimRequest, NewSkip, OccurrenceMove
@@ -496,8 +496,8 @@ async def test_an_occurrence_that_somebody_skipped(here: Scene) -> None:
     assert f"The run of 2027-01-15 09:00 (UTC) was skipped by {who}: inventory." == found["sentence"]
 
 
-@pytest.mark.parametrize("reason", list(Reason))
-async def test_each_reason_of_a_record_has_its_code(here: Scene, reason: Reason) -> None:
+@pytest.mark.parametrize("reason", list(SkipReason))
+async def test_each_reason_of_a_record_has_its_code(here: Scene, reason: SkipReason) -> None:
     """`skipped_` and the reason, with what the record says."""
     job_id = await here.create(**HOURLY)
     row = await here.store.job_get("default", UUID(job_id))
@@ -505,7 +505,7 @@ async def test_each_reason_of_a_record_has_its_code(here: Scene, reason: Reason)
     assert row.timer is not None
     skip = NewSkip(the_run(job_id), AT_NINE, AT_NINE, 1, reason, "because of what the record says")
     move = OccurrenceMove(
-        namespace="default", job_id=row.job_id, expected=row.timer, timer=Pending(AT_NINE + HOUR), skip=skip
+        namespace="default", job_id=row.job_id, expected=row.timer, timer=TimerState(AT_NINE + HOUR), skip=skip
     )
     await here.store.occurrence_move(move)
     found = await here.explain(job_id, "09:00:00")

@@ -25,7 +25,7 @@ from tests.unit.api.rig import (
 )
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.calendar.rules import Dates
-from tickwise.domain.decision import Hold, Pending
+from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.errors import InDoubt
 from tickwise.domain.model import run_id
 from tickwise.ports.clock import Clock
@@ -177,26 +177,26 @@ async def test_there_must_be_an_occurrence_to_move(here: World, action: str, bod
 async def test_what_is_held_back_is_moved_as_one(here: World) -> None:
     """It would have become one run: skipped, it is one record with count and range; snoozed, it is one run, later."""
     job_ids = [await create(here, cron="0 * * * *") for _ in range(2)]
-    held = Pending(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
+    held = TimerState(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
     async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 3_600, held, ()) for job_id in job_ids])
     skipped = await post(here, f"/jobs/{job_ids[0]}/skipNext")
     record = await get(here, f"/runs/{skipped['run_id']}")
     assert ("requested", 4, "2027-01-15T12:00:00Z") == (record["reason"], record["occurrences"], record["until"])
-    assert Pending(START + 5 * 3_600) == (await stored(here, job_ids[0])).timer
+    assert TimerState(START + 5 * 3_600) == (await stored(here, job_ids[0])).timer
     snoozed = await post(here, f"/jobs/{job_ids[1]}/snooze", until="2027-01-15T15:00:00Z")
     assert ("2027-01-15T09:00:00Z", "2027-01-15T15:00:00Z") == (snoozed["nominal_time"], snoozed["due_time"])
     merged = await get(here, f"/runs/{run_id(UUID(job_ids[1]), START + 7_200)}")
     assert ("SKIPPED", "calendar", 3, "2027-01-15T12:00:00Z") == (
         merged["status"], merged["reason"], merged["occurrences"], merged["until"],
     )  # fmt: skip
-    assert Pending(START + 5 * 3_600, fired=1) == (await stored(here, job_ids[1])).timer
+    assert TimerState(START + 5 * 3_600, fired=1) == (await stored(here, job_ids[1])).timer
 
 
 async def test_what_was_held_back_and_snoozed_begins_no_earlier(here: World) -> None:
     """Though any calendar or window is changed meanwhile, and what is held back by one is looked at again."""
     job_id = await create(here, cron="0 * * * *")
-    held = Pending(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
+    held = TimerState(START + 4.5 * 3_600, START + 3_600, Hold.CALENDAR)
     async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 3_600, held, ())])
     await pass_time(here, 2 * 3_600)
@@ -211,7 +211,7 @@ async def test_what_is_held_back_to_be_skipped_cannot_be_moved(here: World) -> N
     """It would not run anyway, as little as one that is not decided yet."""
     await calendar(here, "off", Dates(date(2027, 1, 15), date(2027, 1, 15)))
     job_id = await create(here, cron="* * * * * *", calendars=[{"name": "off"}])
-    held = Pending(START + 16 * 3_600, START + 1, Hold.CALENDAR)
+    held = TimerState(START + 16 * 3_600, START + 1, Hold.CALENDAR)
     async with here.store.fires(FireRequest(horizon_seconds=2, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 1, held, ())])
     answer = await here.client.post(f"{API}/jobs/{job_id}/snooze", json={"until": "2027-01-20T00:00:00Z"})

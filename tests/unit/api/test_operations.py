@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.scene import Scene, scene
-from tickwise.control.bulk.pages import MAX_PROBLEMS, OperationPages, Page
+from tickwise.control.bulk.pages import MAX_PROBLEMS, OperationPage, OperationPages
 from tickwise.domain.errors import Bug, Invalid, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import LetterStatus, OperationRow, OperationStep, Settlement
@@ -40,7 +40,7 @@ async def taken(here: Scene) -> OperationRow:
     return operation
 
 
-async def put_on_record(here: Scene, operation: OperationRow, done: Page) -> bool:
+async def put_on_record(here: Scene, operation: OperationRow, done: OperationPage) -> bool:
     return await here.store.operation_step(
         OperationStep(
             operation_id=operation.operation_id,

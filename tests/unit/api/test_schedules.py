@@ -26,7 +26,7 @@ from tests.unit.api.rig import (
 )
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.calendar.rules import Calendar, Weekly, Window
-from tickwise.domain.decision import NEVER, Hold, Pending
+from tickwise.domain.decision import NEVER, Hold, TimerState
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Fire, FireRequest, RuleKind, RuleRow
@@ -234,12 +234,12 @@ async def test_a_detail_alone_changes_the_schedule_that_is_there(here: World) ->
     assert (3_600.0, 5, "allow", "2027-01-15T08:00:00Z") == (
         job["interval_seconds"], job["max_runs"], job["overlap"], job["anchor"],
     )  # fmt: skip
-    assert Pending(START + 7_200, fired=1) == (await stored(here, job_id)).timer
+    assert TimerState(START + 7_200, fired=1) == (await stored(here, job_id)).timer
     job = await put(here, job_id, end_at=None, anchor="2027-01-15T08:30:00Z")
     assert job["end_at"] is None
-    assert Pending(START + 5_400, fired=1) == (await stored(here, job_id)).timer
+    assert TimerState(START + 5_400, fired=1) == (await stored(here, job_id)).timer
     await put(here, job_id, every="1h")
-    assert Pending(START + 7_200) == (await stored(here, job_id)).timer
+    assert TimerState(START + 7_200) == (await stored(here, job_id)).timer
 
 
 async def test_more_runs_wake_a_schedule_that_had_made_all(here: World) -> None:
@@ -249,7 +249,7 @@ async def test_more_runs_wake_a_schedule_that_had_made_all(here: World) -> None:
     await plan_ahead(here, 2.0)
     assert (await stored(here, job_id)).timer is None
     await put(here, job_id, max_runs=3)
-    assert Pending(START + 7_200, fired=1) == (await stored(here, job_id)).timer
+    assert TimerState(START + 7_200, fired=1) == (await stored(here, job_id)).timer
 
 
 async def test_null_is_the_default_in_a_change(here: World) -> None:
@@ -298,7 +298,7 @@ async def test_other_calendars_let_go_what_is_held_back(here: World) -> None:
     """The timer is looked at now, and not when the calendar that is no longer named opens."""
     await calendar(here, "off", WEEKENDS)
     job_id = await create(here, every="1h", calendars=[{"name": "off", "otherwise": "defer"}])
-    held = Pending(START + 86_400.0, START + 3_600.0, Hold.CALENDAR)
+    held = TimerState(START + 86_400.0, START + 3_600.0, Hold.CALENDAR)
     async with here.store.fires(FireRequest(horizon_seconds=4_000, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 3_600.0, held, ())])
     assert held == (await stored(here, job_id)).timer
@@ -373,7 +373,7 @@ async def test_a_paused_job_that_is_edited_stays_paused(here: World) -> None:
     assert ("PAUSED", "2027-01-15T20:30:00Z") == (job["status"], job["next_run_at"])
     (record,) = await get(here, f"/jobs/{job_id}/runs")
     assert ("paused", 3, "2027-01-15T11:00:00Z") == (record["reason"], record["occurrences"], record["until"])
-    pending = Pending(START + 12 * 3_600, START + 3.5 * 3_600, Hold.PAUSED)
+    pending = TimerState(START + 12 * 3_600, START + 3.5 * 3_600, Hold.PAUSED)
     assert pending == (await stored(here, job_id)).timer
     await pass_time(here, 3_600)
     await post(here, f"/jobs/{job_id}/resume", missed="run_all")
@@ -442,7 +442,7 @@ async def test_a_pause_for_good_is_told_apart_from_one_with_an_end(here: World) 
     """The timer has no time to wake up."""
     job_id = await create(here, cron="0 * * * *")
     await post(here, f"/jobs/{job_id}/pause")
-    assert Pending(NEVER, START + 3_600, Hold.PAUSED) == (await stored(here, job_id)).timer
+    assert TimerState(NEVER, START + 3_600, Hold.PAUSED) == (await stored(here, job_id)).timer
 
 
 # ------------------------------------------------------------------------------------------ preview

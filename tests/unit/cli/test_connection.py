@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tickwise.cli import connection
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.main import main
 
 
@@ -20,31 +20,33 @@ def local(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _find(folder: Path, url: str | None = None, key: str | None = None, **environ: str) -> connection.Target:
+def _find(folder: Path, url: str | None = None, key: str | None = None, **environ: str) -> connection.ServerTarget:
     return connection.find(url=url, key=key, data_dir=str(folder), environ=environ)
 
 
 def test_a_local_up_is_found_with_its_key(local: Path) -> None:
     """Nothing to paste."""
-    assert connection.Target("http://127.0.0.1:8471", "local-key") == _find(local)
+    assert connection.ServerTarget("http://127.0.0.1:8471", "local-key") == _find(local)
 
 
 def test_what_is_told_comes_first(local: Path) -> None:
     """Options before the environment, the environment before the local one."""
     environ = {"TICKWISE_URL": "http://env", "TICKWISE_API_KEY": "env-key"}
-    assert connection.Target("http://env", "env-key") == _find(local, **environ)
-    assert connection.Target("http://option", "option-key") == _find(local, "http://option", "option-key", **environ)
+    assert connection.ServerTarget("http://env", "env-key") == _find(local, **environ)
+    assert connection.ServerTarget("http://option", "option-key") == _find(
+        local, "http://option", "option-key", **environ
+    )
 
 
 def test_the_local_key_stays_here(local: Path) -> None:
     """Another server must not even see it; the local one by its full address may."""
-    assert connection.Target("http://other", None) == _find(local, "http://other")
-    assert connection.Target("http://127.0.0.1:8471/", "local-key") == _find(local, "http://127.0.0.1:8471/")
+    assert connection.ServerTarget("http://other", None) == _find(local, "http://other")
+    assert connection.ServerTarget("http://127.0.0.1:8471/", "local-key") == _find(local, "http://127.0.0.1:8471/")
 
 
 def test_another_key_for_the_local_server(local: Path) -> None:
     """Its address is still found."""
-    assert connection.Target("http://127.0.0.1:8471", "mine") == _find(local, key="mine")
+    assert connection.ServerTarget("http://127.0.0.1:8471", "mine") == _find(local, key="mine")
 
 
 def test_the_data_folder_may_come_from_the_environment(local: Path) -> None:
@@ -58,7 +60,7 @@ def test_the_data_folder_may_come_from_the_environment(local: Path) -> None:
 def test_a_file_that_is_none_of_ours_is_as_none(tmp_path: Path, content: str) -> None:
     """Half written, or something else."""
     (tmp_path / "client.json").write_text(content, encoding="utf-8")
-    with pytest.raises(Failure, match="no Tickwise running") as caught:
+    with pytest.raises(CommandFailure, match="no Tickwise running") as caught:
         _find(tmp_path)
     assert Exit.UNREACHABLE == caught.value.code
 

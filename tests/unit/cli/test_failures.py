@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwise.cli.failures import Exit, Said, explain_problem, show
+from tickwise.cli.failures import Exit, FieldSource, explain_problem, show
 from tickwise.cli.main import main
 from tickwise.cli.session import Session
 
@@ -13,14 +13,14 @@ SCRIPT = "import os\n\ndef f(:\n    pass\n"
 
 def test_a_mark_stands_under_the_field_of_a_cron_line() -> None:
     """The position is the server's; the mark covers the field."""
-    blame = {"/cron_expression": Said("--cron", "61 25 * * *")}
+    blame = {"/cron_expression": FieldSource("--cron", "61 25 * * *")}
     lines = explain_problem({"pointer": "/cron_expression", "position": 3}, "25 is no hour", blame)
     assert ["  --cron '61 25 * * *'", "             ^^"] == lines
 
 
 def test_a_mark_may_stand_behind_the_end() -> None:
     """A field that is missing is missing there."""
-    lines = explain_problem({"pointer": "/c", "position": 3}, "too short", {"/c": Said("--cron", "* *")})
+    lines = explain_problem({"pointer": "/c", "position": 3}, "too short", {"/c": FieldSource("--cron", "* *")})
     assert ["  --cron '* *'", "             ^"] == lines
 
 
@@ -28,7 +28,7 @@ def test_a_script_is_shown_around_the_line_at_fault() -> None:
     """With its neighbours, and a mark under the column."""
     problem = {"pointer": "/task/source"}
     detail = "the script does not compile: invalid syntax (line 3, column 7)"
-    lines = explain_problem(problem, detail, {"/task/source": Said("job.py", SCRIPT)})
+    lines = explain_problem(problem, detail, {"/task/source": FieldSource("job.py", SCRIPT)})
     assert [
         "  job.py, line 3:",
         "       1 | import os",
@@ -41,7 +41,7 @@ def test_a_script_is_shown_around_the_line_at_fault() -> None:
 
 def test_a_field_below_is_blamed_on_what_said_the_field_above() -> None:
     """The nearest that is known."""
-    blame = {"/payload": Said("--payload", "{}"), "/payload/db": Said("--param", "db=1")}
+    blame = {"/payload": FieldSource("--payload", "{}"), "/payload/db": FieldSource("--param", "db=1")}
     assert ["  --param db=1"] == explain_problem({"pointer": "/payload/db/x"}, "", blame)
     assert ["  --payload '{}'"] == explain_problem({"pointer": "/payload/other"}, "", blame)
 
@@ -55,7 +55,7 @@ def test_an_unknown_pointer_is_shown_as_it_is() -> None:
 
 def test_a_query_parameter_is_blamed_on_its_option() -> None:
     """Listings have parameters instead of pointers."""
-    assert ["  --status XX"] == explain_problem({"parameter": "status"}, "", {"?status": Said("--status", "XX")})
+    assert ["  --status XX"] == explain_problem({"parameter": "status"}, "", {"?status": FieldSource("--status", "XX")})
 
 
 def test_exit_codes_are_what_scripts_rely_on() -> None:
@@ -71,7 +71,7 @@ HOSTILE = "red \x1b[31m bell \x07 c1 \x9b31m turned \u202e half \udc80 return \r
 
 def test_no_error_lets_control_characters_through(capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever wrote them: the server, a file, the person. Line breaks are kept."""
-    blame = {"/cron_expression": Said("--cron", f"{HOSTILE} x")}
+    blame = {"/cron_expression": FieldSource("--cron", f"{HOSTILE} x")}
     problem = {"pointer": "/cron_expression", "position": len(HOSTILE) + 1}
     show([*explain_problem(problem, HOSTILE, blame), "one\ntwo"], first=HOSTILE)
     seen = capsys.readouterr().err

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.loopback import Loopback, Reply, serving
-from tickwise.cli.failures import Exit, Failure
-from tickwise.cli.import_jobs import MAX_BYTES, MAX_ROUNDS, Outcome, differences, store
+from tickwise.cli.failures import CommandFailure, Exit
+from tickwise.cli.import_jobs import MAX_BYTES, MAX_ROUNDS, ImportOutcome, differences, store
 from tickwise.sdk.client import Client, ProblemError
 
 FIRST = {"key": "a", "name": "first", "cron_expression": "0 3 * * *", "misfire": {"mode": "skip"}}
@@ -70,7 +70,7 @@ def test_a_key_that_is_free_again_is_used() -> None:
 
 def test_what_the_server_refuses_is_named_and_nothing_is_stored() -> None:
     """With its place, and the entry's name."""
-    with pytest.raises(Failure) as raised:
+    with pytest.raises(CommandFailure) as raised:
         outcomes(refused(TAKEN, WRONG))
     assert (Exit.REFUSED, "the server refuses 1 of 2 jobs, so none is stored.") == (
         raised.value.code,
@@ -89,14 +89,14 @@ def test_a_refusal_that_is_about_no_single_job_stays_itself() -> None:
 def test_somebody_who_takes_and_leaves_keys_all_the_time_does_not_hold_us() -> None:
     """After some rounds it is said."""
     gone = Reply(404, {"code": "not_found", "detail": "gone"})
-    with pytest.raises(Failure, match="keeps taking and leaving"):
+    with pytest.raises(CommandFailure, match="keeps taking and leaving"):
         outcomes(*[refused(TAKEN, None), gone] * MAX_ROUNDS)
 
 
 def test_more_bytes_than_a_transaction_takes_are_refused_before_anything_is_sent() -> None:
     """There is no server to be asked."""
     large = {"key": "a", "name": "x" * (MAX_BYTES + 1)}
-    with Client("http://127.0.0.1:1", None) as client, pytest.raises(Failure, match="at most 32 MB"):
+    with Client("http://127.0.0.1:1", None) as client, pytest.raises(CommandFailure, match="at most 32 MB"):
         store(client, [large])
 
 
@@ -138,4 +138,4 @@ def test_what_means_something_else_differs(wanted: dict[str, Any], found: dict[s
 
 def test_outcomes_have_the_words_of_the_answer() -> None:
     """Scripts read them."""
-    assert ["created", "present", "different"] == [outcome.value for outcome in Outcome]
+    assert ["created", "present", "different"] == [outcome.value for outcome in ImportOutcome]

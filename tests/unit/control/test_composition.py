@@ -15,7 +15,7 @@ from tests.support.app import Bell
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.control.bulk.pages import KINDS, Kind, OperationPages
+from tickwise.control.bulk.pages import KINDS, OperationKind, OperationPages
 from tickwise.control.context import ControlContext
 
 
@@ -50,4 +50,6 @@ def test_each_kind_of_operation_that_is_asked_for_is_carried_out(kind: str) -> N
 
 def test_kinds_of_one_job_are_carried_out_by_recorders_alone() -> None:
     """They are on record when they are over, and no page of them is ever taken."""
-    assert {Kind.JOB_CREATE, Kind.JOB_CHANGE, Kind.JOB_CANCEL} == {kind for kind in KINDS if kind.startswith("job:")}
+    assert {OperationKind.JOB_CREATE, OperationKind.JOB_CHANGE, OperationKind.JOB_CANCEL} == {
+        kind for kind in KINDS if kind.startswith("job:")
+    }

@@ -25,7 +25,7 @@ from tickwise.control.bodies import JobBody, MissedMode, PauseBody, ResumeBody, 
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import Submitted
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger
@@ -128,44 +128,44 @@ def test_edits_never_reach_back_and_nothing_falls_silent(first: Any, mode: str, 
 
 
 async def _live(first: dict[str, Any], mode: str, steps: list[tuple[float, tuple[str, Any]]]) -> None:
-    house = House()
-    await house.control.start()
+    runtime = House()
+    await runtime.control.start()
     task = {"name": "a", "task": {"kind": "shell", "command": "date"}, "misfire": {"mode": mode}}
-    made = await house.control.jobs.submit(WHO, body({**task, **first}, START))
+    made = await runtime.control.jobs.submit(WHO, body({**task, **first}, START))
     assert isinstance(made, Submitted)
     job_id = made.job_id
-    plan = await house.plan(job_id)
+    plan = await runtime.plan(job_id)
     begins, before_edit = [(START, plan.schedule(job_id))], set[UUID]()
     for wait, (action, said) in steps:
-        await house.clock.advance(wait)
-        now = house.clock.now()
+        await runtime.clock.advance(wait)
+        now = runtime.clock.now()
         if action == "edit":
-            made_before = by_schedule(await house.runs(job_id))
-            await _done(house.control.jobs.change(WHO, job_id, body(said, now)))
-            changed = await house.plan(job_id)
+            made_before = by_schedule(await runtime.runs(job_id))
+            await _done(runtime.control.jobs.change(WHO, job_id, body(said, now)))
+            changed = await runtime.plan(job_id)
             # What says the same as before, or cannot be, is no edit.
             if changed != plan and changed.planned_at is not None:
                 plan, before_edit = changed, made_before
                 begins.append((changed.planned_at, changed.schedule(job_id)))
             # It may have taken some of them away.
-            assert by_schedule(await house.runs(job_id)) <= made_before
+            assert by_schedule(await runtime.runs(job_id)) <= made_before
         elif action == "fire":
-            await house.scheduler.fire_due()
+            await runtime.scheduler.fire_due()
         elif action == "pause":
             until = None if said is None else datetime.fromtimestamp(now + said, UTC)
-            await _done(house.control.jobs.pause(WHO, job_id, PauseBody(until=until)))
+            await _done(runtime.control.jobs.pause(WHO, job_id, PauseBody(until=until)))
         elif action == "resume":
-            await _done(house.control.jobs.resume(WHO, job_id, ResumeBody(missed=said)))
+            await _done(runtime.control.jobs.resume(WHO, job_id, ResumeBody(missed=said)))
         else:
-            await _done(house.control.schedules.skip_next(WHO, job_id, SkipNextBody()))
-        early = [run for run in await house.runs(job_id) if run.run_id in by_schedule([run]) - before_edit]
+            await _done(runtime.control.schedules.skip_next(WHO, job_id, SkipNextBody()))
+        early = [run for run in await runtime.runs(job_id) if run.run_id in by_schedule([run]) - before_edit]
         assert [] == [run.nominal_at for run in early if run.nominal_at <= begins[-1][0]]
-    await _done(house.control.jobs.resume(WHO, job_id, ResumeBody()))
-    end = house.clock.now()
+    await _done(runtime.control.jobs.resume(WHO, job_id, ResumeBody()))
+    end = runtime.clock.now()
     for _ in range(5):
-        await house.scheduler.fire_due()
-    assert [] == _silent(begins, end, await house.runs(job_id))
-    await house.control.stop()
+        await runtime.scheduler.fire_due()
+    assert [] == _silent(begins, end, await runtime.runs(job_id))
+    await runtime.control.stop()
 
 
 async def _done(asked: Any) -> Any:
@@ -246,7 +246,7 @@ async def test_an_edit_between_a_run_that_was_made_ahead_and_a_pause_counts_noth
         await here.ask("PUT", f"/jobs/{job_id}", body={"cron": "0-59 * * * * *", "max_runs": 10})
         row = await here.store.job_get("default", job_id)
         assert row is not None
-        assert Pending(START + 3, fired=2) == row.timer
+        assert TimerState(START + 3, fired=2) == row.timer
         await here.ask("POST", f"/jobs/{job_id}/pause")
         await here.pass_time(4.5)
         await here.ask("POST", f"/jobs/{job_id}/resume", body={"missed": missed})

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.scene import HOUR, START, scene
-from tickwise.control.explain.explanations import Because, Facts, lasting, sentence
+from tickwise.control.explain.explanations import Because, RunFacts, lasting, sentence
 from tickwise.control.explain.reasons import judged
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -67,8 +67,8 @@ def attempt(number: int = 1, state: RunState = RunState.SUCCESS, **fields: Any) 
     return AttemptRow(**{**given, **fields})
 
 
-def facts(row: RunRow, **fields: Any) -> Facts:
-    return Facts(**{"now": START + HOUR, "run": row, "zone": UTC, **fields})
+def facts(row: RunRow, **fields: Any) -> RunFacts:
+    return RunFacts(**{"now": START + HOUR, "run": row, "zone": UTC, **fields})
 
 
 def test_a_run_of_a_job_that_is_gone_is_judged_all_the_same() -> None:

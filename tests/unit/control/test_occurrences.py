@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.scene import DAY, START, scene
 from tickwise.control.schedules.occurrences import Occurrence, Section
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.model import Principal, name_before, name_from, run_id, time_id
 from tickwise.testing.factories import Factory
 
@@ -90,6 +90,6 @@ async def test_a_timer_that_the_schedule_names_no_more_is_told_as_it_stands() ->
         await here.store.jobs_add([job])
         row = await here.store.job_get("default", job.job_id)
         assert row is not None
-        assert Pending(START + 1_234.0) == row.timer
+        assert TimerState(START + 1_234.0) == row.timer
         line = await here.world.control.schedules.occurrences(ADA, job.job_id, Section(end=START + 3_600, limit=10))
         assert [START + 1_234.0, START + 3_600.0] == [each.nominal for each in line.occurrences]

@@ -16,16 +16,16 @@ from tickwise.domain.calendar.rules import (
     SEARCH_LOOKS,
     Allowed,
     Calendar,
+    CalendarMode,
+    CalendarRule,
     Closed,
+    ClosedReason,
     Dates,
     Entry,
-    Mode,
     Otherwise,
     Period,
-    Reason,
     Recurring,
-    Rule,
-    Rules,
+    ScheduleRules,
     Weekly,
     Window,
     covers,
@@ -61,7 +61,7 @@ def cover_of(calendar: Calendar, instant: float) -> tuple[float, float] | None:
     return None if found is None else (found.begin, found.end)
 
 
-def closed(rules: Rules, nominal: float) -> Closed:
+def closed(rules: ScheduleRules, nominal: float) -> Closed:
     """The verdict, where it must be no."""
     verdict = rules.verdict(nominal)
     assert isinstance(verdict, Closed)
@@ -217,7 +217,7 @@ def test_an_empty_calendar_covers_nothing() -> None:
     """So a job that includes it never runs, and says so instead of searching for long."""
     empty = Calendar()
     assert covers(empty, 0.0) is None
-    verdict = closed(Rules((Rule("none", empty, Mode.INCLUDE, Otherwise.DEFER),)), 0.0)
+    verdict = closed(ScheduleRules((CalendarRule("none", empty, CalendarMode.INCLUDE, Otherwise.DEFER),)), 0.0)
     assert (None, math.inf) == (verdict.opens, verdict.until)
 
 
@@ -227,7 +227,7 @@ def test_beyond_the_years_that_have_dates_nothing_is_covered(instant: float) -> 
     calendar = Calendar(BERLIN, (hours("0123456", 0, 24), Recurring("* * * * *", 60), day("9000-01-01")))
     assert covers(calendar, instant) is None
     assert next_cover(calendar, instant) is None
-    assert ALLOWED == Rules((Rule("all", calendar),)).verdict(instant)
+    assert ALLOWED == ScheduleRules((CalendarRule("all", calendar),)).verdict(instant)
 
 
 def test_an_unknown_zone_or_cron_line_is_refused() -> None:
@@ -246,17 +246,19 @@ OFFICE = Calendar(BERLIN, (hours("01234", 9, 17),))
 
 def test_without_rules_everything_is_allowed() -> None:
     """And outside of what is excluded, or inside of what is included, too."""
-    assert Allowed() == Rules().verdict(at("2026-12-25 10:00"))
-    assert ALLOWED == Rules((Rule("holidays", HOLIDAYS),)).verdict(at("2026-12-27 00:00"))
-    assert ALLOWED == Rules((Rule("office", OFFICE, Mode.INCLUDE),)).verdict(at("2026-12-23 09:00"))
+    assert Allowed() == ScheduleRules().verdict(at("2026-12-25 10:00"))
+    assert ALLOWED == ScheduleRules((CalendarRule("holidays", HOLIDAYS),)).verdict(at("2026-12-27 00:00"))
+    assert ALLOWED == ScheduleRules((CalendarRule("office", OFFICE, CalendarMode.INCLUDE),)).verdict(
+        at("2026-12-23 09:00")
+    )
 
 
 def test_an_excluded_day_says_which_one_it_is() -> None:
     """With the name of the calendar, the day and its name, and when it opens."""
-    verdict = closed(Rules((Rule("de-holidays", HOLIDAYS),)), at("2026-12-25 10:00"))
+    verdict = closed(ScheduleRules((CalendarRule("de-holidays", HOLIDAYS),)), at("2026-12-25 10:00"))
     assert (
         Closed(
-            reason=Reason.CALENDAR,
+            reason=ClosedReason.CALENDAR,
             name="de-holidays",
             otherwise=Otherwise.SKIP,
             until=at("2026-12-26 00:00"),
@@ -269,10 +271,10 @@ def test_an_excluded_day_says_which_one_it_is() -> None:
 
 def test_included_hours_that_are_no_holiday_are_where_a_deferred_fire_goes() -> None:
     """Inside of what is included and outside of what is excluded: after Christmas on Friday comes Monday morning."""
-    rules = Rules(
+    rules = ScheduleRules(
         (
-            Rule("holidays", HOLIDAYS, Mode.EXCLUDE, Otherwise.DEFER),
-            Rule("office", OFFICE, Mode.INCLUDE, Otherwise.DEFER),
+            CalendarRule("holidays", HOLIDAYS, CalendarMode.EXCLUDE, Otherwise.DEFER),
+            CalendarRule("office", OFFICE, CalendarMode.INCLUDE, Otherwise.DEFER),
         )
     )
     verdict = closed(rules, at("2026-12-24 18:00"))
@@ -284,7 +286,9 @@ def test_included_hours_that_are_no_holiday_are_where_a_deferred_fire_goes() -> 
 def test_several_included_calendars_must_all_allow() -> None:
     """The first of the month and office hours: both."""
     firsts = Calendar(BERLIN, (Recurring("0 0 1 * *", 86_400),))
-    rules = Rules((Rule("firsts", firsts, Mode.INCLUDE), Rule("office", OFFICE, Mode.INCLUDE)))
+    rules = ScheduleRules(
+        (CalendarRule("firsts", firsts, CalendarMode.INCLUDE), CalendarRule("office", OFFICE, CalendarMode.INCLUDE))
+    )
     assert ALLOWED == rules.verdict(at("2026-12-01 10:00"))
     assert at("2026-12-01 09:00") == closed(rules, at("2026-11-20 10:00")).opens
     assert at("2027-01-01 09:00") == closed(rules, at("2026-12-01 17:00")).opens
@@ -293,8 +297,8 @@ def test_several_included_calendars_must_all_allow() -> None:
 def test_a_maintenance_window_is_named_before_a_calendar() -> None:
     """With what people said it is for."""
     window = Window("db-upgrade", Calendar(BERLIN, (day("2026-12-25"),)), reason="PostgreSQL 19")
-    verdict = closed(Rules((Rule("holidays", HOLIDAYS),), (window,)), at("2026-12-25 10:00"))
-    assert (Reason.MAINTENANCE, "db-upgrade") == (verdict.reason, verdict.name)
+    verdict = closed(ScheduleRules((CalendarRule("holidays", HOLIDAYS),), (window,)), at("2026-12-25 10:00"))
+    assert (ClosedReason.MAINTENANCE, "db-upgrade") == (verdict.reason, verdict.name)
     assert verdict.sentence == "in the maintenance window db-upgrade: PostgreSQL 19 (2026-12-25)"
 
 
@@ -310,8 +314,11 @@ def test_it_is_deferred_only_if_all_that_close_say_so(
     calendar: Otherwise, window: Otherwise, expected: Otherwise
 ) -> None:
     """One skip is enough; a rule that does not close has no say."""
-    rules = Rules(
-        (Rule("holidays", HOLIDAYS, Mode.EXCLUDE, calendar), Rule("office", OFFICE, Mode.EXCLUDE, Otherwise.SKIP)),
+    rules = ScheduleRules(
+        (
+            CalendarRule("holidays", HOLIDAYS, CalendarMode.EXCLUDE, calendar),
+            CalendarRule("office", OFFICE, CalendarMode.EXCLUDE, Otherwise.SKIP),
+        ),
         (Window("work", Calendar(BERLIN, (day("2026-12-26"),)), action=window),),
     )
     assert expected == closed(rules, at("2026-12-26 10:00")).otherwise
@@ -339,7 +346,7 @@ def test_many_windows_are_searched_no_longer_than_a_few(monkeypatch: pytest.Monk
     monkeypatch.setattr(Window, "closed_until", closed_until)
     morning, evening = (Calendar("UTC", (Recurring(cron, 43_200, None),)) for cron in ("0 0 * * *", "0 12 * * *"))
     windows = tuple(Window(f"window {number}", (morning, evening)[number % 2]) for number in range(1_000))
-    assert Rules(windows=windows).opens(at("2026-12-25 10:00")) is None
+    assert ScheduleRules(windows=windows).opens(at("2026-12-25 10:00")) is None
     assert looks <= SEARCH_LOOKS + 2 * len(windows)
 
 
@@ -351,13 +358,15 @@ def test_what_never_opens_is_not_searched_for_without_end() -> None:
         Recurring("0 0 * * *", 31 * 86_400),
         Period(at("2000-01-01 00:00"), at("2100-01-01 00:00")),
     ):
-        rules = Rules((Rule("always", Calendar(BERLIN, (entry,)), Mode.EXCLUDE, Otherwise.DEFER),))
+        rules = ScheduleRules(
+            (CalendarRule("always", Calendar(BERLIN, (entry,)), CalendarMode.EXCLUDE, Otherwise.DEFER),)
+        )
         assert closed(rules, at("2026-12-25 10:00")).opens is None
 
 
 def test_every_occurrence_of_a_closed_time_gets_the_answer_of_the_first() -> None:
     """The search is remembered; at its edges it is made anew, whatever the order in which is asked."""
-    rules = Rules((Rule("holidays", HOLIDAYS),))
+    rules = ScheduleRules((CalendarRule("holidays", HOLIDAYS),))
     for text in ("2026-12-25 10:00", "2026-12-26 23:59", "2026-12-25 00:00", "2026-12-25 10:00"):
         assert at("2026-12-27 00:00") == closed(rules, at(text)).opens
     assert ALLOWED == rules.verdict(at("2026-12-24 23:59"))
@@ -376,7 +385,7 @@ def test_every_occurrence_of_a_closed_time_gets_the_answer_of_the_first() -> Non
 )
 def test_an_entry_is_told_in_words(entry: Entry, text: str) -> None:
     """In the words and on the clock of the calendar."""
-    rules = Rules((Rule("c", Calendar(BERLIN, (entry,))),))
+    rules = ScheduleRules((CalendarRule("c", Calendar(BERLIN, (entry,))),))
     nominal = at("2026-11-21 10:00") if isinstance(entry, Recurring) else at("2026-11-20 10:00")
     assert f"excluded by the calendar c: {text}" == closed(rules, nominal).sentence
 
@@ -463,9 +472,10 @@ def test_the_next_begin_misses_nothing(calendar: Calendar, instant: float) -> No
 
 
 rules = st.builds(
-    Rules,
+    ScheduleRules,
     st.lists(
-        st.builds(Rule, st.just("c"), calendars, st.sampled_from(Mode), st.sampled_from(Otherwise)), max_size=2
+        st.builds(CalendarRule, st.just("c"), calendars, st.sampled_from(CalendarMode), st.sampled_from(Otherwise)),
+        max_size=2,
     ).map(tuple),
     st.lists(st.builds(Window, st.just("w"), calendars, action=st.sampled_from(Otherwise)), max_size=2).map(tuple),
 )
@@ -473,7 +483,7 @@ rules = st.builds(
 
 @settings(max_examples=100)
 @given(rules, instants)
-def test_where_it_opens_it_is_allowed_and_nowhere_before(rules: Rules, nominal: float) -> None:
+def test_where_it_opens_it_is_allowed_and_nowhere_before(rules: ScheduleRules, nominal: float) -> None:
     """The verdict at `opens` is yes; up to there it is no at every quarter of an hour."""
     verdict = rules.verdict(nominal)
     if isinstance(verdict, Allowed):
@@ -482,7 +492,7 @@ def test_where_it_opens_it_is_allowed_and_nowhere_before(rules: Rules, nominal: 
     assert verdict.until > nominal
     if verdict.opens is not None:
         assert ALLOWED == rules.verdict(verdict.opens)
-    fresh = Rules(rules.calendars, rules.windows)
+    fresh = ScheduleRules(rules.calendars, rules.windows)
     until = nominal + 3 * DAY if verdict.opens is None else min(verdict.opens, nominal + 3 * DAY)
     while nominal < until:
         assert isinstance(fresh.verdict(nominal), Closed)
@@ -505,7 +515,7 @@ def test_a_calendar_of_many_lines_costs_a_bounded_number_of_looks(monkeypatch: p
         return real(line, at_or_before, zone)
 
     monkeypatch.setattr(Cron, "previous_second", previous_second)
-    rules = Rules((Rule("chain", CHAIN),))
+    rules = ScheduleRules((CalendarRule("chain", CHAIN),))
     start = at("2026-12-25 10:00")
     assert rules.opens(start) is None
     assert rules.is_too_much(start)
@@ -520,4 +530,4 @@ def test_a_calendar_of_many_lines_costs_a_bounded_number_of_looks(monkeypatch: p
 def test_a_calendar_that_is_simple_is_never_too_much() -> None:
     """Wherever it leads: nights for years, or hours that follow on each other."""
     for calendar in (HOLIDAYS, Calendar("UTC", (Recurring("0 * * * *", 3_600, None),))):
-        assert not Rules((Rule("x", calendar),)).is_too_much(at("2026-12-25 10:00"))
+        assert not ScheduleRules((CalendarRule("x", calendar),)).is_too_much(at("2026-12-25 10:00"))

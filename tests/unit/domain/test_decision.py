@@ -13,16 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.slow_cron import at
-from tickwise.domain.calendar.rules import Calendar, Mode, Otherwise, Period, Rule, Rules, Window
+from tickwise.domain.calendar.rules import (
+    Calendar,
+    CalendarMode,
+    CalendarRule,
+    Otherwise,
+    Period,
+    ScheduleRules,
+    Window,
+)
 from tickwise.domain.decision import (
     MAX_LATE,
     NEVER,
     Decision,
     Firing,
     Hold,
-    Pending,
-    Reason,
     Skip,
+    SkipReason,
+    TimerState,
     decide,
     fraction,
     spread,
@@ -51,10 +59,15 @@ def once(instant: float, **fields: Any) -> Schedule:
 
 
 def look(
-    schedule: Schedule, timer: Pending | float, now: float, ahead: float = 0.0, rules: Rules | None = None, **more: Any
+    schedule: Schedule,
+    timer: TimerState | float,
+    now: float,
+    ahead: float = 0.0,
+    rules: ScheduleRules | None = None,
+    **more: Any,
 ) -> Decision:
     """One decision."""
-    pending = timer if isinstance(timer, Pending) else Pending(timer)
+    pending = timer if isinstance(timer, TimerState) else TimerState(timer)
     return decide(schedule, pending, now=now, until=now + ahead, rules=rules, **more)
 
 
@@ -63,7 +76,7 @@ def nominals(decision: Decision) -> list[float]:
     return [fire.nominal for fire in decision.fires]
 
 
-def skipped(decision: Decision) -> list[tuple[float, float, int, Reason]]:
+def skipped(decision: Decision) -> list[tuple[float, float, int, SkipReason]]:
     """Its skips, less the sentences."""
     return [(skip.nominal, skip.until, skip.occurrences, skip.reason) for skip in decision.skips]
 
@@ -73,15 +86,15 @@ def due(decision: Decision) -> float | None:
     return None if decision.next is None else decision.next.due
 
 
-def closed(*spans: tuple[float, float], otherwise: Otherwise = Otherwise.SKIP) -> Rules:
+def closed(*spans: tuple[float, float], otherwise: Otherwise = Otherwise.SKIP) -> ScheduleRules:
     """One calendar that excludes these times."""
     calendar = Calendar(entries=tuple(Period(begin, end) for begin, end in spans))
-    return Rules((Rule("quiet", calendar, Mode.EXCLUDE, otherwise),))
+    return ScheduleRules((CalendarRule("quiet", calendar, CalendarMode.EXCLUDE, otherwise),))
 
 
-def window(begin: float, end: float, action: Otherwise = Otherwise.SKIP) -> Rules:
+def window(begin: float, end: float, action: Otherwise = Otherwise.SKIP) -> ScheduleRules:
     """One maintenance window."""
-    return Rules(windows=(Window("upgrade", Calendar(entries=(Period(begin, end),)), action=action),))
+    return ScheduleRules(windows=(Window("upgrade", Calendar(entries=(Period(begin, end),)), action=action),))
 
 
 # ---------------------------------------------------------------------------------------------------- in time
@@ -89,14 +102,14 @@ def window(begin: float, end: float, action: Otherwise = Otherwise.SKIP) -> Rule
 
 def test_a_due_timer_fires_at_its_nominal_time() -> None:
     """In time, alone, and the timer goes to the next occurrence after the horizon."""
-    expected = Decision((Firing(NOW, NOW),), (), Pending(NOW + 60, fired=1))
+    expected = Decision((Firing(NOW, NOW),), (), TimerState(NOW + 60, fired=1))
     assert expected == look(every(60), NOW, NOW - 0.5, 1.5)
     assert expected == look(cron("* * * * *"), NOW, NOW + 3, 2)
 
 
 def test_a_timer_beyond_the_horizon_stays() -> None:
     """Nothing is decided ahead of its time."""
-    timer = Pending(NOW + 60, fired=7)
+    timer = TimerState(NOW + 60, fired=7)
     assert Decision((), (), timer) == look(every(60), timer, NOW, 2)
 
 
@@ -111,7 +124,7 @@ def test_the_limit_cuts_the_list_and_the_timer_goes_on_there() -> None:
     """The next decision begins where this one ended, so none is lost and none comes twice."""
     first = look(every(1), NOW - 50, NOW, limit=20)
     assert [NOW - 50 + number for number in range(20)] == nominals(first)
-    assert Pending(NOW - 30, fired=20) == first.next
+    assert TimerState(NOW - 30, fired=20) == first.next
     assert [NOW - 30 + number for number in range(31)] == nominals(look(every(1), NOW - 30, NOW))
 
 
@@ -120,7 +133,7 @@ def test_a_due_time_that_the_schedule_no_longer_names_counts_once() -> None:
     assert [NOW - 5, NOW] == nominals(look(cron("0 * * * *"), NOW - 5, NOW))
     late = look(cron("0 * * * *"), NOW - 3 * HOUR - 600, NOW)
     assert [NOW] == nominals(late)
-    assert [(NOW - 3 * HOUR - 600, NOW - HOUR, 4, Reason.MISFIRE)] == skipped(late)
+    assert [(NOW - 3 * HOUR - 600, NOW - HOUR, 4, SkipReason.MISFIRE)] == skipped(late)
 
 
 def test_a_run_is_due_within_its_spread_and_always_at_the_same_moment_of_it() -> None:
@@ -156,23 +169,23 @@ def test_what_is_older_than_the_grace_becomes_one_run_of_the_latest() -> None:
     """Hours away from an hourly job: one run, for the latest hour; one record for the others."""
     decision = look(cron("0 * * * *"), NOW - 4 * HOUR, NOW + 1800, 2)
     assert [NOW] == nominals(decision)
-    assert [(NOW - 4 * HOUR, NOW - HOUR, 4, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 4 * HOUR, NOW - HOUR, 4, SkipReason.MISFIRE)] == skipped(decision)
     assert "4 h after its time, and the grace is 60 s" in decision.skips[0].sentence
-    assert Pending(NOW + HOUR, fired=1) == decision.next
+    assert TimerState(NOW + HOUR, fired=1) == decision.next
 
 
 def test_after_downtime_what_is_within_the_grace_still_fires_one_by_one() -> None:
     """Ten minutes away from a ten-second job: the last minute fires, nine minutes are on record."""
     decision = look(every(10), NOW - 600, NOW)
     assert [NOW - 60 + 10 * number for number in range(7)] == nominals(decision)
-    assert [(NOW - 600, NOW - 70, 54, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 600, NOW - 70, 54, SkipReason.MISFIRE)] == skipped(decision)
 
 
 def test_a_job_may_skip_what_it_missed() -> None:
     """All of it, with one record; the next time is as ever."""
     decision = look(cron("0 * * * *", misfire=Misfire(mode=MisfireMode.SKIP)), NOW - 4 * HOUR, NOW + 1800)
     assert [] == nominals(decision)
-    assert [(NOW - 4 * HOUR, NOW, 5, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 4 * HOUR, NOW, 5, SkipReason.MISFIRE)] == skipped(decision)
     assert NOW + HOUR == due(decision)
 
 
@@ -185,7 +198,7 @@ def test_a_job_may_make_up_for_all_up_to_a_limit() -> None:
     first, second, third = (fire.due for fire in decision.fires)
     assert NOW + 1800 <= first <= NOW + 1810
     assert [1.0, 1.0] == pytest.approx([second - first, third - second])
-    assert [(NOW - 9 * HOUR, NOW - 3 * HOUR, 7, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 9 * HOUR, NOW - 3 * HOUR, 7, SkipReason.MISFIRE)] == skipped(decision)
 
 
 def test_making_up_leaves_the_fuse_whole() -> None:
@@ -201,7 +214,7 @@ def test_making_up_leaves_the_fuse_whole() -> None:
 def test_a_grace_of_months_does_not_bring_millions_of_late_runs() -> None:
     """A second's job that may be a year late, and was away for one: its last thousand run, the others were missed."""
     schedule = every(1, misfire=Misfire(grace_seconds=366 * DAY))
-    pending, runs, missed = Pending(NOW - 365 * DAY), 0, 0
+    pending, runs, missed = TimerState(NOW - 365 * DAY), 0, 0
     for _ in range(100):
         decision = look(schedule, pending, NOW)
         runs += len(decision.fires)
@@ -269,25 +282,25 @@ def test_a_one_time_job_runs_however_late() -> None:
 def test_a_one_time_job_may_refuse_to_be_late() -> None:
     """Then it is on record as missed."""
     decision = look(once(NOW - 61, misfire=Misfire(mode=MisfireMode.SKIP)), NOW - 61, NOW)
-    assert [(NOW - 61, NOW - 61, 1, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 61, NOW - 61, 1, SkipReason.MISFIRE)] == skipped(decision)
     assert decision.next is None
 
 
 def test_a_one_time_job_waits_for_the_end_of_a_window_or_is_skipped() -> None:
     """As the window says."""
     held = look(once(NOW), NOW, NOW, 2, window(NOW - 10, NOW + HOUR, Otherwise.DEFER))
-    assert Decision((), (), Pending(NOW + HOUR, NOW, Hold.MAINTENANCE)) == held
+    assert Decision((), (), TimerState(NOW + HOUR, NOW, Hold.MAINTENANCE)) == held
     assert held.next is not None
     freed = look(once(NOW), held.next, NOW + HOUR - 1, 2, window(NOW - 10, NOW + HOUR, Otherwise.DEFER))
     assert Decision((Firing(NOW, NOW + HOUR),), (), None) == freed
     lost = look(once(NOW), NOW, NOW, 2, window(NOW - 10, NOW + HOUR))
-    assert [(NOW, NOW, 1, Reason.MAINTENANCE)] == skipped(lost)
+    assert [(NOW, NOW, 1, SkipReason.MAINTENANCE)] == skipped(lost)
 
 
 def test_a_one_time_job_that_is_held_beyond_the_horizon_is_not_fired_ahead() -> None:
     """Its hold ends long before its time: it goes back to its time."""
-    decision = look(once(NOW + DAY), Pending(NOW, NOW + DAY, Hold.PAUSED), NOW, 2)
-    assert Decision((), (), Pending(NOW + DAY)) == decision
+    decision = look(once(NOW + DAY), TimerState(NOW, NOW + DAY, Hold.PAUSED), NOW, 2)
+    assert Decision((), (), TimerState(NOW + DAY)) == decision
 
 
 # ---------------------------------------------------------------------------------------------------- bounds
@@ -297,7 +310,7 @@ def test_a_schedule_ends_after_so_many_runs() -> None:
     """Runs, not occurrences: what was missed does not count."""
     schedule = every(60, max_runs=3, misfire=Misfire(mode=MisfireMode.SKIP))
     missed = look(schedule, NOW - HOUR, NOW + 30, 0)
-    assert Pending(NOW + 60, fired=1) == missed.next
+    assert TimerState(NOW + 60, fired=1) == missed.next
     assert missed.next is not None
     last = look(schedule, missed.next, NOW + 60, 300)
     assert [NOW + 60, NOW + 120] == nominals(last)
@@ -307,17 +320,17 @@ def test_a_schedule_ends_after_so_many_runs() -> None:
 def test_making_up_stops_at_the_last_run_and_leaves_nothing_unrecorded() -> None:
     """Two runs are left, twenty were missed: two run, eighteen are on record."""
     schedule = every(HOUR, max_runs=5, misfire=Misfire(mode=MisfireMode.ALL, max_catchup=10))
-    decision = look(schedule, Pending(NOW - 19 * HOUR, fired=3), NOW + 1800)
+    decision = look(schedule, TimerState(NOW - 19 * HOUR, fired=3), NOW + 1800)
     assert [NOW - HOUR, NOW] == nominals(decision)
-    assert [(NOW - 19 * HOUR, NOW - 2 * HOUR, 18, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 19 * HOUR, NOW - 2 * HOUR, 18, SkipReason.MISFIRE)] == skipped(decision)
     assert decision.next is None
 
 
 def test_a_schedule_that_ended_during_a_hold_is_recorded_to_its_end() -> None:
     """And no further."""
     schedule = every(60, end_at=NOW + 130)
-    decision = look(schedule, Pending(NOW + HOUR, NOW, Hold.PAUSED), NOW + HOUR)
-    assert [(NOW, NOW + 120, 3, Reason.PAUSED)] == skipped(decision)
+    decision = look(schedule, TimerState(NOW + HOUR, NOW, Hold.PAUSED), NOW + HOUR)
+    assert [(NOW, NOW + 120, 3, SkipReason.PAUSED)] == skipped(decision)
     assert decision.next is None
 
 
@@ -325,7 +338,7 @@ def test_the_last_occurrences_of_a_schedule_that_ended_during_downtime_are_made_
     """The very last included; then it is over."""
     decision = look(every(60, end_at=NOW), NOW - 300, NOW + HOUR)
     assert [NOW] == nominals(decision)
-    assert [(NOW - 300, NOW - 60, 5, Reason.MISFIRE)] == skipped(decision)
+    assert [(NOW - 300, NOW - 60, 5, SkipReason.MISFIRE)] == skipped(decision)
     assert decision.next is None
 
 
@@ -334,25 +347,28 @@ def test_the_last_occurrences_of_a_schedule_that_ended_during_downtime_are_made_
 
 def test_what_fell_into_a_pause_is_one_record_and_the_schedule_goes_on() -> None:
     """The end of a pause is no occurrence, unless the schedule names it."""
-    decision = look(every(60), Pending(NOW + 601, NOW, Hold.PAUSED, fired=4), NOW + 601, 2)
-    assert [(NOW, NOW + 600, 11, Reason.PAUSED)] == skipped(decision)
-    assert Decision((), decision.skips, Pending(NOW + 660, fired=4)) == decision
-    named = look(every(60), Pending(NOW + 600, NOW, Hold.PAUSED), NOW + 600, 2)
+    decision = look(every(60), TimerState(NOW + 601, NOW, Hold.PAUSED, fired=4), NOW + 601, 2)
+    assert [(NOW, NOW + 600, 11, SkipReason.PAUSED)] == skipped(decision)
+    assert Decision((), decision.skips, TimerState(NOW + 660, fired=4)) == decision
+    named = look(every(60), TimerState(NOW + 600, NOW, Hold.PAUSED), NOW + 600, 2)
     assert [NOW + 600] == nominals(named)
-    assert [(NOW, NOW + 540, 10, Reason.PAUSED)] == skipped(named)
+    assert [(NOW, NOW + 540, 10, SkipReason.PAUSED)] == skipped(named)
 
 
 def test_a_pause_in_which_nothing_fell_leaves_nothing() -> None:
     """The next time is the one that it was."""
-    assert Decision((), (), Pending(NOW + HOUR)) == look(every(HOUR), Pending(NOW, NOW + HOUR, Hold.PAUSED), NOW, 2)
+    assert Decision((), (), TimerState(NOW + HOUR)) == look(
+        every(HOUR), TimerState(NOW, NOW + HOUR, Hold.PAUSED), NOW, 2
+    )
 
 
 def test_downtime_at_the_end_of_a_pause_is_downtime() -> None:
     """What fell into the pause was paused; what came after it was missed."""
-    decision = look(every(HOUR), Pending(NOW, NOW - 3 * HOUR, Hold.PAUSED), NOW + 5 * HOUR + 1800)
-    assert [(NOW - 3 * HOUR, NOW - HOUR, 3, Reason.PAUSED), (NOW, NOW + 4 * HOUR, 5, Reason.MISFIRE)] == skipped(
-        decision
-    )
+    decision = look(every(HOUR), TimerState(NOW, NOW - 3 * HOUR, Hold.PAUSED), NOW + 5 * HOUR + 1800)
+    assert [
+        (NOW - 3 * HOUR, NOW - HOUR, 3, SkipReason.PAUSED),
+        (NOW, NOW + 4 * HOUR, 5, SkipReason.MISFIRE),
+    ] == skipped(decision)
     assert [NOW + 5 * HOUR] == nominals(decision)
 
 
@@ -363,7 +379,7 @@ def test_a_closed_occurrence_is_skipped_with_what_closed_it() -> None:
     """Each at its time, while they are few."""
     decision = look(every(600), NOW, NOW, 1200, closed((NOW, NOW + 900)))
     assert [NOW + 1200] == nominals(decision)
-    assert [(NOW, NOW, 1, Reason.CALENDAR), (NOW + 600, NOW + 600, 1, Reason.CALENDAR)] == skipped(decision)
+    assert [(NOW, NOW, 1, SkipReason.CALENDAR), (NOW + 600, NOW + 600, 1, SkipReason.CALENDAR)] == skipped(decision)
     assert "excluded by the calendar quiet" in decision.skips[0].sentence
 
 
@@ -371,50 +387,50 @@ def test_many_closed_occurrences_are_one_record_at_the_end_of_the_closure() -> N
     """A second's job through an hour: held back, then one record."""
     rules = closed((NOW, NOW + HOUR))
     held = look(every(1), NOW, NOW, 2, rules)
-    assert Decision((), (), Pending(NOW + HOUR, NOW, Hold.CALENDAR)) == held
+    assert Decision((), (), TimerState(NOW + HOUR, NOW, Hold.CALENDAR)) == held
     assert held.next is not None
     decision = look(every(1), held.next, NOW + HOUR, 0, rules)
-    assert [(NOW, NOW + HOUR - 1, 3600, Reason.CALENDAR)] == skipped(decision)
+    assert [(NOW, NOW + HOUR - 1, 3600, SkipReason.CALENDAR)] == skipped(decision)
     assert [NOW + HOUR] == nominals(decision)
 
 
 def test_a_closure_without_an_end_is_looked_at_each_day() -> None:
     """So that the record grows, and a changed calendar counts."""
-    rules = Rules((Rule("none", Calendar(), Mode.INCLUDE, Otherwise.DEFER),))
+    rules = ScheduleRules((CalendarRule("none", Calendar(), CalendarMode.INCLUDE, Otherwise.DEFER),))
     held = look(every(60), NOW, NOW, 2, rules)
-    assert Pending(NOW + DAY, NOW, Hold.CALENDAR) == held.next
+    assert TimerState(NOW + DAY, NOW, Hold.CALENDAR) == held.next
     assert held.next is not None
     day = look(every(60), held.next, NOW + DAY, 2, rules)
-    assert [(NOW, NOW + DAY - 60, 1440, Reason.CALENDAR)] == skipped(day)
-    assert Pending(NOW + 2 * DAY, NOW + DAY, Hold.CALENDAR) == day.next
+    assert [(NOW, NOW + DAY - 60, 1440, SkipReason.CALENDAR)] == skipped(day)
+    assert TimerState(NOW + 2 * DAY, NOW + DAY, Hold.CALENDAR) == day.next
 
 
 def test_deferred_occurrences_become_one_run_when_all_allow_it() -> None:
     """The latest runs, due when it opens; the others are one record."""
     rules = closed((NOW, NOW + HOUR), otherwise=Otherwise.DEFER)
     held = look(every(600), NOW, NOW, 2, rules)
-    assert Decision((), (), Pending(NOW + HOUR, NOW, Hold.CALENDAR)) == held
+    assert Decision((), (), TimerState(NOW + HOUR, NOW, Hold.CALENDAR)) == held
     assert held.next is not None
     decision = look(every(600), held.next, NOW + HOUR - 1, 2, rules)
     assert (Firing(NOW + 3000, NOW + HOUR), Firing(NOW + HOUR, NOW + HOUR)) == decision.fires
-    assert [(NOW, NOW + 2400, 5, Reason.CALENDAR)] == skipped(decision)
+    assert [(NOW, NOW + 2400, 5, SkipReason.CALENDAR)] == skipped(decision)
 
 
 def test_a_deferral_is_carried_on_when_something_else_closes_its_end() -> None:
     """A window that was made meanwhile."""
-    both = Rules(
+    both = ScheduleRules(
         closed((NOW, NOW + HOUR), otherwise=Otherwise.DEFER).calendars, window(NOW + HOUR - 60, NOW + 2 * HOUR).windows
     )
-    decision = look(every(600), Pending(NOW + HOUR, NOW, Hold.CALENDAR), NOW + HOUR, 2, both)
-    assert Decision((), (), Pending(NOW + 2 * HOUR, NOW, Hold.MAINTENANCE)) == decision
+    decision = look(every(600), TimerState(NOW + HOUR, NOW, Hold.CALENDAR), NOW + HOUR, 2, both)
+    assert Decision((), (), TimerState(NOW + 2 * HOUR, NOW, Hold.MAINTENANCE)) == decision
 
 
 def test_a_deferral_whose_calendar_is_gone_runs_at_once() -> None:
     """The store wakes the timer when a calendar changes."""
-    decision = look(every(600), Pending(NOW + 700, NOW, Hold.CALENDAR), NOW + 700, 2, None)
+    decision = look(every(600), TimerState(NOW + 700, NOW, Hold.CALENDAR), NOW + 700, 2, None)
     assert (Firing(NOW + 600, NOW + 700),) == decision.fires
-    assert [(NOW, NOW, 1, Reason.CALENDAR)] == skipped(decision)
-    assert Pending(NOW + 1200, fired=1) == decision.next
+    assert [(NOW, NOW, 1, SkipReason.CALENDAR)] == skipped(decision)
+    assert TimerState(NOW + 1200, fired=1) == decision.next
 
 
 def test_what_was_deferred_is_not_lost_to_downtime() -> None:
@@ -423,12 +439,12 @@ def test_what_was_deferred_is_not_lost_to_downtime() -> None:
     daily = every(DAY)
     midnight = NOW - 9 * HOUR
     shut = closed((midnight - 60, midnight + HOUR), otherwise=Otherwise.DEFER)
-    decision = look(daily, Pending(midnight + HOUR, midnight, Hold.CALENDAR), NOW, 2, shut)
+    decision = look(daily, TimerState(midnight + HOUR, midnight, Hold.CALENDAR), NOW, 2, shut)
     assert [midnight] == nominals(decision)
     assert [] == skipped(decision)
-    hourly = look(every(600), Pending(NOW + HOUR, NOW, Hold.CALENDAR), NOW + 2 * HOUR + 300, 2, rules)
+    hourly = look(every(600), TimerState(NOW + HOUR, NOW, Hold.CALENDAR), NOW + 2 * HOUR + 300, 2, rules)
     assert [NOW + 2 * HOUR] == nominals(hourly)
-    assert [(NOW, NOW + 2 * HOUR - 600, 12, Reason.MISFIRE)] == skipped(hourly)
+    assert [(NOW, NOW + 2 * HOUR - 600, 12, SkipReason.MISFIRE)] == skipped(hourly)
 
 
 def test_what_was_missed_but_is_deferred_until_later_waits() -> None:
@@ -438,23 +454,23 @@ def test_what_was_missed_but_is_deferred_until_later_waits() -> None:
         schedule = every(HOUR, misfire=Misfire(mode=mode))
         decision = look(schedule, NOW - HOUR, NOW + 1800, 2, rules)
         assert [] == nominals(decision)
-        assert Pending(NOW + HOUR, NOW, Hold.CALENDAR) == decision.next
+        assert TimerState(NOW + HOUR, NOW, Hold.CALENDAR) == decision.next
         assert [NOW - HOUR] == [skip.nominal for skip in decision.skips]
 
 
 def test_what_waits_on_takes_along_what_is_skipped_after_it() -> None:
     """A window that skips lies over the end of a calendar that defers: each occurrence is still on record once."""
-    rules = Rules(
+    rules = ScheduleRules(
         closed((NOW - HOUR, NOW + 30), otherwise=Otherwise.DEFER).calendars, window(NOW - 1, NOW + 30).windows
     )
     schedule = every(60, misfire=Misfire(grace_seconds=0))
     held = look(schedule, NOW - 600, NOW + 1, 2, rules)
-    assert Pending(NOW + 30, NOW - 60, Hold.CALENDAR) == held.next
-    assert [(NOW - 600, NOW - 120, 9, Reason.MISFIRE)] == skipped(held)
+    assert TimerState(NOW + 30, NOW - 60, Hold.CALENDAR) == held.next
+    assert [(NOW - 600, NOW - 120, 9, SkipReason.MISFIRE)] == skipped(held)
     assert held.next is not None
     freed = look(schedule, held.next, NOW + 30, 0, rules)
     assert (Firing(NOW - 60, NOW + 30),) == freed.fires
-    assert [(NOW, NOW, 1, Reason.MAINTENANCE)] == skipped(freed)
+    assert [(NOW, NOW, 1, SkipReason.MAINTENANCE)] == skipped(freed)
 
 
 def test_what_is_late_does_not_start_in_a_closed_time() -> None:
@@ -480,14 +496,14 @@ def test_more_runs_in_a_minute_than_the_fuse_allows_park_the_job() -> None:
     """The one too many is on record; what follows is held back until somebody resumes it."""
     decision = look(every(1, fuse_per_minute=5), NOW, NOW, 30)
     assert [NOW + number for number in range(5)] == nominals(decision)
-    assert [(NOW + 5, NOW + 5, 1, Reason.FUSE)] == skipped(decision)
-    assert Pending(NEVER, NOW + 6, Hold.PAUSED, fired=5) == decision.next
+    assert [(NOW + 5, NOW + 5, 1, SkipReason.FUSE)] == skipped(decision)
+    assert TimerState(NEVER, NOW + 6, Hold.PAUSED, fired=5) == decision.next
     assert "more than 5 runs in one minute (fuse_per_minute)" in (decision.park or "")
 
 
 def test_the_fuse_counts_over_several_decisions() -> None:
     """A minute is longer than a horizon."""
-    pending, runs = Pending(NOW), 0
+    pending, runs = TimerState(NOW), 0
     for second in range(10):
         decision = look(every(1, fuse_per_minute=5), pending, NOW + second)
         runs += len(decision.fires)
@@ -501,8 +517,8 @@ def test_the_fuse_counts_over_several_decisions() -> None:
 
 def test_a_resumed_job_fires_until_its_fuse_blows_anew() -> None:
     """What was held back meanwhile was paused."""
-    decision = look(every(1, fuse_per_minute=5), Pending(NOW + 100, NOW + 6, Hold.PAUSED, fired=5), NOW + 100, 1)
-    assert [(NOW + 6, NOW + 99, 94, Reason.PAUSED)] == skipped(decision)
+    decision = look(every(1, fuse_per_minute=5), TimerState(NOW + 100, NOW + 6, Hold.PAUSED, fired=5), NOW + 100, 1)
+    assert [(NOW + 6, NOW + 99, 94, SkipReason.PAUSED)] == skipped(decision)
     assert [NOW + 100, NOW + 101] == nominals(decision)
     assert decision.park is None
     assert decision.next is not None
@@ -511,7 +527,7 @@ def test_a_resumed_job_fires_until_its_fuse_blows_anew() -> None:
 
 def test_a_job_that_cannot_blow_its_fuse_is_not_counted() -> None:
     """By default none can: it allows 120, and nothing fires more than once a second."""
-    pending = Pending(NOW)
+    pending = TimerState(NOW)
     for second in range(0, 300, 3):
         decision = look(cron("* * * * * *"), pending, NOW + second, 3)
         assert decision.park is None
@@ -530,14 +546,14 @@ def test_a_time_that_the_clock_skipped_is_on_record_once() -> None:
     """With the occurrence after it, whoever decides that, and in however many steps."""
     schedule = cron("30 2 * * *", NEW_YORK, dst=Dst(GapRule.SKIP), planned_at=CHANGE - 5 * DAY)
     before = CHANGE - DAY + 1800
-    pending: Pending | None = Pending(before)
+    pending: TimerState | None = TimerState(before)
     found: list[Skip] = []
     for day in range(5):
         assert pending is not None
         decision = look(schedule, pending, before + day * DAY, 2)
         found += decision.skips
         pending = decision.next
-    assert [(CHANGE, CHANGE, 1, Reason.DST)] == [(s.nominal, s.until, s.occurrences, s.reason) for s in found]
+    assert [(CHANGE, CHANGE, 1, SkipReason.DST)] == [(s.nominal, s.until, s.occurrences, s.reason) for s in found]
     assert "02:30 does not exist" in found[0].sentence
 
 
@@ -545,9 +561,9 @@ def test_a_time_that_the_clock_skipped_is_on_record_through_downtime_and_pauses(
     """In addition to what was missed, or paused."""
     schedule = cron("30 2 * * *", NEW_YORK, dst=Dst(GapRule.SKIP))
     missed = look(schedule, CHANGE - DAY + 1800, CHANGE + 4 * DAY)
-    assert (CHANGE, CHANGE, 1, Reason.DST) in skipped(missed)
-    paused = look(schedule, Pending(CHANGE + 4 * DAY, CHANGE - DAY + 1800, Hold.PAUSED), CHANGE + 4 * DAY)
-    assert (CHANGE, CHANGE, 1, Reason.DST) in skipped(paused)
+    assert (CHANGE, CHANGE, 1, SkipReason.DST) in skipped(missed)
+    paused = look(schedule, TimerState(CHANGE + 4 * DAY, CHANGE - DAY + 1800, Hold.PAUSED), CHANGE + 4 * DAY)
+    assert (CHANGE, CHANGE, 1, SkipReason.DST) in skipped(paused)
 
 
 def test_what_the_clock_skipped_before_a_job_was_planned_is_not_its_loss() -> None:

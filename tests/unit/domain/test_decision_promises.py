@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.slow_cron import at
-from tickwise.domain.calendar.rules import Calendar, Closed, Mode, Otherwise, Period, Rule, Rules, Window
-from tickwise.domain.decision import NEVER, Decision, Hold, Pending, Reason, decide, spread
+from tickwise.domain.calendar.rules import (
+    Calendar,
+    CalendarMode,
+    CalendarRule,
+    Closed,
+    Otherwise,
+    Period,
+    ScheduleRules,
+    Window,
+)
+from tickwise.domain.decision import NEVER, Decision, Hold, SkipReason, TimerState, decide, spread
 from tickwise.domain.model import run_id, time_id
 from tickwise.domain.schedule import (
     FUSE_PER_MINUTE,
@@ -74,7 +83,7 @@ def schedules(draw: st.DrawFn) -> tuple[Schedule, float]:
 
 
 @st.composite
-def closures(draw: st.DrawFn, start: float) -> Rules:
+def closures(draw: st.DrawFn, start: float) -> ScheduleRules:
     """Up to two calendars and a window, each of a few stretches within two days."""
 
     def stretches() -> Calendar:
@@ -88,11 +97,13 @@ def closures(draw: st.DrawFn, start: float) -> Rules:
         )
 
     whats = st.sampled_from(list(Otherwise))
-    rules = [Rule("holidays", stretches(), Mode.EXCLUDE, draw(whats)) for _ in range(draw(st.integers(1, 2)))]
+    rules = [
+        CalendarRule("holidays", stretches(), CalendarMode.EXCLUDE, draw(whats)) for _ in range(draw(st.integers(1, 2)))
+    ]
     if draw(st.integers(0, 5)) == 0:
-        rules.append(Rule("hours", stretches(), Mode.INCLUDE, draw(whats)))
+        rules.append(CalendarRule("hours", stretches(), CalendarMode.INCLUDE, draw(whats)))
     windows = [Window("upgrade", stretches(), action=draw(whats)) for _ in range(draw(st.integers(0, 1)))]
-    return Rules(tuple(rules), tuple(windows))
+    return ScheduleRules(tuple(rules), tuple(windows))
 
 
 steps = st.one_of(
@@ -117,8 +128,8 @@ class Life:
 
     schedule: Schedule
     now: float
-    timer: Pending | None
-    rules: Rules | None
+    timer: TimerState | None
+    rules: ScheduleRules | None
     decisions: list[tuple[float, Decision]] = field(default_factory=list)
     promised: list[float] = field(default_factory=list)
     """What the schedule named before its timer was moved."""
@@ -132,7 +143,7 @@ class Life:
                 return
             until = self.now + horizon
             # Rules that close nothing are none: the few steps of ordinary decisions say what all of them would.
-            fresh = Rules() if self.rules is None else Rules(self.rules.calendars, self.rules.windows)
+            fresh = ScheduleRules() if self.rules is None else ScheduleRules(self.rules.calendars, self.rules.windows)
             decision, again = (
                 decide(self.schedule, self.timer, now=self.now, until=until, rules=rules, limit=limit)
                 for rules in (self.rules, fresh)
@@ -143,7 +154,7 @@ class Life:
             self.timer = decision.next
         raise AssertionError("it does not come to an end")
 
-    def check(self, timer: Pending, decision: Decision, horizon: float) -> None:
+    def check(self, timer: TimerState, decision: Decision, horizon: float) -> None:
         """What each single decision promises."""
         schedule, misfire = self.schedule, self.schedule.misfire
         nominals = [fire.nominal for fire in decision.fires]
@@ -175,7 +186,7 @@ class Life:
             return math.inf
         return self.timer.due if self.timer.since is None else self.timer.since
 
-    def move(self, kind: str, seconds: float, rules: Rules | None) -> None:
+    def move(self, kind: str, seconds: float, rules: ScheduleRules | None) -> None:
         """What happens between two decisions, as the store and control do it."""
         timer = self.timer
         if kind == "wait":
@@ -222,12 +233,12 @@ def test_every_occurrence_is_on_record_exactly_once(
     if first is None:
         return
     rules = st.one_of(closures(start), closures(start), closures(start), st.none())
-    life = Life(schedule, start, Pending(first), data.draw(rules), since=first)
+    life = Life(schedule, start, TimerState(first), data.draw(rules), since=first)
     for kind, seconds in data.draw(st.lists(steps, min_size=2, max_size=8)):
         life.move(kind, seconds, data.draw(rules) if kind == "rules" else None)
         life.decide(horizon, limit)
     fires = [fire for _, decision in life.decisions for fire in decision.fires]
-    skips = [skip for _, decision in life.decisions for skip in decision.skips if skip.reason is not Reason.DST]
+    skips = [skip for _, decision in life.decisions for skip in decision.skips if skip.reason is not SkipReason.DST]
     everything = life.everything()
     on_record: list[float] = [fire.nominal for fire in fires]
     for skip in skips:

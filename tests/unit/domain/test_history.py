@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from tests.support import histories
 from tickwise.domain.history.checker import (
-    Answer,
-    Asked,
-    Change,
+    ClientAnswer,
     Execution,
     Fault,
+    FindingKind,
     History,
-    Kind,
     Operation,
+    RequestKind,
     Run,
+    RunChange,
     Status,
     judge,
 )
@@ -38,10 +38,10 @@ good = cache(histories.good)
 """No test changes what it is given."""
 
 Damage = Callable[[History, random.Random], History]
-DAMAGES: dict[Kind, list[Damage]] = {}
+DAMAGES: dict[FindingKind, list[Damage]] = {}
 
 
-def damages(kind: Kind) -> Callable[[Damage], Damage]:
+def damages(kind: FindingKind) -> Callable[[Damage], Damage]:
     """One way in which a system may err so."""
 
     def keep(damage: Damage) -> Damage:
@@ -51,7 +51,7 @@ def damages(kind: Kind) -> Callable[[Damage], Damage]:
     return keep
 
 
-def changed(history: History, where: Callable[[Change], bool], to: Callable[[Change], Change]) -> History:
+def changed(history: History, where: Callable[[RunChange], bool], to: Callable[[RunChange], RunChange]) -> History:
     """One change of the journal told otherwise."""
     assert history.journal is not None
     journal = list(history.journal)
@@ -70,7 +70,7 @@ def with_run(history: History, run: Run, to: Run) -> History:
     return replace(history, runs=[to if each is run else each for each in history.runs])
 
 
-def with_changes(history: History, *changes: Change) -> History:
+def with_changes(history: History, *changes: RunChange) -> History:
     """With more in the journal."""
     return replace(history, journal=[*(history.journal or ()), *changes])
 
@@ -85,7 +85,7 @@ def succeeded(run: Run) -> bool:
     return run.state is RunState.SUCCESS and run.attempt == 1 and run.key is not None
 
 
-def last_change(history: History, run: Run) -> Change:
+def last_change(history: History, run: Run) -> RunChange:
     """By which it ended."""
     return max((each for each in history.journal or () if each.run_id == run.run_id), key=lambda each: each.version)
 
@@ -93,10 +93,10 @@ def last_change(history: History, run: Run) -> Change:
 # --------------------------------------------------------------------------------------------------- records, requests
 
 
-@damages(Kind.LOST)
+@damages(FindingKind.LOST)
 def an_acknowledged_run_is_gone(history: History, drawn: random.Random) -> History:
     """And the journal knows nothing of it either."""
-    acknowledged = {each.key for each in history.operations if each.answer is Answer.OK and each.key is not None}
+    acknowledged = {each.key for each in history.operations if each.answer is ClientAnswer.OK and each.key is not None}
     run = any_of(history.runs, lambda each: each.key in acknowledged, drawn)
     return replace(
         history,
@@ -106,21 +106,21 @@ def an_acknowledged_run_is_gone(history: History, drawn: random.Random) -> Histo
     )
 
 
-@damages(Kind.LOST)
+@damages(FindingKind.LOST)
 def a_made_run_is_gone(history: History, drawn: random.Random) -> History:
     """Nobody was told of it; the journal saw it."""
     run = any_of(history.runs, lambda each: each.trigger == Trigger.SEQUENCE, drawn)
     return replace(history, runs=[each for each in history.runs if each is not run])
 
 
-@damages(Kind.LOST)
+@damages(FindingKind.LOST)
 def a_cancelled_run_is_gone(history: History, drawn: random.Random) -> History:
     """A client was told that it is cancelled."""
-    told = any_of(history.operations, lambda each: each.asked is Asked.CANCEL, drawn)
+    told = any_of(history.operations, lambda each: each.asked is RequestKind.CANCEL, drawn)
     return replace(history, runs=[each for each in history.runs if each.run_id != told.run_id])
 
 
-@damages(Kind.NOT_TERMINAL)
+@damages(FindingKind.NOT_TERMINAL)
 def a_run_never_ends(history: History, drawn: random.Random) -> History:
     """Its last change and its record are missing."""
     run = any_of(history.runs, succeeded, drawn)
@@ -130,61 +130,63 @@ def a_run_never_ends(history: History, drawn: random.Random) -> History:
     return with_run(history, run, run._replace(state=last.before))
 
 
-@damages(Kind.DUPLICATE_RUN)
+@damages(FindingKind.DUPLICATE_RUN)
 def a_repeated_request_made_a_second_run(history: History, drawn: random.Random) -> History:
     """The same key, another job."""
     run = any_of(history.runs, succeeded, drawn)
     other = Run(run_id(STRANGER, run.due), STRANGER, RunState.CANCELLED, due=run.due, key=run.key)
     history = with_changes(
         history,
-        Change(other.run_id, 1, None, RunState.QUEUED),
-        Change(other.run_id, 2, RunState.QUEUED, RunState.CANCELLED),
+        RunChange(other.run_id, 1, None, RunState.QUEUED),
+        RunChange(other.run_id, 2, RunState.QUEUED, RunState.CANCELLED),
     )
     return replace(history, runs=[*history.runs, other])
 
 
-@damages(Kind.DUPLICATE_RUN)
+@damages(FindingKind.DUPLICATE_RUN)
 def a_repeated_request_was_answered_with_another_id(history: History, drawn: random.Random) -> History:
     """Even if the run is not to be seen."""
-    told = any_of(history.operations, lambda each: each.answer is Answer.OK and each.key is not None, drawn)
+    told = any_of(history.operations, lambda each: each.answer is ClientAnswer.OK and each.key is not None, drawn)
     again = told._replace(job_id=STRANGER, run_id=STRANGER)
     return replace(history, operations=[*history.operations, again])
 
 
-@damages(Kind.DUPLICATE_RUN)
+@damages(FindingKind.DUPLICATE_RUN)
 def an_occurrence_has_two_runs(history: History, drawn: random.Random) -> History:
     """The same job and nominal time under another id."""
     run = any_of(history.runs, lambda each: each.trigger == Trigger.SCHEDULE, drawn)
     return replace(history, runs=[*history.runs, run._replace(run_id=STRANGER)])
 
 
-@damages(Kind.DUPLICATE_RUN)
+@damages(FindingKind.DUPLICATE_RUN)
 def a_run_is_on_record_twice(history: History, drawn: random.Random) -> History:
     """Ended twice."""
     return replace(history, runs=[*history.runs, drawn.choice(history.runs)])
 
 
-@damages(Kind.FAILED_SUBMIT)
+@damages(FindingKind.FAILED_SUBMIT)
 def a_refused_submit_made_a_run(history: History, drawn: random.Random) -> History:
     """Every request with its key was answered as not done."""
     run = any_of(history.runs, succeeded, drawn)
     told = [each for each in history.operations if each.key != run.key]
-    refused = Operation(Asked.SUBMIT, Answer.FAIL, run.due - 3, run.due - 2, run.key)
+    refused = Operation(RequestKind.SUBMIT, ClientAnswer.FAIL, run.due - 3, run.due - 2, run.key)
     return replace(history, operations=[*told, refused])
 
 
-@damages(Kind.CANCELLED_RAN_ON)
+@damages(FindingKind.CANCELLED_RAN_ON)
 def a_cancelled_run_went_on(history: History, drawn: random.Random) -> History:
     """A client was told that it has ended cancelled, and it is a success."""
     run = any_of(history.runs, succeeded, drawn)
-    told = Operation(Asked.CANCEL, Answer.OK, run.due, run.due + 1, run_id=run.run_id, state=RunState.CANCELLED)
+    told = Operation(
+        RequestKind.CANCEL, ClientAnswer.OK, run.due, run.due + 1, run_id=run.run_id, state=RunState.CANCELLED
+    )
     return replace(history, operations=[*history.operations, told])
 
 
 # --------------------------------------------------------------------------------------------------- journal
 
 
-@damages(Kind.TERMINAL_LEFT)
+@damages(FindingKind.TERMINAL_LEFT)
 def a_final_state_was_left(history: History, drawn: random.Random) -> History:
     """A success became a failure."""
     run = any_of(history.runs, succeeded, drawn)
@@ -195,14 +197,14 @@ def a_final_state_was_left(history: History, drawn: random.Random) -> History:
     return with_run(history, run, run._replace(state=RunState.FAILED, failures=1))
 
 
-@damages(Kind.TERMINAL_LEFT)
+@damages(FindingKind.TERMINAL_LEFT)
 def an_ended_run_ended_again_as_if_it_had_not(history: History, drawn: random.Random) -> History:
     """Whoever wrote it believed that it still ran."""
     last = last_change(history, any_of(history.runs, succeeded, drawn))
     return with_changes(history, last._replace(version=last.version + 1))
 
 
-@damages(Kind.ILLEGAL_TRANSITION)
+@damages(FindingKind.ILLEGAL_TRANSITION)
 def a_run_began_unclaimed(history: History, drawn: random.Random) -> History:
     """From its queue into a success."""
     run = any_of(history.runs, succeeded, drawn)
@@ -213,7 +215,7 @@ def a_run_began_unclaimed(history: History, drawn: random.Random) -> History:
     return replace(history, journal=[*rest, first, second])
 
 
-@damages(Kind.ILLEGAL_TRANSITION)
+@damages(FindingKind.ILLEGAL_TRANSITION)
 def a_running_run_was_taken_back(history: History, drawn: random.Random) -> History:
     """What began leaves a record."""
     return changed(
@@ -223,7 +225,7 @@ def a_running_run_was_taken_back(history: History, drawn: random.Random) -> Hist
     )
 
 
-@damages(Kind.LOST_UPDATE)
+@damages(FindingKind.LOST_UPDATE)
 def two_wrote_from_the_same_state(history: History, drawn: random.Random) -> History:
     """A cancel that did not see the claim."""
     return changed(
@@ -233,20 +235,20 @@ def two_wrote_from_the_same_state(history: History, drawn: random.Random) -> His
     )
 
 
-@damages(Kind.LOST_UPDATE)
+@damages(FindingKind.LOST_UPDATE)
 def two_wrote_the_same_version(history: History, drawn: random.Random) -> History:
     """One of them is gone without a trace."""
     return with_changes(history, drawn.choice([each for each in history.journal or () if each.version == 2]))
 
 
-@damages(Kind.LOST_UPDATE)
+@damages(FindingKind.LOST_UPDATE)
 def the_record_is_not_what_the_journal_ends_with(history: History, drawn: random.Random) -> History:
     """Somebody wrote past the journal."""
     run = any_of(history.runs, succeeded, drawn)
     return with_run(history, run, run._replace(state=RunState.FAILED, failures=1))
 
 
-@damages(Kind.VERSION_GAP)
+@damages(FindingKind.VERSION_GAP)
 def a_change_is_missing(history: History, drawn: random.Random) -> History:
     """One in the middle."""
     last = last_change(history, any_of(history.runs, succeeded, drawn))
@@ -256,14 +258,14 @@ def a_change_is_missing(history: History, drawn: random.Random) -> History:
     )
 
 
-@damages(Kind.VERSION_GAP)
+@damages(FindingKind.VERSION_GAP)
 def a_run_is_on_record_that_the_journal_never_saw(history: History, drawn: random.Random) -> History:
     """It was written past the triggers."""
     run = drawn.choice(history.runs)
     return replace(history, journal=[each for each in history.journal or () if each.run_id != run.run_id])
 
 
-@damages(Kind.STALE_TOKEN)
+@damages(FindingKind.STALE_TOKEN)
 def a_stale_result_was_accepted(history: History, drawn: random.Random) -> History:
     """The journal saw the token of the attempt before."""
     run = any_of(history.runs, lambda each: each.state is RunState.SUCCESS and each.attempt > 1, drawn)
@@ -274,14 +276,14 @@ def a_stale_result_was_accepted(history: History, drawn: random.Random) -> Histo
     )
 
 
-@damages(Kind.STALE_TOKEN)
+@damages(FindingKind.STALE_TOKEN)
 def a_stale_result_is_on_record(history: History, drawn: random.Random) -> History:
     """The record names an earlier attempt."""
     run = any_of(history.runs, lambda each: each.state is RunState.SUCCESS and each.attempt > 1, drawn)
     return with_run(history, run, run._replace(token=run.token - 1))
 
 
-@damages(Kind.STALE_TOKEN)
+@damages(FindingKind.STALE_TOKEN)
 def another_executor_ended_it(history: History, drawn: random.Random) -> History:
     """The right token from the wrong hand."""
     return changed(
@@ -289,7 +291,7 @@ def another_executor_ended_it(history: History, drawn: random.Random) -> History
     )
 
 
-@damages(Kind.TOKEN_NOT_INCREASED)
+@damages(FindingKind.TOKEN_NOT_INCREASED)
 def a_later_claim_has_a_smaller_token(history: History, drawn: random.Random) -> History:
     """The fence went backwards."""
     return changed(
@@ -299,7 +301,7 @@ def a_later_claim_has_a_smaller_token(history: History, drawn: random.Random) ->
     )
 
 
-@damages(Kind.TOKEN_REUSED)
+@damages(FindingKind.TOKEN_REUSED)
 def two_claims_have_the_same_token(history: History, drawn: random.Random) -> History:
     """By two executors."""
     claims = [each for each in history.journal or () if each.after is RunState.DISPATCHED]
@@ -307,7 +309,7 @@ def two_claims_have_the_same_token(history: History, drawn: random.Random) -> Hi
     return changed(history, lambda each: each is one, lambda each: each._replace(token=other.token))
 
 
-@damages(Kind.TOKEN_REUSED)
+@damages(FindingKind.TOKEN_REUSED)
 def a_run_was_claimed_twice_with_the_same_token(history: History, drawn: random.Random) -> History:
     """By the same executor, perhaps."""
     again = any_of(history.journal or (), lambda each: each.after is RunState.DISPATCHED and each.version > 2, drawn)
@@ -319,7 +321,7 @@ def a_run_was_claimed_twice_with_the_same_token(history: History, drawn: random.
     )
 
 
-@damages(Kind.TOKEN_REUSED)
+@damages(FindingKind.TOKEN_REUSED)
 def one_attempt_ran_twice(history: History, drawn: random.Random) -> History:
     """A claimed run was launched twice."""
     return with_executions(history, drawn.choice(history.executions or ()))
@@ -328,34 +330,34 @@ def one_attempt_ran_twice(history: History, drawn: random.Random) -> History:
 # --------------------------------------------------------------------------------------------------- executions
 
 
-@damages(Kind.PHANTOM_EXECUTION)
+@damages(FindingKind.PHANTOM_EXECUTION)
 def something_unknown_ran(history: History, drawn: random.Random) -> History:
     """A run that nobody asked for."""
     return with_executions(history, Execution(STRANGER, 10**9, 1e9, 1e9))
 
 
-@damages(Kind.PHANTOM_EXECUTION)
+@damages(FindingKind.PHANTOM_EXECUTION)
 def it_ran_unclaimed(history: History, drawn: random.Random) -> History:
     """A known run under a token that no claim gave."""
     run = any_of(history.runs, succeeded, drawn)
     return with_executions(history, Execution(run.run_id, 10**9, run.due + 1, run.due + 2))
 
 
-@damages(Kind.PHANTOM_EXECUTION)
+@damages(FindingKind.PHANTOM_EXECUTION)
 def a_skipped_run_ran(history: History, drawn: random.Random) -> History:
     """No journal is needed to see it."""
     run = any_of(history.runs, succeeded, drawn)
     return with_run(replace(history, journal=None, faults=()), run, run._replace(state=RunState.SKIPPED))
 
 
-@damages(Kind.SUCCESS_WITHOUT_EXECUTION)
+@damages(FindingKind.SUCCESS_WITHOUT_EXECUTION)
 def a_success_that_never_ran(history: History, drawn: random.Random) -> History:
     """Nothing was witnessed."""
     run = any_of(history.runs, succeeded, drawn)
     return replace(history, executions=[each for each in history.executions or () if each.run_id != run.run_id])
 
 
-@damages(Kind.SUCCESS_WITHOUT_EXECUTION)
+@damages(FindingKind.SUCCESS_WITHOUT_EXECUTION)
 def a_success_that_never_came_to_its_end(history: History, drawn: random.Random) -> History:
     """It began, and that is all."""
     run = any_of(history.runs, succeeded, drawn)
@@ -363,34 +365,34 @@ def a_success_that_never_came_to_its_end(history: History, drawn: random.Random)
     return replace(history, executions=executions)
 
 
-@damages(Kind.TOO_MANY_ATTEMPTS)
+@damages(FindingKind.TOO_MANY_ATTEMPTS)
 def it_ran_more_often_than_is_counted(history: History, drawn: random.Random) -> History:
     """The store forgot an attempt."""
     run = any_of(history.runs, lambda each: each.state is RunState.SUCCESS and each.attempt > 1, drawn)
     return with_run(history, run, run._replace(attempt=run.attempt - 1))
 
 
-@damages(Kind.TOO_MANY_ATTEMPTS)
+@damages(FindingKind.TOO_MANY_ATTEMPTS)
 def it_failed_more_often_than_allowed(history: History, drawn: random.Random) -> History:
     """The job said otherwise."""
     run = any_of(history.runs, lambda each: each.failures > 1, drawn)
     return with_run(history, run, run._replace(attempts_most=1))
 
 
-@damages(Kind.TOO_MANY_ATTEMPTS)
+@damages(FindingKind.TOO_MANY_ATTEMPTS)
 def it_crashed_more_often_than_allowed(history: History, drawn: random.Random) -> History:
     """It should have been quarantined."""
     run = any_of(history.runs, succeeded, drawn)
     return with_run(history, run, run._replace(crashes=4))
 
 
-@damages(Kind.RE_EXECUTIONS)
+@damages(FindingKind.RE_EXECUTIONS)
 def something_ran_again_for_no_reason(history: History, drawn: random.Random) -> History:
     """The faults that there were had nothing in flight."""
     return replace(history, faults=[each._replace(in_flight=0) for each in history.faults or ()])
 
 
-@damages(Kind.RE_EXECUTIONS)
+@damages(FindingKind.RE_EXECUTIONS)
 def what_a_healthy_executor_held_ran_again(history: History, drawn: random.Random) -> History:
     """There were faults enough, on others."""
     lost = next(
@@ -402,21 +404,21 @@ def what_a_healthy_executor_held_ran_again(history: History, drawn: random.Rando
     return replace(history, faults=faults)
 
 
-@damages(Kind.EARLY_START)
+@damages(FindingKind.EARLY_START)
 def it_began_early(history: History, drawn: random.Random) -> History:
     """Before its due time."""
     run = any_of(history.runs, succeeded, drawn)
     return with_run(history, run, run._replace(due=run.due + 1))
 
 
-@damages(Kind.LATE_START)
+@damages(FindingKind.LATE_START)
 def it_began_after_its_executor_had_lost_its_lease(history: History, drawn: random.Random) -> History:
     """By what the executor itself could know."""
     ends = [each._replace(at=each.at - 30) for each in history.lease_ends]
     return replace(history, lease_ends=ends, late_starts=False)
 
 
-@damages(Kind.LATE_START)
+@damages(FindingKind.LATE_START)
 def it_began_after_it_was_taken_away(history: History, drawn: random.Random) -> History:
     """By the journal alone."""
     history = replace(history, lease_ends=())
@@ -427,7 +429,7 @@ def it_began_after_it_was_taken_away(history: History, drawn: random.Random) -> 
     )
 
 
-@damages(Kind.OVERLAP)
+@damages(FindingKind.OVERLAP)
 def more_ran_at_once_than_a_limit_allows(history: History, drawn: random.Random) -> History:
     """Two lanes under a limit of one."""
     return replace(history, limits=dict.fromkeys(history.limits, 1))
@@ -436,20 +438,20 @@ def more_ran_at_once_than_a_limit_allows(history: History, drawn: random.Random)
 # --------------------------------------------------------------------------------------------------- occurrences
 
 
-@damages(Kind.MISSED_TARGET)
+@damages(FindingKind.MISSED_TARGET)
 def an_occurrence_has_no_run(history: History, drawn: random.Random) -> History:
     """One more was due."""
     target = drawn.choice(history.targets or ())
     return replace(history, targets=[*(history.targets or ()), target._replace(skippable=False)])
 
 
-@damages(Kind.MISSED_TARGET)
+@damages(FindingKind.MISSED_TARGET)
 def an_occurrence_was_skipped_that_may_not_be(history: History, drawn: random.Random) -> History:
     """There is a record, and it will not do."""
     return replace(history, targets=[each._replace(skippable=False) for each in history.targets or ()])
 
 
-@damages(Kind.MISSED_TARGET)
+@damages(FindingKind.MISSED_TARGET)
 def a_run_has_the_right_label_and_the_wrong_time(history: History, drawn: random.Random) -> History:
     """What a run says of its own time counts for nothing."""
     target = any_of(history.targets or (), lambda each: not each.skippable, drawn)
@@ -460,28 +462,28 @@ def a_run_has_the_right_label_and_the_wrong_time(history: History, drawn: random
     return replace(history, executions=executions)
 
 
-@damages(Kind.EXTRA_RUN)
+@damages(FindingKind.EXTRA_RUN)
 def a_run_that_no_occurrence_asks_for(history: History, drawn: random.Random) -> History:
     """One target fewer, the same runs."""
     gone = any_of(history.targets or (), lambda each: not each.skippable, drawn)
     return replace(history, targets=[each for each in history.targets or () if each is not gone])
 
 
-@damages(Kind.EXTRA_RUN)
+@damages(FindingKind.EXTRA_RUN)
 def a_successor_that_nothing_asks_for(history: History, drawn: random.Random) -> History:
     """What follows a failure followed a success."""
     first = next(each for each in history.edges if each.after is RunState.SUCCESS)
     return replace(history, edges=[each for each in history.edges if each is not first])
 
 
-@damages(Kind.SUCCESSOR_MISSING)
+@damages(FindingKind.SUCCESSOR_MISSING)
 def nothing_followed(history: History, drawn: random.Random) -> History:
     """A chain that broke off."""
     run = any_of(history.runs, lambda each: each.trigger == Trigger.SEQUENCE, drawn)
     return with_run(history, run, run._replace(origin=None))
 
 
-@damages(Kind.SUCCESSOR_DOUBLED)
+@damages(FindingKind.SUCCESSOR_DOUBLED)
 def it_followed_twice(history: History, drawn: random.Random) -> History:
     """A crash between two steps, and both steps done again."""
     run = any_of(history.runs, lambda each: each.trigger == Trigger.SEQUENCE, drawn)
@@ -501,7 +503,7 @@ def test_a_good_history_is_valid(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "damage"), CASES, ids=[f"{kind}-{damage.__name__}" for kind, damage in CASES])
-def test_each_kind_of_error_put_into_a_good_history_is_found(kind: Kind, damage: Damage) -> None:
+def test_each_kind_of_error_put_into_a_good_history_is_found(kind: FindingKind, damage: Damage) -> None:
     """Whatever history it is put into."""
     for seed in SEEDS:
         verdict = judge(damage(good(seed), random.Random(seed)))
@@ -512,7 +514,7 @@ def test_each_kind_of_error_put_into_a_good_history_is_found(kind: Kind, damage:
 def test_every_kind_of_error_has_a_history_that_shows_it() -> None:
     """A kind that is added without one may never be found. That a store was set back stands in no history:
     it is read from the store itself (`tests/integration/test_db_restored.py`)."""
-    assert set(Kind) - {Kind.STORE_SET_BACK} == DAMAGES.keys()
+    assert set(FindingKind) - {FindingKind.STORE_SET_BACK} == DAMAGES.keys()
 
 
 def test_a_good_history_shows_what_must_not_be_taken_for_an_error() -> None:

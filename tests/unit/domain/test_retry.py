@@ -14,8 +14,8 @@ from tickwise.domain.retry import (
     MAX_RULES,
     RETRY_AFTER_MOST_SECONDS,
     After,
+    AttemptFailure,
     Backoff,
-    Failure,
     Resolution,
     RetryPolicy,
     RetryRules,
@@ -139,7 +139,7 @@ def test_a_number_of_failures_beyond_all_floats_is_still_the_cap(backoff: Backof
 
 instants = st.floats(0.0, 4e9)
 failures_of_any_kind = st.builds(
-    Failure,
+    AttemptFailure,
     failures=st.integers(1, 20_000),
     due=instants,
     at=instants,
@@ -150,15 +150,15 @@ failures_of_any_kind = st.builds(
 )
 
 
-def failed(failures: int = 1, **more: object) -> Failure:
+def failed(failures: int = 1, **more: object) -> AttemptFailure:
     """A failure at 1000 of a run that was due then."""
     given = {"failures": failures, "due": 1000.0, "at": 1000.0, "reason": "error"}
-    return Failure(**{**given, **more})  # type: ignore[arg-type]  # what a test names has its type
+    return AttemptFailure(**{**given, **more})  # type: ignore[arg-type]  # what a test names has its type
 
 
 @given(policies, failures_of_any_kind, chances)
 def test_no_attempt_is_planned_after_the_deadline_nor_before_its_delay(
-    policy: RetryPolicy, failure: Failure, chance: float
+    policy: RetryPolicy, failure: AttemptFailure, chance: float
 ) -> None:
     """Whatever failed, and whatever the task asked for."""
     resolution = resolve(policy, failure, chance)
@@ -172,7 +172,7 @@ def test_no_attempt_is_planned_after_the_deadline_nor_before_its_delay(
 
 
 @given(policies, failures_of_any_kind, chances)
-def test_a_retry_after_is_obeyed_up_to_a_day(policy: RetryPolicy, failure: Failure, chance: float) -> None:
+def test_a_retry_after_is_obeyed_up_to_a_day(policy: RetryPolicy, failure: AttemptFailure, chance: float) -> None:
     """It makes a delay longer, never shorter."""
     plain = resolve(policy, failure._replace(retry_after_seconds=None), chance)
     asked = resolve(policy, failure, chance)

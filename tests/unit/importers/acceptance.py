@@ -13,7 +13,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.composing import Composed, Scene, compose
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.model import Principal
-from tickwise.importers.report import Report
+from tickwise.importers.report import ImportReport
 
 NOW: Final = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
@@ -28,7 +28,7 @@ def accepted(job: Mapping[str, Any]) -> Composed:
     return compose(_WHO, body, Scene(now=NOW, tasks={}, offered=frozenset()), _CHECK, b"0123456789")
 
 
-def check_report(report: Report) -> None:
+def check_report(report: ImportReport) -> None:
     """What holds of every report: each body is accepted, no key stands twice, all can be printed."""
     for job in report.jobs:
         accepted(job)

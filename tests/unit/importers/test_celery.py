@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.unit.importers.acceptance import accepted, check_report
 from tickwise.domain.cron import expression as cron
 from tickwise.importers.celery import read_celery
-from tickwise.importers.report import Entry, Verdict
+from tickwise.importers.report import ImportEntry, ImportVerdict
 
 HEAD = "from celery.schedules import crontab, schedule, solar\nfrom datetime import timedelta\n"
 
 
-def entries_of(text: str, source: str = "beat.py", **more: Any) -> list[Entry]:
+def entries_of(text: str, source: str = "beat.py", **more: Any) -> list[ImportEntry]:
     report = read_celery(text, source=source, **more)
     check_report(report)
     return list(report.entries)
@@ -44,7 +44,7 @@ def job_of(schedule: str, more: str = "", settings_of_app: str = "") -> dict[str
 def test_an_entry_becomes_a_job_that_means_the_same() -> None:
     """In the zone of the settings, with Celery's rule for changes of the clock; nothing changed."""
     (entry,) = entries_of(module("crontab(minute=30, hour=2)") + 'app.conf.timezone = "Europe/Berlin"\n')
-    assert (Verdict.SAME, 3) == (entry.verdict, entry.line)
+    assert (ImportVerdict.SAME, 3) == (entry.verdict, entry.line)
     assert "a: {'task': 'shop.a', 'schedule': crontab(minute=30, hour=2)}" == entry.text
     assert {
         "name": "a",
@@ -128,9 +128,9 @@ def test_a_zone_that_is_not_written_out_is_said_or_given(settings_of_app: str) -
     (given_zone,) = entries_of(module("crontab(0, 3)") + settings_of_app, timezone="Asia/Tokyo")
     assert said.job is not None
     assert given_zone.job is not None
-    assert ("UTC", Verdict.CHANGED) == (said.job["timezone"], said.verdict)
+    assert ("UTC", ImportVerdict.CHANGED) == (said.job["timezone"], said.verdict)
     assert "the times are read as UTC" in said.changes[0]
-    assert ("Asia/Tokyo", Verdict.SAME) == (given_zone.job["timezone"], given_zone.verdict)
+    assert ("Asia/Tokyo", ImportVerdict.SAME) == (given_zone.job["timezone"], given_zone.verdict)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_what_changes_its_meaning_is_said(more: str, fields: dict[str, Any]) -> 
     (entry,) = entries_of(module("crontab(0, 3)", more))
     assert entry.job is not None, entry.reason
     plain = job_of("crontab(0, 3)")
-    assert Verdict.CHANGED is entry.verdict
+    assert ImportVerdict.CHANGED is entry.verdict
     assert {**plain, **fields} == entry.job
 
 
@@ -167,7 +167,7 @@ def test_what_changes_its_meaning_is_said(more: str, fields: dict[str, Any]) -> 
 def test_what_means_the_same_is_the_same(more: str, fields: dict[str, Any]) -> None:
     """Queue and time limit have their counterparts."""
     (entry,) = entries_of(module("crontab(0, 3)", more))
-    assert (Verdict.SAME, {**job_of("crontab(0, 3)"), **fields}) == (entry.verdict, entry.job)
+    assert (ImportVerdict.SAME, {**job_of("crontab(0, 3)"), **fields}) == (entry.verdict, entry.job)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_what_means_the_same_is_the_same(more: str, fields: dict[str, Any]) -> N
 def test_what_cannot_be_imported_is_refused_with_a_reason(schedule: str, reason: str) -> None:
     """What a program would work out is not guessed; the reason says what to write."""
     (entry,) = entries_of(module(schedule))
-    assert (Verdict.REFUSED, None) == (entry.verdict, entry.job)
+    assert (ImportVerdict.REFUSED, None) == (entry.verdict, entry.job)
     assert reason in (entry.reason or "")
 
 
@@ -250,7 +250,7 @@ def test_a_module_is_never_run(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     text = f"open({str(trace)!r}, 'w')\nraise SystemExit(1)\n{module('crontab(0, 3)')}"
     (entry,) = entries_of(text)
-    assert (Verdict.SAME, False) == (entry.verdict, trace.exists())
+    assert (ImportVerdict.SAME, False) == (entry.verdict, trace.exists())
 
 
 def test_json_means_the_same_as_a_module() -> None:
@@ -269,7 +269,7 @@ def test_json_means_the_same_as_a_module() -> None:
         entry.job.get("interval_seconds", entry.job.get("cron_expression")) for entry in found if entry.job
     ]
     assert [2, 3, 4, 5, 6, 7, 7, 8, 8] == [entry.line for entry in found]
-    assert [Verdict.REFUSED] * 3 == [entry.verdict for entry in found[6:]]
+    assert [ImportVerdict.REFUSED] * 3 == [entry.verdict for entry in found[6:]]
 
 
 def test_json_settings_bring_their_zone() -> None:
@@ -306,7 +306,7 @@ def test_json_settings_bring_their_zone() -> None:
 def test_files_without_a_schedule_are_refused(text: str, reason: str) -> None:
     """Broken, bottomless, or about something else."""
     (entry,) = entries_of(text)
-    assert entry.verdict is Verdict.REFUSED
+    assert entry.verdict is ImportVerdict.REFUSED
     assert reason in (entry.reason or "")
 
 

@@ -21,7 +21,7 @@ from tickwise.domain.model import Principal
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab import read_crontab
 from tickwise.importers.crontab_export import write_crontab
-from tickwise.importers.report import Report
+from tickwise.importers.report import ImportReport
 
 SAME, CHANGED, REFUSED = "same", "changed", "refused"
 
@@ -138,7 +138,7 @@ def _said(content: bytes) -> list[int]:
     return found
 
 
-def _check(report: Report) -> None:
+def _check(report: ImportReport) -> None:
     for entry in report.entries:
         assert entry.as_json()["verdict"] in (SAME, CHANGED, REFUSED)
         if entry.job is not None:
@@ -166,7 +166,7 @@ def test_public_crontabs_are_hardly_ever_refused() -> None:
     assert len(refused) <= len(entries) / 20, refused
 
 
-def _meanings(report: Report) -> list[tuple[str, int | None]]:
+def _meanings(report: ImportReport) -> list[tuple[str, int | None]]:
     return sorted(
         (job["task"]["command"], cron.parse(job["cron_expression"]).next_second(0, zone_named(job["timezone"])))
         for job in report.jobs

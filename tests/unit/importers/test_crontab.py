@@ -13,17 +13,17 @@ from tickwise.adapters.runner.kinds import ShellKind
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
 from tickwise.importers.crontab import MAX_ENVIRONMENT_CHARACTERS, MAX_LINES, read_crontab
-from tickwise.importers.report import Entry, Report, Verdict
+from tickwise.importers.report import ImportEntry, ImportReport, ImportVerdict
 
 BERLIN = "Europe/Berlin"
 
 
-def read(text: str | bytes, **options: Any) -> Report:
+def read(text: str | bytes, **options: Any) -> ImportReport:
     """A crontab of a machine in Berlin."""
     return read_crontab(text, **{"source": "test", "timezone": BERLIN, **options})
 
 
-def only(text: str | bytes, **options: Any) -> Entry:
+def only(text: str | bytes, **options: Any) -> ImportEntry:
     """The one entry of a crontab."""
     (entry,) = read(text, **options).entries
     return entry
@@ -69,7 +69,7 @@ def test_a_plain_entry_becomes_a_job_that_means_the_same() -> None:
 @pytest.mark.parametrize("line", ["* * * * *", "*/5 * * * *", "*/15 * * * *", "0-59/3 * * * *"])
 def test_without_a_zone_only_a_line_that_depends_on_it_is_changed(line: str) -> None:
     """Clocks differ by whole quarters of an hour, so a line of every few minutes is the same on each of them."""
-    assert only(f"{line} poll\n", timezone=None).verdict is Verdict.SAME
+    assert only(f"{line} poll\n", timezone=None).verdict is ImportVerdict.SAME
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_without_a_zone_only_a_line_that_depends_on_it_is_changed(line: str) -> 
 def test_without_a_zone_a_line_that_depends_on_it_says_how_to_give_one(line: str) -> None:
     """The machine's zone is not in the file; UTC is said to be a guess."""
     entry = only(f"{line} poll\n", timezone=None)
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
     assert [change for change in entry.changes if "--timezone" in change] == list(entry.changes)
     assert entry.job is not None
     assert entry.job["timezone"] == "UTC"
@@ -100,7 +100,7 @@ def test_tz_is_for_the_command_alone() -> None:
 def test_an_unknown_zone_in_the_file_refuses_its_entries() -> None:
     """libc would silently take UTC."""
     entry = only("CRON_TZ=Europe/Berlim\n0 5 * * * report\n")
-    assert entry.verdict is Verdict.REFUSED
+    assert entry.verdict is ImportVerdict.REFUSED
     assert "Europe/Berlin" in str(entry.reason)
 
 
@@ -177,14 +177,14 @@ def test_an_assignment_is_read_as_cron_reads_it(line: str, value: str) -> None:
 def test_text_after_a_quoted_value_is_refused_with_what_to_write() -> None:
     """cron takes the line for an entry, and stumbles."""
     entry = only('MAILTO=""  # nobody\n')
-    assert entry.verdict is Verdict.REFUSED
+    assert entry.verdict is ImportVerdict.REFUSED
     assert "line of its own" in str(entry.reason)
 
 
 def test_mailto_changes_the_meaning_unless_it_is_empty() -> None:
     """No mail is sent."""
     text = 'MAILTO=ops@example.org\n0 5 * * * a\nMAILTO=""\n0 5 * * * b\n'
-    assert [entry.verdict for entry in read(text).entries] == [Verdict.CHANGED, Verdict.SAME]
+    assert [entry.verdict for entry in read(text).entries] == [ImportVerdict.CHANGED, ImportVerdict.SAME]
 
 
 def test_variables_for_cron_itself_reach_only_a_command_that_reads_them() -> None:
@@ -213,7 +213,7 @@ def test_another_shell_runs_the_command() -> None:
 def test_a_random_delay_becomes_a_jitter() -> None:
     """In seconds, where cronie says minutes; that each run has its own is said."""
     entry = only("RANDOM_DELAY=45\n0 5 * * * a\n")
-    assert (Verdict.CHANGED, 2_700) == (entry.verdict, (entry.job or {})["jitter_seconds"])
+    assert (ImportVerdict.CHANGED, 2_700) == (entry.verdict, (entry.job or {})["jitter_seconds"])
 
 
 def test_an_anacrontab_is_refused() -> None:
@@ -243,7 +243,7 @@ SYSTEM_ENTRY = "17 * * * * www-data /srv/tidy\n"
 def test_a_system_crontab_is_found_out(text: str, source: str) -> None:
     """By its place, its head, or the users and programs that it names."""
     entry = only(text, source=source)
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
     assert entry.job is not None
     assert [entry.job["labels"]["cron_user"] in change for change in entry.changes] == [True]
 
@@ -261,7 +261,7 @@ def test_a_system_crontab_is_found_out(text: str, source: str) -> None:
 )
 def test_a_users_crontab_is_found_out(text: str, source: str) -> None:
     """The word after the times is the command."""
-    assert [entry.verdict for entry in read(text, source=source).entries] == [Verdict.SAME] * bool(text)
+    assert [entry.verdict for entry in read(text, source=source).entries] == [ImportVerdict.SAME] * bool(text)
 
 
 def test_the_caller_may_say_which_kind_it_is() -> None:
@@ -272,20 +272,20 @@ def test_the_caller_may_say_which_kind_it_is() -> None:
 
 def test_an_entry_of_the_user_that_executors_run_as_is_the_same() -> None:
     """So naming that user leaves only real changes."""
-    assert only(SYSTEM_ENTRY, user="www-data").verdict is Verdict.SAME
+    assert only(SYSTEM_ENTRY, user="www-data").verdict is ImportVerdict.SAME
 
 
 @pytest.mark.parametrize("line", ["0 5 * * * /srv/tidy --all", "0 5 * * * env tidy", "0 5 * * * root", "0 5 * * *"])
 def test_a_system_entry_without_user_or_command_is_refused(line: str) -> None:
     """cron refuses an unknown user, and so do we."""
-    assert only(line + "\n", system=True).verdict is Verdict.REFUSED
+    assert only(line + "\n", system=True).verdict is ImportVerdict.REFUSED
 
 
 @pytest.mark.parametrize("user", ["root", "www-data"])
 def test_a_user_in_a_users_crontab_is_refused(user: str) -> None:
     """cron would look for a program of that name."""
     entries = read(f"0 5 * * * /a\n0 6 * * * /b\n0 7 * * * {user} /c\n").entries
-    assert [Verdict.SAME, Verdict.SAME, Verdict.REFUSED] == [entry.verdict for entry in entries]
+    assert [ImportVerdict.SAME, ImportVerdict.SAME, ImportVerdict.REFUSED] == [entry.verdict for entry in entries]
     assert "--system" in str(entries[2].reason)
 
 
@@ -334,14 +334,14 @@ def test_times_that_cron_knows_are_the_same(times: str, expression: str | None) 
 def test_times_that_cron_refuses_or_never_runs_are_changed(times: str) -> None:
     """We read them; that cron did not is said."""
     entry = only(f"{times} a\n")
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
     assert "cron" in entry.changes[0]
 
 
 def test_a_random_time_becomes_a_stable_one() -> None:
     """`~` is drawn at each start of cron, `H` once and for all."""
     entry = only("~ 3~5 * * * a\n")
-    assert (Verdict.CHANGED, "H H(3-5) * * *") == (entry.verdict, (entry.job or {})["cron_expression"])
+    assert (ImportVerdict.CHANGED, "H H(3-5) * * *") == (entry.verdict, (entry.job or {})["cron_expression"])
 
 
 @pytest.mark.parametrize(("times", "seconds"), [("@600", 600), ("@every 1h30m", 5_400), ("@every_second", 1)])
@@ -351,7 +351,7 @@ def test_times_by_interval_become_intervals(times: str, seconds: float) -> None:
     assert entry.job is not None
     assert ("INTERVAL", seconds) == (entry.job["schedule_type"], entry.job["interval_seconds"])
     assert entry.job["task"]["command"] == "cd || exit\na b"
-    assert (Verdict.CHANGED, 1) == (entry.verdict, len(entry.changes))
+    assert (ImportVerdict.CHANGED, 1) == (entry.verdict, len(entry.changes))
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_times_by_interval_become_intervals(times: str, seconds: float) -> None:
 def test_what_is_no_entry_is_refused_with_what_to_write(line: str, advice: str) -> None:
     """Also where cron itself would say no more than "bad minute"."""
     entry = only(line + "\n")
-    assert (Verdict.REFUSED, None, ()) == (entry.verdict, entry.job, entry.changes)
+    assert (ImportVerdict.REFUSED, None, ()) == (entry.verdict, entry.job, entry.changes)
     assert advice in str(entry.reason)
 
 
@@ -398,7 +398,7 @@ def test_a_percent_sign_ends_the_command_and_begins_its_input() -> None:
 def test_doubled_backslashes_are_halved_as_in_debian_and_said() -> None:
     """cronie would leave them."""
     entry = only(r"0 5 * * * printf 'a\\b\c'" + "\n")
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
     assert (entry.job or {})["task"]["command"] == "cd || exit\n" + r"printf 'a\b\c'"
 
 
@@ -421,7 +421,7 @@ def test_flags_of_openbsd_are_no_command() -> None:
     entry = only("0 5 * * * -ns tidy\n")
     assert entry.job is not None
     assert ("skip", "cd || exit\ntidy") == (entry.job["overlap"], entry.job["task"]["command"])
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -456,35 +456,37 @@ def test_line_ends_of_windows_are_no_part_of_commands() -> None:
 def test_a_last_line_without_its_line_break_is_read_and_said() -> None:
     """Debian's cron ignores such a file."""
     entries = read("0 5 * * * a\n0 6 * * * b").entries
-    assert [Verdict.SAME, Verdict.CHANGED] == [entry.verdict for entry in entries]
+    assert [ImportVerdict.SAME, ImportVerdict.CHANGED] == [entry.verdict for entry in entries]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
     """Before a comment it goes unnoticed, before an entry it is said."""
-    assert only("\ufeff# head\n0 5 * * * a\n".encode()).verdict is Verdict.SAME
+    assert only("\ufeff# head\n0 5 * * * a\n".encode()).verdict is ImportVerdict.SAME
     assert ["byte order mark" in change for change in only("\ufeff0 5 * * * a\n".encode()).changes] == [True]
 
 
 def test_bytes_that_are_no_utf8_matter_only_inside_an_entry() -> None:
     """A comment in an old encoding costs nothing but its letters."""
     first, second = read("# für alle\n0 5 * * * a\n0 6 * * * grüße\n".encode("latin-1")).entries
-    assert (Verdict.SAME, "f\N{REPLACEMENT CHARACTER}r alle") == (first.verdict, (first.job or {})["description"])
+    assert (ImportVerdict.SAME, "f\N{REPLACEMENT CHARACTER}r alle") == (first.verdict, (first.job or {})["description"])
     assert "UTF-8" in str(second.reason)
 
 
 def test_a_command_longer_than_cron_takes_runs_whole_and_is_said() -> None:
     """Debian's cron takes 998 characters; a task takes far more, and what is more still is refused."""
-    assert only(f"0 5 * * * {'a' * 998}\n").verdict is Verdict.SAME
-    assert only(f"0 5 * * * {'a' * 999}\n").verdict is Verdict.CHANGED
-    assert only(f"0 5 * * * {'a' * 200_000}\n").verdict is Verdict.REFUSED
+    assert only(f"0 5 * * * {'a' * 998}\n").verdict is ImportVerdict.SAME
+    assert only(f"0 5 * * * {'a' * 999}\n").verdict is ImportVerdict.CHANGED
+    assert only(f"0 5 * * * {'a' * 200_000}\n").verdict is ImportVerdict.REFUSED
 
 
 def test_a_report_is_bounded_by_its_source() -> None:
     """Neither many lines nor many variables make it grow beyond."""
     many = read("* * * * * a\n" * (MAX_LINES + 2)).entries
-    assert [Verdict.SAME, Verdict.REFUSED, Verdict.REFUSED] == [entry.verdict for entry in many[MAX_LINES - 1 :]]
+    assert [ImportVerdict.SAME, ImportVerdict.REFUSED, ImportVerdict.REFUSED] == [
+        entry.verdict for entry in many[MAX_LINES - 1 :]
+    ]
     variables = "".join(f"V{number}={'x' * 90}\n" for number in range(MAX_ENVIRONMENT_CHARACTERS // 90 + 1))
-    assert only(f"{variables}* * * * * a\n").verdict is Verdict.REFUSED
+    assert only(f"{variables}* * * * * a\n").verdict is ImportVerdict.REFUSED
 
 
 LINES = st.one_of(
@@ -517,8 +519,8 @@ def test_any_text_gives_a_verdict_for_every_line_that_says_something(text: str, 
             assert number in found
     for entry in report.entries:
         assert entry.text.encode()
-        assert (entry.verdict is Verdict.REFUSED) == (entry.job is None) == (entry.reason is not None)
-        assert (entry.verdict is Verdict.CHANGED) == bool(entry.changes)
+        assert (entry.verdict is ImportVerdict.REFUSED) == (entry.job is None) == (entry.reason is not None)
+        assert (entry.verdict is ImportVerdict.CHANGED) == bool(entry.changes)
         if entry.job is not None:
             assert ShellKind().check(entry.job["task"]) == entry.job["task"]
             assert 0 < len(entry.job["key"]) <= 200

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.importers.acceptance import accepted, check_report
 from tickwise.domain.cron import expression as cron
 from tickwise.importers.kubernetes import read_kubernetes
-from tickwise.importers.report import Entry, Verdict
+from tickwise.importers.report import ImportEntry, ImportVerdict
 
 WHOLE = """\
 apiVersion: batch/v1
@@ -64,7 +64,7 @@ def cron_job(spec: str = "", *, job: str = "", pod: str = "", container: str = '
     )  # fmt: skip
 
 
-def only_entry(text: str, **more: Any) -> Entry:
+def only_entry(text: str, **more: Any) -> ImportEntry:
     (entry,) = read_kubernetes(text, source="a.yaml", **more).entries
     return entry
 
@@ -82,7 +82,7 @@ def job_of(text: str) -> dict[str, Any]:
 def test_a_whole_cron_job_becomes_a_job_that_means_the_same() -> None:
     """Every field that has a counterpart, in one body; nothing changed, so nothing is said."""
     entry = only_entry(WHOLE)
-    assert (Verdict.SAME, 1, "CronJob report: 30 2 * * ?") == (entry.verdict, entry.line, entry.text)
+    assert (ImportVerdict.SAME, 1, "CronJob report: 30 2 * * ?") == (entry.verdict, entry.line, entry.text)
     assert {
         "name": "report",
         "key": "k8s:shop:report",
@@ -160,7 +160,7 @@ def test_a_field_becomes_its_counterpart(text: str, field: str, value: object) -
 def test_what_changes_its_meaning_is_said(text: str, change: str) -> None:
     """Among the changes is a sentence about it."""
     entry = only_entry(text)
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
     assert entry.job is not None
     accepted(entry.job)
     assert [True] == [True for said in entry.changes if change in said], entry.changes
@@ -202,7 +202,7 @@ def test_what_changes_its_meaning_is_said(text: str, change: str) -> None:
 def test_what_cannot_be_imported_is_refused_with_a_reason(text: str | bytes, reason: str) -> None:
     """The reason names the place, and what to write."""
     (entry,) = read_kubernetes(text, source="a.yaml").entries
-    assert (Verdict.REFUSED, None) == (entry.verdict, entry.job)
+    assert (ImportVerdict.REFUSED, None) == (entry.verdict, entry.job)
     assert reason in (entry.reason or "")
 
 
@@ -210,7 +210,7 @@ def test_the_zone_of_the_controller_can_be_given() -> None:
     """Then a CronJob without a zone has not changed."""
     entry = only_entry(cron_job("timeZone: null"), timezone="Asia/Tokyo")
     assert entry.job is not None
-    assert (Verdict.SAME, "Asia/Tokyo") == (entry.verdict, entry.job["timezone"])
+    assert (ImportVerdict.SAME, "Asia/Tokyo") == (entry.verdict, entry.job["timezone"])
 
 
 def test_init_containers_run_before_in_shells_of_their_own() -> None:
@@ -263,16 +263,16 @@ def test_documents_and_lists_are_read_and_other_kinds_are_none() -> None:
     check_report(report)
     begin = text.index("- apiVersion: batch")
     assert [
-        (5, "CronJob a: 0 3 * * *", Verdict.SAME),
-        (21, "a.yaml", Verdict.REFUSED),
-        (text.count("\n", 0, begin) + 1, "CronJob b: 0 3 * * *", Verdict.SAME),
+        (5, "CronJob a: 0 3 * * *", ImportVerdict.SAME),
+        (21, "a.yaml", ImportVerdict.REFUSED),
+        (text.count("\n", 0, begin) + 1, "CronJob b: 0 3 * * *", ImportVerdict.SAME),
     ] == [(entry.line, entry.text, entry.verdict) for entry in report.entries]
 
 
 def test_the_second_of_a_name_is_refused() -> None:
     """One import holds each key once; which of the two is meant, is not guessed."""
     first, second = read_kubernetes(f"{cron_job()}\n---\n{cron_job()}", source="a.yaml").entries
-    assert (Verdict.SAME, Verdict.REFUSED) == (first.verdict, second.verdict)
+    assert (ImportVerdict.SAME, ImportVerdict.REFUSED) == (first.verdict, second.verdict)
     assert "in line 1; leave out or rename" in (second.reason or "")
 
 
@@ -290,7 +290,9 @@ items:
     report = read_kubernetes(text, source="a.yaml")
     check_report(report)
     assert ["a", "b"] == [job["name"] for job in report.jobs]
-    assert [Verdict.SAME, Verdict.SAME, Verdict.REFUSED] == [entry.verdict for entry in report.entries]
+    assert [ImportVerdict.SAME, ImportVerdict.SAME, ImportVerdict.REFUSED] == [
+        entry.verdict for entry in report.entries
+    ]
 
 
 _MERGES = "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}]}}\n" for n in range(1, 9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.importers.report import MAX_SHOWN_CHARACTERS, Report, Verdict, imported, refused, shown
+from tickwise.importers.report import MAX_SHOWN_CHARACTERS, ImportReport, ImportVerdict, imported, refused, shown
 
 
 def test_an_entry_is_changed_if_anything_changes() -> None:
@@ -27,7 +27,7 @@ def test_an_entry_is_changed_if_anything_changes() -> None:
 
 def test_a_refused_entry_has_a_reason_and_no_job() -> None:
     """An import submits the others."""
-    report = Report((refused(1, "a", reason="why"), imported(2, "b", job={"key": "k"})))
+    report = ImportReport((refused(1, "a", reason="why"), imported(2, "b", job={"key": "k"})))
     assert report.as_json() == {
         "entries": [
             {"line": 1, "text": "a", "verdict": "refused", "reason": "why"},
@@ -35,7 +35,9 @@ def test_a_refused_entry_has_a_reason_and_no_job() -> None:
         ]
     }
     assert report.jobs == ({"key": "k"},)
-    assert [1, 0, 1] == [report.count(verdict) for verdict in (Verdict.SAME, Verdict.CHANGED, Verdict.REFUSED)]
+    assert [1, 0, 1] == [
+        report.count(verdict) for verdict in (ImportVerdict.SAME, ImportVerdict.CHANGED, ImportVerdict.REFUSED)
+    ]
 
 
 @given(st.text(st.characters(), max_size=50), st.integers(0, 100))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.importers.acceptance import accepted, check_report
-from tickwise.importers.report import Entry, Verdict
+from tickwise.importers.report import ImportEntry, ImportVerdict
 from tickwise.importers.systemd import read_systemd
 from tickwise.importers.systemd_units import Unit, span_seconds, split_commands
 from tickwise.importers.translation import Untranslatable, command_line
@@ -21,7 +21,7 @@ AS_USER = (
 )
 
 
-def entries_of(timer: str, service: str = "ExecStart=/bin/a", **more: Any) -> list[Entry]:
+def entries_of(timer: str, service: str = "ExecStart=/bin/a", **more: Any) -> list[ImportEntry]:
     """The entries of `a.timer`, whose [Timer] and whose service's [Service] hold these lines."""
     files: dict[str, str | bytes] = {"a.timer": f"[Timer]\n{timer}\n", "a.service": f"[Service]\n{service}\n"}
     report = read_systemd(files, **more)
@@ -54,7 +54,7 @@ WantedBy=timers.target
 """
     service = "[Service]\nType=oneshot\nExecStart=/usr/bin/backup --to '/srv/my backup'\nTimeoutStartSec=2h\n"
     (entry,) = read_systemd({"units/backup.timer": timer, "units/backup.service": service}).entries
-    assert (Verdict.CHANGED, 5, (AS_USER,)) == (entry.verdict, entry.line, entry.changes)
+    assert (ImportVerdict.CHANGED, 5, (AS_USER,)) == (entry.verdict, entry.line, entry.changes)
     assert "backup.timer: OnCalendar=Mon..Fri 02:30 Europe/Berlin" == entry.text
     assert {
         "name": "backup",
@@ -124,7 +124,7 @@ def test_a_line_of_the_timer_becomes_its_counterpart(timer: str, field: str, val
 def test_what_changes_its_meaning_is_said(timer: str, service: str, change: str) -> None:
     """Among the changes is a sentence about it."""
     (entry,) = entries_of(timer, service)
-    assert entry.verdict is Verdict.CHANGED, entry.reason
+    assert entry.verdict is ImportVerdict.CHANGED, entry.reason
     assert [True] == [True for said in entry.changes if change in said], entry.changes
 
 
@@ -157,7 +157,7 @@ def test_what_changes_its_meaning_is_said(timer: str, service: str, change: str)
 def test_what_cannot_be_imported_is_refused_with_a_reason(timer: str, service: str, reason: str) -> None:
     """The reason says what to write, or to leave it with systemd."""
     (entry,) = entries_of(timer, service)
-    assert (Verdict.REFUSED, None) == (entry.verdict, entry.job)
+    assert (ImportVerdict.REFUSED, None) == (entry.verdict, entry.job)
     assert reason in (entry.reason or "")
 
 
@@ -171,7 +171,7 @@ def test_each_line_that_starts_a_timer_is_an_entry() -> None:
     assert ["systemd:a:OnCalendar=02:00 UTC", "systemd:a:OnCalendar=14:00 UTC"] == [first.job["key"], second.job["key"]]
     assert "becomes a job of its own" in first.changes[0]
     assert [2, 3, 4, 5] == [first.line, second.line, boot.line, again.line]
-    assert [Verdict.REFUSED, Verdict.REFUSED] == [boot.verdict, again.verdict]
+    assert [ImportVerdict.REFUSED, ImportVerdict.REFUSED] == [boot.verdict, again.verdict]
 
 
 def test_the_zone_of_the_machine_can_be_given() -> None:
@@ -371,7 +371,7 @@ def test_every_command_line_is_split_or_refused(text: str) -> None:
 def test_large_units_are_read_within_bounds(service: str) -> None:
     """In time that grows with their length only."""
     (entry,) = entries_of("OnCalendar=daily", service)
-    assert entry.verdict is Verdict.CHANGED
+    assert entry.verdict is ImportVerdict.CHANGED
 
 
 def test_a_unit_without_a_setting_has_none() -> None:

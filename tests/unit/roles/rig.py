@@ -15,7 +15,7 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow
-from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
 from tickwise.roles.shared.signatures import ResultsSigning
 from tickwise.testing.factories import Factory
 
@@ -191,7 +191,7 @@ class Rig:
         self.signals = LocalSignals()
         self.executor = Executor(
             runs=self.flaky,
-            seats=[Seat(self.runner, spare=(lambda: quick - len(self.runner.running)) if quick else None)],
+            seats=[RunnerConfig(self.runner, spare=(lambda: quick - len(self.runner.running)) if quick else None)],
             signals=self.signals,
             clock=self.clock,
             settings=ExecutorSettings(name="under test", **settings),

@@ -14,7 +14,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Fire, FireRequest, NewJob, Retention, RunQuery, RunRow
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.testing.factories import Factory
 
 RETENTION = Retention(runs_seconds=86_400, failed_seconds=86_400)
@@ -31,7 +31,7 @@ class Rig:
         self.make = Factory(self.clock.now())
         self.blobs = open_blobs("memory://")
 
-    def scheduler(self, *, announcer: Announcer | None = None, **settings: Any) -> Scheduler:
+    def scheduler(self, *, announcer: HintPublisher | None = None, **settings: Any) -> Scheduler:
         """One more."""
         return Scheduler(
             store=self.flaky,

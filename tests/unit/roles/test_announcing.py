@@ -23,10 +23,10 @@ from tickwise.control.jobs.submission import GroupCommit, Submitted
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Principal
-from tickwise.ports.broker import Channel, Consumer, Kind, lane_of
+from tickwise.ports.broker import Channel, ChannelKind, Consumer, lane_of
 from tickwise.ports.store import ClaimRequest
 from tickwise.roles.scheduler.sequences import Sequences
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.messages import Hints, decode
 from tickwise.testing.factories import executor, outcome
 
@@ -41,12 +41,12 @@ class Ear:
         self.exchange = Exchange(lanes=LANES, partitions=2)
         self._broker = MemoryBroker(self.exchange, clock)
         self._consumer: Consumer | None = None
-        self.announcer = Announcer(self._broker)
+        self.announcer = HintPublisher(self._broker)
 
     async def hints(self) -> Sequence[Hints]:
         """What was said since the last look."""
         if self._consumer is None:
-            channels = [Channel(Kind.RUNS, lane) for lane in range(LANES)]
+            channels = [Channel(ChannelKind.RUNS, lane) for lane in range(LANES)]
             self._consumer = self._broker.consumer(channels, "of the test")
             await self._consumer.start()
         found = await self._consumer.take(1000, 0.0)

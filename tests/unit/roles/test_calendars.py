@@ -11,7 +11,7 @@ import pytest
 
 from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly
 from tickwise.domain.errors import Invalid
-from tickwise.ports.calendars import ENTRIES_MAX, CalendarReader, Resolved, Span
+from tickwise.ports.calendars import ENTRIES_MAX, CalendarReader, DaySpan, Resolved
 from tickwise.roles.shared.calendars import (
     CalendarBody,
     StoredCalendar,
@@ -33,11 +33,11 @@ class Answers(CalendarReader):
         self.answer = Resolved(entries, warnings)
         self.asked: list[tuple[Any, ...]] = []
 
-    def ics(self, text: str, timezone: str, span: Span) -> Resolved:
+    def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:
         self.asked.append((text, timezone, span))
         return self.answer
 
-    def holidays(self, country: str, subdivision: str | None, span: Span) -> Resolved:
+    def holidays(self, country: str, subdivision: str | None, span: DaySpan) -> Resolved:
         self.asked.append((country, subdivision, span))
         return self.answer
 
@@ -94,7 +94,7 @@ def test_files_and_holidays_are_asked_once_for_the_years_that_matter() -> None:
     reader = Answers(meeting, holiday, warnings=("cut",))
     said = {"timezone": "UTC", "holidays": {"country": "DE", "subdivision": "BY"}, "ics": "BEGIN:VCALENDAR"}
     stored = read(said, reader)
-    span = Span(date(2025, 1, 1), date(2036, 12, 31))
+    span = DaySpan(date(2025, 1, 1), date(2036, 12, 31))
     assert span == span_from(NOW)
     assert [("DE", "BY", span), ("BEGIN:VCALENDAR", "UTC", span)] == reader.asked
     assert (holiday, holiday, meeting, meeting) == stored.calendar.entries

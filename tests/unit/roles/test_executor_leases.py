@@ -23,7 +23,7 @@ from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, NewJob
 from tickwise.roles.executor import role as executors
 from tickwise.roles.executor.lease import Lease
-from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 
 LEASE = 10.0
@@ -486,7 +486,7 @@ async def test_heartbeats_go_on_until_the_last_child_has_ended(monkeypatch: pyte
     monkeypatch.setattr(rig.store, "executor_beat", executor_beat)
     dying = Executor(
         runs=rig.store,
-        seats=[Seat(runner)],
+        seats=[RunnerConfig(runner)],
         signals=signals,
         clock=rig.clock,
         settings=ExecutorSettings(name="dying"),

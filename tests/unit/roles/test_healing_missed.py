@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tests.support.scene import START, scene
 from tests.unit.roles.rig import Silent
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.ports.store import Fire, FireRequest, NewSkip
 from tickwise.roles.scheduler.invariant_repair import Healing
 
@@ -34,8 +34,8 @@ async def test_a_record_of_many_skips_counts_as_far_as_it_reaches() -> None:
         async with here.store.fires(FireRequest(horizon_seconds=60.0, limit=1)) as taken:
             [timer] = taken.timers
             skips = [
-                NewSkip(UUID(int=1), START + 10.0, START + 40.0, 4, Reason.MISFIRE, "too late"),
-                NewSkip(UUID(int=2), START + 20.0, START + 20.0, 1, Reason.MISFIRE, "of the schedule before"),
+                NewSkip(UUID(int=1), START + 10.0, START + 40.0, 4, SkipReason.MISFIRE, "too late"),
+                NewSkip(UUID(int=2), START + 20.0, START + 20.0, 1, SkipReason.MISFIRE, "of the schedule before"),
             ]
             await taken.commit([Fire(timer.job_id, timer.pending.due, None, (), skips)])
         healing = Healing(here.store, signals=here.world.bell, clock=here.clock, telemetry=Silent())

@@ -13,10 +13,10 @@ from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane
 from tickwise.observability.metrics import Metrics
-from tickwise.ports.broker import DEAD, Channel, Delivery, Kind, Message, lane_of
+from tickwise.ports.broker import DEAD, Channel, ChannelKind, Delivery, Message, lane_of
 from tickwise.ports.store import ClaimRequest, NewJob, Ready
 from tickwise.roles.executor.claim_hints import REACHABLE_SECONDS
-from tickwise.roles.shared.hint_publisher import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, Announcer, packs
+from tickwise.roles.shared.hint_publisher import PACK_QUICK, PACK_SLOTS, SPREAD_SECONDS, HintPublisher, packs
 from tickwise.roles.shared.messages import ID_BYTES, MAX_HINTED, Hints, encode
 
 QUICK = Lane(requires=("task:function",))
@@ -53,7 +53,7 @@ async def born(**settings: Any) -> Rig:
 def announce(rig: Rig, *jobs: NewJob) -> None:
     """As whoever stored them does."""
     assert rig.broker is not None
-    Announcer(rig.broker).announce([ready(rig, job) for job in jobs])
+    HintPublisher(rig.broker).announce([ready(rig, job) for job in jobs])
 
 
 def ready(rig: Rig, job: NewJob) -> Ready:
@@ -303,7 +303,7 @@ async def test_what_an_executor_that_ends_has_not_claimed_goes_to_others() -> No
     await rig.tick()
     assert 1 == len(rig.runner.launched)
     other = MemoryBroker(exchange, rig.clock).consumer(
-        [Channel(Kind.RUNS, lane) for lane in (2, 1, 0)],
+        [Channel(ChannelKind.RUNS, lane) for lane in (2, 1, 0)],
         rig.executor._hinting._consumer.group,  # type: ignore[union-attr]  # the memory broker's
     )
     await other.start()

@@ -15,7 +15,7 @@ from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Outcome
 from tickwise.ports.store import Began
 from tickwise.roles.executor.outbox import Outbox
-from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.outcome_writer import OutcomeWriter
 
 RUN = UUID(int=1)
 
@@ -45,7 +45,7 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_living_one_its_ri
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        teller=Teller(cast(Any, store), Silent(), LocalSignals()),
+        teller=OutcomeWriter(cast(Any, store), Silent(), LocalSignals()),
     )
     outbox.start(Began(RUN, 1, clock.now()))
     refused: list[Sequence[Began]] = []
@@ -97,7 +97,7 @@ async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_af
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        teller=Teller(cast(Any, store), Silent(), LocalSignals()),
+        teller=OutcomeWriter(cast(Any, store), Silent(), LocalSignals()),
     )
     now = clock.now()
     outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, Place()))

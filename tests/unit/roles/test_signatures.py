@@ -32,7 +32,15 @@ from tickwise.ports.store import JobQuery, NewExecutor, NewJob
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.shared.messages import Request as ApiRequest
 from tickwise.roles.shared.messages import Results, decode, encode
-from tickwise.roles.shared.signatures import HEADER, LATE_SECONDS, Reason, ResultCheck, ResultsSigning, Unsigned, signed
+from tickwise.roles.shared.signatures import (
+    HEADER,
+    LATE_SECONDS,
+    RefusalReason,
+    ResultCheck,
+    ResultsSigning,
+    Unsigned,
+    signed,
+)
 
 OLD, NEW, FOREIGN = ("o" * 31 + "1", "n" * 31 + "2", "f" * 31 + "3")
 WHO = Principal("someone", "default", frozenset({"*"}))
@@ -161,11 +169,11 @@ async def test_what_counts_refused_messages_begins_at_0() -> None:
             reason: registry.get_sample_value(
                 "tickwise_messages_unverified_total", {"channel": "requests", "reason": reason}
             )
-            for reason in Reason
+            for reason in RefusalReason
         }
         parked = registry.get_sample_value("tickwise_messages_parked_total", {"channel": "requests"})
         await here.recorder.stop()
-        assert (dict.fromkeys(Reason, 0.0), 0.0) == (found, parked)
+        assert (dict.fromkeys(RefusalReason, 0.0), 0.0) == (found, parked)
 
 
 async def test_a_request_of_another_cluster_is_refused() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tickwise.domain.lifecycle import MOVES
-from tickwise.testing.lease_model import STUCK, TICKWISE, Fence, Found, Protocol, search
+from tickwise.testing.lease_model import STUCK, TICKWISE, Fence, Protocol, SearchResult, search
 
 STALE = "a stale result was accepted"
 AGAIN = "what must not run twice began again"
@@ -38,13 +38,13 @@ BROKEN: dict[str, tuple[Protocol, str]] = {
 
 
 @pytest.fixture(scope="module")
-def whole() -> Sequence[Found]:
+def whole() -> Sequence[SearchResult]:
     """Three tokens between two executors of which either may die; and two tokens, and either may come back."""
     return [search(replace(TICKWISE, tokens=3, births=2)), search(replace(TICKWISE, tokens=2, births=3))]
 
 
 @pytest.mark.takes_up_to(300)
-def test_the_protocol_is_safe_and_live(whole: Sequence[Found]) -> None:
+def test_the_protocol_is_safe_and_live(whole: Sequence[SearchResult]) -> None:
     """In every state that crashes, pauses, lost, late and doubled writes and cancels can lead to."""
     for found in whole:
         assert found.violation is None, str(found)
@@ -53,7 +53,7 @@ def test_the_protocol_is_safe_and_live(whole: Sequence[Found]) -> None:
 
 
 @pytest.mark.takes_up_to(300)
-def test_the_model_makes_every_legal_move_of_the_product_and_no_other(whole: Sequence[Found]) -> None:
+def test_the_model_makes_every_legal_move_of_the_product_and_no_other(whole: Sequence[SearchResult]) -> None:
     """A move that is added to the table and not to the model, or the other way round, is seen here."""
     assert set(MOVES) == frozenset().union(*(found.moves for found in whole))
 

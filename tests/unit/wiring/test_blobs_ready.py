@@ -13,10 +13,10 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.blob_watch import BlobWatch
 from tickwise.ports.blobs import Blobs
-from tickwise.wiring import house as house_module
+from tickwise.wiring import runtime as runtime_module
 from tickwise.wiring.health_port import check_of
-from tickwise.wiring.house import open_house
-from tickwise.wiring.patience import Patience
+from tickwise.wiring.runtime import open_runtime
+from tickwise.wiring.startup_wait import StartupWait
 
 
 class Full:
@@ -39,17 +39,17 @@ async def test_a_write_that_fails_for_long_makes_it_unready_until_one_succeeds(
     now = 100.0
     blobs = Full()
     watch = BlobWatch(cast("Blobs", blobs), lambda: now)
-    monkeypatch.setattr(house_module, "watched_blobs", lambda *_: watch)
-    async with open_house(Settings(), "memory://", Patience(asyncio.Event())) as house:
-        check = check_of(house, blobs=True)
+    monkeypatch.setattr(runtime_module, "watched_blobs", lambda *_: watch)
+    async with open_runtime(Settings(), "memory://", StartupWait(asyncio.Event())) as runtime:
+        check = check_of(runtime, blobs=True)
         await check()
         with pytest.raises(Unavailable):
-            await house.blobs.put("logs/1", b"")
+            await runtime.blobs.put("logs/1", b"")
         await check()
         now += 10.0
         with pytest.raises(NotReady, match="no output could be stored for 10 s"):
             await check()
-        await check_of(house)()
+        await check_of(runtime)()
         blobs.full = False
-        await house.blobs.put("logs/1", b"")
+        await runtime.blobs.put("logs/1", b"")
         await check()

@@ -13,12 +13,12 @@ import pytest_asyncio
 from tests.support.recorded import PLAIN, Recorded, Scene
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.history.checker import Kind, Status, Verdict
+from tickwise.domain.history.checker import FindingKind, HistoryVerdict, Status
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import AttemptRow, ExecutorRow, RunQuery, RunRow
 from tickwise.testing.clock import VirtualClock
 from tickwise.wiring import history
-from tickwise.wiring.history import Period, judge_database, judge_records
+from tickwise.wiring.history import HistoryPeriod, judge_database, judge_records
 
 DAY = 86_400.0
 
@@ -72,10 +72,10 @@ async def recorded(archive: Distorted, clock: VirtualClock) -> Recorded:
     return await Scene(archive._store, clock.advance).play()
 
 
-async def judged(archive: Any, *, begin: float = -DAY, end: float = 60.0) -> Verdict:
+async def judged(archive: Any, *, begin: float = -DAY, end: float = 60.0) -> HistoryVerdict:
     """Of a day until now."""
     now = await archive.now()
-    return await judge_records(archive, Period(begin=now + begin, end=now + end))
+    return await judge_records(archive, HistoryPeriod(begin=now + begin, end=now + end))
 
 
 async def test_good_records_are_valid(archive: Distorted, recorded: Recorded) -> None:
@@ -110,7 +110,7 @@ async def test_what_lives_is_no_history(archive: Distorted, clock: VirtualClock,
     archive.runs = {recorded.alive: {"state": RunState.RUNNING}}
     verdict = await judged(archive)
     assert 1 < verdict.counts["runs"]
-    assert Kind.NOT_TERMINAL not in verdict.kinds()
+    assert FindingKind.NOT_TERMINAL not in verdict.kinds()
 
 
 async def test_a_one_time_job_without_a_run_is_lost(archive: Distorted, recorded: Recorded) -> None:
@@ -118,7 +118,7 @@ async def test_a_one_time_job_without_a_run_is_lost(archive: Distorted, recorded
     archive.hidden = {recorded.plain[2]}
     verdict = await judged(archive)
     [found] = verdict.findings
-    assert (Kind.LOST, recorded.plain[2]) == (found.kind, found.job_id)
+    assert (FindingKind.LOST, recorded.plain[2]) == (found.kind, found.job_id)
 
 
 async def test_a_run_outside_of_the_time_is_no_loss(archive: Distorted, recorded: Recorded) -> None:
@@ -127,15 +127,15 @@ async def test_a_run_outside_of_the_time_is_no_loss(archive: Distorted, recorded
     assert (await judged(archive)).valid
 
 
-CASES: list[tuple[Kind, dict[str, Any]]] = [
-    (Kind.EARLY_START, {"due_at": 1_900_000_000.0}),
-    (Kind.TOO_MANY_ATTEMPTS, {"crashes": 4}),
+CASES: list[tuple[FindingKind, dict[str, Any]]] = [
+    (FindingKind.EARLY_START, {"due_at": 1_900_000_000.0}),
+    (FindingKind.TOO_MANY_ATTEMPTS, {"crashes": 4}),
 ]
 
 
 @pytest.mark.parametrize(("kind", "wrong"), CASES, ids=[str(kind) for kind, _ in CASES])
 async def test_a_wrong_record_is_found(
-    archive: Distorted, recorded: Recorded, kind: Kind, wrong: dict[str, Any]
+    archive: Distorted, recorded: Recorded, kind: FindingKind, wrong: dict[str, Any]
 ) -> None:
     """By the run alone."""
     archive.runs = {recorded.plain[1]: wrong}
@@ -144,18 +144,18 @@ async def test_a_wrong_record_is_found(
     assert not verdict.valid
 
 
-ATTEMPTS: list[tuple[Kind, dict[int, dict[str, Any]]]] = [
-    (Kind.ILLEGAL_TRANSITION, {2: {"state": RunState.RETRYING}}),
-    (Kind.TERMINAL_LEFT, {1: {"state": RunState.SUCCESS}}),
-    (Kind.TOKEN_REUSED, {1: {"token": 77}, 2: {"token": 77}}),
-    (Kind.TOKEN_NOT_INCREASED, {1: {"attempt": 2}, 2: {"attempt": 1}}),
-    (Kind.LATE_START, {2: {"executor": 1}}),
+ATTEMPTS: list[tuple[FindingKind, dict[int, dict[str, Any]]]] = [
+    (FindingKind.ILLEGAL_TRANSITION, {2: {"state": RunState.RETRYING}}),
+    (FindingKind.TERMINAL_LEFT, {1: {"state": RunState.SUCCESS}}),
+    (FindingKind.TOKEN_REUSED, {1: {"token": 77}, 2: {"token": 77}}),
+    (FindingKind.TOKEN_NOT_INCREASED, {1: {"attempt": 2}, 2: {"attempt": 1}}),
+    (FindingKind.LATE_START, {2: {"executor": 1}}),
 ]
 
 
 @pytest.mark.parametrize(("kind", "wrong"), ATTEMPTS, ids=[str(kind) for kind, _ in ATTEMPTS])
 async def test_wrong_attempts_are_found(
-    archive: Distorted, recorded: Recorded, kind: Kind, wrong: dict[int, dict[str, Any]]
+    archive: Distorted, recorded: Recorded, kind: FindingKind, wrong: dict[int, dict[str, Any]]
 ) -> None:
     """An ended run's attempts are told as a walk, and the walk is judged as a journal is."""
     archive.attempts = wrong
@@ -167,11 +167,11 @@ async def test_wrong_attempts_are_found(
 async def test_more_attempts_than_are_counted_are_found(archive: Distorted, recorded: Recorded) -> None:
     """The count and the list are kept apart, so they can be held against each other."""
     archive.runs = {recorded.lost: {"attempt": 1, "crashes": 1}}
-    assert {Kind.TOO_MANY_ATTEMPTS} == (await judged(archive)).kinds()
+    assert {FindingKind.TOO_MANY_ATTEMPTS} == (await judged(archive)).kinds()
 
 
 @pytest.mark.parametrize("address", [None, "memory://"])
 def test_without_a_database_it_says_what_to_name(address: str | None) -> None:
     """Records in another process's memory cannot be read."""
     with pytest.raises(Misconfigured, match="--database"):
-        judge_database(address, Period(begin=0.0, end=1.0))
+        judge_database(address, HistoryPeriod(begin=0.0, end=1.0))

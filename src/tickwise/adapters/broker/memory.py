@@ -37,7 +37,7 @@ MAX_KEPT: Final = 100_000
 """Messages of one partition; then the oldest are dropped, as the retention of a real broker would."""
 
 
-class Place(NamedTuple):
+class MemoryPartition(NamedTuple):
     """One partition of one channel."""
 
     channel: Channel
@@ -67,7 +67,7 @@ class Log:
 class Group:
     """Who shares the work of some channels."""
 
-    committed: dict[Place, int] = field(default_factory=dict)
+    committed: dict[MemoryPartition, int] = field(default_factory=dict)
     members: list[MemoryConsumer] = field(default_factory=list)
     """In the order in which they joined."""
 
@@ -85,7 +85,7 @@ class Exchange:
         later."""
         self._away = False
         self._kept_most = kept_most
-        self._logs: defaultdict[Place, Log] = defaultdict(Log)
+        self._logs: defaultdict[MemoryPartition, Log] = defaultdict(Log)
         self._groups: defaultdict[str, Group] = defaultdict(Group)
         self._turns = count()
 
@@ -102,7 +102,7 @@ class Exchange:
     def append(self, channel: Channel, messages: Sequence[Message], sent_at: float) -> None:
         """They have arrived."""
         for message in messages:
-            place = Place(channel, self._partition(message))
+            place = MemoryPartition(channel, self._partition(message))
             log = self._logs[place]
             log.kept.append(
                 Delivery(channel, message.value, message.key, message.headers, place.partition, log.end, sent_at)
@@ -119,7 +119,7 @@ class Exchange:
         """Where a key belongs."""
         return zlib.crc32(key) % self.partitions
 
-    def log(self, place: Place) -> Log:
+    def log(self, place: MemoryPartition) -> Log:
         """One partition."""
         return self._logs[place]
 
@@ -138,7 +138,7 @@ class Exchange:
             member.assigned({})
             self._deal(group)
 
-    def commit(self, group: str, place: Place, offset: int) -> None:
+    def commit(self, group: str, place: MemoryPartition, offset: int) -> None:
         """All before `offset` are done. They stay, for groups that come later."""
         self._groups[group].committed[place] = offset
 
@@ -150,12 +150,12 @@ class Exchange:
 
     def _deal(self, group: Group) -> None:
         """Each partition to one member that wants its channel, in turn; a member keeps its books of those that stay."""
-        dealt: dict[MemoryConsumer, dict[Place, Ledger]] = {member: {} for member in group.members}
+        dealt: dict[MemoryConsumer, dict[MemoryPartition, Ledger]] = {member: {} for member in group.members}
         channels = dict.fromkeys(channel for member in group.members for channel in member.channels)
         for channel in channels:
             takers = [member for member in group.members if channel in member.channels]
             for partition in range(self.partitions):
-                place, taker = Place(channel, partition), takers[partition % len(takers)]
+                place, taker = MemoryPartition(channel, partition), takers[partition % len(takers)]
                 start = max(group.committed.get(place, 0), self._logs[place].first)
                 dealt[taker][place] = taker.books.get(place) or Ledger(start)
         for member, books in dealt.items():
@@ -255,7 +255,7 @@ class MemoryConsumer:
     ) -> None:
         self.channels = tuple(channels)
         self.group = group
-        self.books: dict[Place, Ledger] = {}
+        self.books: dict[MemoryPartition, Ledger] = {}
         """Of the partitions that are this member's now."""
         self.arrived = asyncio.Event()
         """Something may be there."""
@@ -291,9 +291,9 @@ class MemoryConsumer:
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         """See the port."""
-        touched: dict[Place, None] = {}
+        touched: dict[MemoryPartition, None] = {}
         for delivery in deliveries:
-            place = Place(delivery.channel, delivery.partition)
+            place = MemoryPartition(delivery.channel, delivery.partition)
             if place in self.books:
                 self.books[place].done(delivery.offset)
                 touched[place] = None
@@ -306,7 +306,7 @@ class MemoryConsumer:
             lag[place.channel.name] += self._exchange.log(place).end - book.committed()
         return ConsumerState(self._reachable() and self._started, 0, 0, lag)
 
-    def assigned(self, books: dict[Place, Ledger]) -> None:
+    def assigned(self, books: dict[MemoryPartition, Ledger]) -> None:
         """These partitions are this member's from now on."""
         self.books = books
         self.arrived.set()
@@ -333,7 +333,7 @@ class MemoryConsumer:
                 book.take(book.next)
         return found
 
-    def _commit(self, places: Sequence[Place]) -> None:
+    def _commit(self, places: Sequence[MemoryPartition]) -> None:
         if self._reachable():
             for place in places:
                 self._exchange.commit(self.group, place, self.books[place].committed())

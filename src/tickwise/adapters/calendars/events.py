@@ -28,7 +28,7 @@ from tickwise.adapters.calendars.recurrence import Budget, Recurrence, Unreadabl
 from tickwise.domain.calendar.entries import Dates, Period
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
-from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, Resolved, Span
+from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, DaySpan, Resolved
 
 LINES_MAX: Final = 60_000
 """Lines of events that matter: 10,000 events of six. The library takes two seconds for them."""
@@ -106,7 +106,7 @@ class _Time(NamedTuple):
     entry: Dates | Period
 
 
-def read(text: str, timezone: str, span: Span) -> Resolved:
+def read(text: str, timezone: str, span: DaySpan) -> Resolved:
     """As the port says. Raises `Invalid` that names the line of the event."""
     file = _File(text)
     zone = zone_named(timezone)
@@ -371,7 +371,7 @@ def _cleaned(text: str) -> str | None:
 # ---------------------------------------------------------------------------------------------------- carrying out
 
 
-def _all_times(events: Iterable[_Event], span: Span) -> Iterator[_Time]:
+def _all_times(events: Iterable[_Event], span: DaySpan) -> Iterator[_Time]:
     """The times of all events in the span, in order, computed as they are asked for."""
     replaced: dict[str, set[float]] = {}
     for event in events:
@@ -393,7 +393,7 @@ def _located(times: Iterator[_Time], line: int) -> Iterator[_Time]:
         raise _refused(line, failure) from None
 
 
-def _times(event: _Event, span: Span, budget: Budget, elsewhere: Collection[float]) -> Iterator[_Time]:
+def _times(event: _Event, span: DaySpan, budget: Budget, elsewhere: Collection[float]) -> Iterator[_Time]:
     """The times of one event in order, less those removed and those that another event stands for."""
     earliest, latest = _midnight(span.first), _midnight(span.last + _DAY)
     seen: _Moment | None = None
@@ -407,12 +407,12 @@ def _times(event: _Event, span: Span, budget: Budget, elsewhere: Collection[floa
             yield _Time(key, _entry(event, moment, end))
 
 
-def _by_rules(event: _Event, span: Span, budget: Budget) -> Iterator[tuple[_Moment, _Length]]:
+def _by_rules(event: _Event, span: DaySpan, budget: Budget) -> Iterator[tuple[_Moment, _Length]]:
     """The event's own time if it has no rule; else those of its rules, from the first that lasts into the span."""
     if not event.rules:
         return iter([(event.start, event.length)])
     reach = max(date.min.toordinal(), span.first.toordinal() - event.length.time.days - 2)
-    wider = Span(date.fromordinal(reach), span.last + _DAY)
+    wider = DaySpan(date.fromordinal(reach), span.last + _DAY)
     start, clock = event.start.wall.date(), event.start.wall.time()
     return (
         (_Moment(datetime.combine(day, clock), event.start.zone), event.length)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tickwise.domain.calendar.entries import Dates
 from tickwise.domain.errors import Invalid, Misconfigured
-from tickwise.ports.calendars import Resolved, Span
+from tickwise.ports.calendars import DaySpan, Resolved
 
 _LANGUAGE: Final = "en_US"
 _COUNTRY: Final = "/holidays/country"
@@ -20,7 +20,7 @@ _SUBDIVISION: Final = "/holidays/subdivision"
 class CalendarFiles:
     """Reads what others keep; stateless, for any number of threads."""
 
-    def ics(self, text: str, timezone: str, span: Span) -> Resolved:
+    def ics(self, text: str, timezone: str, span: DaySpan) -> Resolved:
         """See the port."""
         try:
             from tickwise.adapters.calendars import events
@@ -28,7 +28,7 @@ class CalendarFiles:
             raise _not_installed("iCalendar files", missing) from None
         return events.read(text, timezone, span)
 
-    def holidays(self, country: str, subdivision: str | None, span: Span) -> Resolved:
+    def holidays(self, country: str, subdivision: str | None, span: DaySpan) -> Resolved:
         """See the port. Names are in English where the library has them."""
         try:
             import holidays

@@ -19,7 +19,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from tickwise.ports.calendars import Span
+from tickwise.ports.calendars import DaySpan
 
 _WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _INTERVAL_MAX: Final = 10_000
@@ -192,7 +192,7 @@ def _weekday(value: Any) -> tuple[int, int]:
 # -------------------------------------------------------------------------------------------------------- carrying out
 
 
-def days(rule: Recurrence, start: date, span: Span, budget: Budget) -> Iterator[date]:
+def days(rule: Recurrence, start: date, span: DaySpan, budget: Budget) -> Iterator[date]:
     """The rule's days in the span, ascending, none before `start`. Raises `Unreadable` if the budget does not do."""
     begin, last = start.toordinal(), span.last.toordinal()
     if rule.until is not None:

@@ -52,7 +52,7 @@ class Listeners:
         self._by_topic.clear()
 
 
-class Pending:
+class PendingRings:
     """What is to be rung elsewhere."""
 
     def __init__(self) -> None:

@@ -11,9 +11,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.conditions import etag, guarded, tag_of
 from tickwise.api.endpoint import (
-    Answer,
     Call,
     Endpoint,
+    Reply,
     answer,
     cursor_text,
     given_instant,
@@ -22,7 +22,7 @@ from tickwise.api.endpoint import (
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, encode, time_of
-from tickwise.control.schedules.calendars import Covers, FoundRule, Range, WindowBody, Written
+from tickwise.control.schedules.calendars import Covers, FoundRule, Range, WindowBody, WrittenCalendar
 from tickwise.domain.calendar.rules import Otherwise
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.roles.shared.calendars import (
@@ -161,11 +161,11 @@ class CoversView(msgspec.Struct, kw_only=True):
 # ------------------------------------------------------------------------------------------ calendars
 
 
-async def calendar_put(call: Call) -> Answer:
+async def calendar_put(call: Call) -> Reply:
     """Create or replace a calendar."""
     name = call.path_values["name"]
 
-    async def put(found: FoundRule | None) -> Answer:
+    async def put(found: FoundRule | None) -> Reply:
         body = decode(_calendar, call.body, field_names(CalendarBody))
         done = await call.control.calendars.put(call.principal, name, body, found)
         return _put(done, _calendar_view)
@@ -173,18 +173,18 @@ async def calendar_put(call: Call) -> Answer:
     return await guarded(call.conditions, lambda: _look(call, RuleKind.CALENDAR, _calendar_view), put)
 
 
-async def calendar_get(call: Call) -> Answer:
+async def calendar_get(call: Call) -> Reply:
     """One calendar."""
     row = await call.control.calendars.get(call.principal, RuleKind.CALENDAR, call.path_values["name"])
     return answer(200, _calendar_view(row))
 
 
-async def calendar_delete(call: Call) -> Answer:
+async def calendar_delete(call: Call) -> Reply:
     """Delete a calendar."""
     return await _delete(call, RuleKind.CALENDAR, _calendar_view)
 
 
-async def calendars_list(call: Call) -> Answer:
+async def calendars_list(call: Call) -> Reply:
     """A page of calendars, by name."""
     query: RulesQuery = call.query
     found = await call.control.calendars.page(call.principal, _after(query), query.limit + 1)
@@ -194,13 +194,13 @@ async def calendars_list(call: Call) -> Answer:
     return answer(200, views, headers=page_links(call, last))
 
 
-async def calendar_covers(call: Call) -> Answer:
+async def calendar_covers(call: Call) -> Reply:
     """Which times a calendar covers."""
     found = call.control.calendars.covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
 
 
-async def calendar_preview(call: Call) -> Answer:
+async def calendar_preview(call: Call) -> Reply:
     """Which times a calendar that is not stored would cover."""
     body = decode(_preview, call.body, field_names(CalendarPreviewBody))
     return answer(200, _covers_view(await call.control.calendars.preview(call.principal, body.calendar, _range(body))))
@@ -209,29 +209,29 @@ async def calendar_preview(call: Call) -> Answer:
 # ------------------------------------------------------------------------------------------ windows
 
 
-async def window_put(call: Call) -> Answer:
+async def window_put(call: Call) -> Reply:
     """Create or replace a maintenance window."""
     name = call.path_values["name"]
 
-    async def put(found: FoundRule | None) -> Answer:
+    async def put(found: FoundRule | None) -> Reply:
         body = decode(_window, call.body, field_names(WindowBody))
         return _put(await call.control.calendars.put_window(call.principal, name, body, found), _window_view)
 
     return await guarded(call.conditions, lambda: _look(call, RuleKind.WINDOW, _window_view), put)
 
 
-async def window_get(call: Call) -> Answer:
+async def window_get(call: Call) -> Reply:
     """One maintenance window."""
     row = await call.control.calendars.get(call.principal, RuleKind.WINDOW, call.path_values["name"])
     return answer(200, _window_view(row))
 
 
-async def window_delete(call: Call) -> Answer:
+async def window_delete(call: Call) -> Reply:
     """Delete a maintenance window."""
     return await _delete(call, RuleKind.WINDOW, _window_view)
 
 
-async def windows_list(call: Call) -> Answer:
+async def windows_list(call: Call) -> Reply:
     """A page of maintenance windows, by name."""
     query: RulesQuery = call.query
     found = await call.control.calendars.windows_page(call.principal, _after(query), query.limit + 1)
@@ -245,7 +245,7 @@ async def windows_list(call: Call) -> Answer:
     return answer(200, views, headers=page_links(call, last))
 
 
-async def window_covers(call: Call) -> Answer:
+async def window_covers(call: Call) -> Reply:
     """When a maintenance window goes on."""
     found = call.control.calendars.window_covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
@@ -260,12 +260,12 @@ async def _look(call: Call, kind: RuleKind, view: View) -> tuple[FoundRule, byte
     return FoundRule(row), None if row is None else tag_of(encode(view(row)))
 
 
-def _put(done: Written, view: View) -> Answer:
+def _put(done: WrittenCalendar, view: View) -> Reply:
     shown = encode(view(done.row))
-    return Answer(201 if done.created else 200, shown, etag(shown))
+    return Reply(201 if done.created else 200, shown, etag(shown))
 
 
-async def _delete(call: Call, kind: RuleKind, view: View) -> Answer:
+async def _delete(call: Call, kind: RuleKind, view: View) -> Reply:
     """Delete what the name stands for; what it was."""
     name = call.path_values["name"]
 
@@ -273,7 +273,7 @@ async def _delete(call: Call, kind: RuleKind, view: View) -> Answer:
         row = await call.control.calendars.get(call.principal, kind, name)
         return row, tag_of(encode(view(row)))
 
-    async def delete(row: RuleRow | None) -> Answer:
+    async def delete(row: RuleRow | None) -> Reply:
         return answer(200, view(await call.control.calendars.delete(call.principal, kind, name, row)))
 
     return await guarded(call.conditions, look, delete)

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given_instant
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, given_instant
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.explain.explanations import Because, Explanation
 
@@ -51,7 +51,7 @@ class ExplanationView(msgspec.Struct, kw_only=True):
     causes: list[CauseView]
 
 
-async def job_explain(call: Call) -> Answer:
+async def job_explain(call: Call) -> Reply:
     """Why a job did, or did not, run."""
     query: ExplainQuery = call.query
     job_id = call.uuid("job_id", "job")
@@ -59,7 +59,7 @@ async def job_explain(call: Call) -> Answer:
     return answer(200, _view(found, job_id))
 
 
-async def run_explain(call: Call) -> Answer:
+async def run_explain(call: Call) -> Reply:
     """Why a run is where it is."""
     return answer(200, _view(await call.control.explain.run(call.principal, call.uuid("run_id", "run")), None))
 

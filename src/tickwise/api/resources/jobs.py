@@ -13,9 +13,9 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.api.conditions import Conditions, etag, guarded, tag_of
 from tickwise.api.endpoint import (
     BATCH_BYTES_MAX,
-    Answer,
     Call,
     Endpoint,
+    Reply,
     answer,
     cursor_id,
     given,
@@ -47,7 +47,7 @@ from tickwise.api.wire import (
 )
 from tickwise.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.buffered.ingest import BufferedIngest
-from tickwise.control.jobs.changes import Change, Found
+from tickwise.control.jobs.changes import ChangeResult, FoundJob
 from tickwise.control.jobs.moves import check_version
 from tickwise.control.jobs.submission import Submitted, Verdict
 from tickwise.domain.errors import Bug, Refused
@@ -115,7 +115,7 @@ class ChangeQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 # ------------------------------------------------------------------------------------------ create
 
 
-async def job_create(call: Call) -> Answer:
+async def job_create(call: Call) -> Reply:
     """One job. The hottest route."""
     body = job_body(call.body)
     claim = call.claim
@@ -128,11 +128,11 @@ async def job_create(call: Call) -> Answer:
     return _created(done)
 
 
-def _created(submitted: Submitted) -> Answer:
+def _created(submitted: Submitted) -> Reply:
     job_id = str(submitted.job_id).encode()
     headers = _location(job_id)
     if not submitted.warnings:
-        return Answer(201, b'{"job_id":"%b"}' % job_id, headers)
+        return Reply(201, b'{"job_id":"%b"}' % job_id, headers)
     return answer(201, JobCreated(job_id=submitted.job_id, warnings=submitted.warnings), headers=headers)
 
 
@@ -145,13 +145,13 @@ def _location_of(body: bytes) -> Headers:
     return _location(str(_told(body).job_id).encode())
 
 
-async def job_create_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
+async def job_create_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
     """The same, answered once the broker has it."""
     request = await ingest.accept(call.principal, job_body(call.body), once(call))
     return None if request is None else accepted(request)
 
 
-async def jobs_batch_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
+async def jobs_batch_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
     """Up to 10,000 jobs, answered once the broker has them. All or none is for the store to say."""
     query: BatchQuery = call.query
     if query.atomic:
@@ -164,7 +164,7 @@ async def jobs_batch_buffered(call: Call, ingest: BufferedIngest) -> Answer | No
     return accepted_many(verdicts)
 
 
-async def jobs_batch(call: Call) -> Answer:
+async def jobs_batch(call: Call) -> Reply:
     """Up to 10,000 jobs."""
     query: BatchQuery = call.query
     bodies = await job_bodies(call.body, call.media, call.control.clock)
@@ -199,7 +199,7 @@ async def _point_as_spelled(call: Call, verdicts: Sequence[object]) -> None:
         refusal.pointer = as_spelled(JobBody, bytes(parts[place]), refusal.pointer or "")
 
 
-def _batch(verdicts: Sequence[Verdict]) -> Answer:
+def _batch(verdicts: Sequence[Verdict]) -> Reply:
     results = [_result(verdict) for verdict in verdicts]
     created = sum(result.problem is None for result in results)
     return answer(200, BatchView(created=created, refused=len(results) - created, results=results))
@@ -223,12 +223,12 @@ async def _shown(call: Call, row: JobRow) -> bytes:
     return encode(job_view(row, warnings, pending=await call.control.buffered.is_change_pending(row)))
 
 
-async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Answer:
+async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Reply:
     """The job after a write, with what is to be said of the write; the tag is that of the job."""
     shown = await _shown(call, row)
     headers = [(b"content-location", _HERE + str(row.job_id).encode()), *etag(shown)]
     if not warnings:
-        return Answer(200, shown, headers)
+        return Reply(200, shown, headers)
     return answer(200, job_view(row, [*await call.control.jobs.warnings(row), *warnings]), headers=headers)
 
 
@@ -237,17 +237,17 @@ def _headers_of_move(body: bytes) -> Headers:
     return [(b"content-location", _HERE + str(_told(body).job_id).encode()), *etag(body)]
 
 
-async def job_get(call: Call) -> Answer:
+async def job_get(call: Call) -> Reply:
     """One job."""
-    return Answer(200, await _shown(call, await call.control.jobs.get(call.principal, call.uuid("job_id", "job"))))
+    return Reply(200, await _shown(call, await call.control.jobs.get(call.principal, call.uuid("job_id", "job"))))
 
 
-async def job_by_key(call: Call) -> Answer:
+async def job_by_key(call: Call) -> Reply:
     """One job, by its key."""
-    return Answer(200, await _shown(call, await call.control.jobs.by_key(call.principal, call.path_values["key"])))
+    return Reply(200, await _shown(call, await call.control.jobs.by_key(call.principal, call.path_values["key"])))
 
 
-async def jobs_list(call: Call) -> Answer:
+async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
     rows = await call.control.jobs.search(
@@ -272,14 +272,14 @@ async def jobs_list(call: Call) -> Answer:
     return answer(200, views, headers=page_links(call, last))
 
 
-async def job_status(call: Call) -> Answer:
+async def job_status(call: Call) -> Reply:
     """The latest run."""
     job_id = call.uuid("job_id", "job")
     latest = await call.control.jobs.status(call.principal, job_id)
     return answer(200, StatusView(job_id=job_id, latest_run=None if latest is None else run_view(latest)))
 
 
-async def job_runs(call: Call) -> Answer:
+async def job_runs(call: Call) -> Reply:
     """A page of its runs, newest first."""
     return await runs_page(call, call.uuid("job_id", "job"))
 
@@ -287,12 +287,12 @@ async def job_runs(call: Call) -> Answer:
 # ------------------------------------------------------------------------------------------ change
 
 
-async def job_change(call: Call) -> Answer:
+async def job_change(call: Call) -> Reply:
     """Change the fields that were sent."""
     query: ChangeQuery = call.query
     job_id = call.uuid("job_id", "job")
 
-    async def change(version: int | None) -> Answer:
+    async def change(version: int | None) -> Reply:
         done = await call.control.jobs.change(
             call.principal, job_id, job_body(call.body), if_version=version, dry_run=query.dry_run
         )
@@ -301,7 +301,7 @@ async def job_change(call: Call) -> Answer:
     return await _guarded(call, job_id, change, given(query.if_version))
 
 
-async def job_patch(call: Call) -> Answer:
+async def job_patch(call: Call) -> Reply:
     """The same; a merge patch also changes members of the objects that it is about."""
     if call.media != MERGE_PATCH:
         return await job_change(call)
@@ -313,7 +313,7 @@ async def job_patch(call: Call) -> Answer:
         check_version(row, given(query.if_version))
         return row, tag_of(await _shown(call, row))
 
-    async def write(row: JobRow | None) -> Answer:
+    async def write(row: JobRow | None) -> Reply:
         if row is None:
             raise Bug("a merge patch needs the job that it is merged with")
         body = job_body(patched(row, call.body))
@@ -326,8 +326,8 @@ async def job_patch(call: Call) -> Answer:
 
 
 async def _guarded(
-    call: Call, job_id: UUID, write: Callable[[int | None], Awaitable[Answer]], only: int | None = None
-) -> Answer:
+    call: Call, job_id: UUID, write: Callable[[int | None], Awaitable[Reply]], only: int | None = None
+) -> Reply:
     """Write to a job that is there, if the preconditions allow it; `write` is given the version to hold to, which is
     `only` this one if that is given."""
     if only is not None and call.conditions is None:
@@ -341,7 +341,7 @@ async def _guarded(
     return await guarded(call.conditions, look, lambda row: write(None if row is None else row.version))
 
 
-async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
+async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
     """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
     query: ChangeQuery = call.query
     if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
@@ -353,32 +353,32 @@ async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Answer | No
     return None if request is None else accepted(request)
 
 
-async def job_upsert(call: Call) -> Answer:
+async def job_upsert(call: Call) -> Reply:
     """Change the job with this key, or create it."""
     key = call.path_values["key"]
 
-    async def look() -> tuple[Found, bytes | None]:
+    async def look() -> tuple[FoundJob, bytes | None]:
         row = await call.control.jobs.find(call.principal, key)
-        return Found(row), None if row is None else tag_of(await _shown(call, row))
+        return FoundJob(row), None if row is None else tag_of(await _shown(call, row))
 
-    async def write(found: Found | None) -> Answer:
+    async def write(found: FoundJob | None) -> Reply:
         done = await call.control.jobs.upsert(call.principal, key, job_body(call.body), found)
-        return await _changed(call, done.row, done.warnings) if isinstance(done, Change) else _created(done)
+        return await _changed(call, done.row, done.warnings) if isinstance(done, ChangeResult) else _created(done)
 
     return await guarded(call.conditions, look, write)
 
 
-async def job_cancel(call: Call) -> Answer:
+async def job_cancel(call: Call) -> Reply:
     """Cancel it."""
     job_id = call.uuid("job_id", "job")
 
-    async def cancel(version: int | None) -> Answer:
+    async def cancel(version: int | None) -> Reply:
         return await _changed(call, await call.control.jobs.cancel(call.principal, job_id, if_version=version))
 
     return await _guarded(call, job_id, cancel)
 
 
-async def job_cancel_buffered(call: Call, ingest: BufferedIngest) -> Answer | None:
+async def job_cancel_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
     """The same, answered once the broker has it."""
     if call.conditions is not None:
         return None
@@ -386,29 +386,29 @@ async def job_cancel_buffered(call: Call, ingest: BufferedIngest) -> Answer | No
     return None if request is None else accepted(request)
 
 
-async def job_pause(call: Call) -> Answer:
+async def job_pause(call: Call) -> Reply:
     """Pause it."""
     body = decode(_pause, call.body or b"{}", field_names(PauseBody))
     job_id = call.uuid("job_id", "job")
 
-    async def pause(version: int | None) -> Answer:
+    async def pause(version: int | None) -> Reply:
         return await _changed(call, await call.control.jobs.pause(call.principal, job_id, body, if_version=version))
 
     return await _guarded(call, job_id, pause)
 
 
-async def job_resume(call: Call) -> Answer:
+async def job_resume(call: Call) -> Reply:
     """Resume it."""
     body = decode(_resume, call.body or b"{}", field_names(ResumeBody))
     job_id = call.uuid("job_id", "job")
 
-    async def resume(version: int | None) -> Answer:
+    async def resume(version: int | None) -> Reply:
         return await _changed(call, await call.control.jobs.resume(call.principal, job_id, body, if_version=version))
 
     return await _guarded(call, job_id, resume)
 
 
-async def job_run_now(call: Call) -> Answer:
+async def job_run_now(call: Call) -> Reply:
     """Ask for one run."""
     body = decode(_run_now, call.body or b"{}", field_names(RunNowBody))
     claim = call.claim

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
@@ -69,14 +69,14 @@ def key_view(row: KeyRow) -> KeyView:
     )
 
 
-async def key_make(call: Call) -> Answer:
+async def key_make(call: Call) -> Reply:
     """Make a key."""
     made = await call.control.keys.make(call.principal, decode(_key, call.body, field_names(KeyBody)))
     view = MadeKeyView(**msgspec.structs.asdict(key_view(made.row)), key=made.secret)
     return answer(201, view, headers=[(b"cache-control", b"no-store")])
 
 
-async def keys_list(call: Call) -> Answer:
+async def keys_list(call: Call) -> Reply:
     """A page of keys, the newest first."""
     query: KeysQuery = call.query
     rows = await call.control.keys.page(call.principal, cursor_id(query.cursor), query.limit + 1)
@@ -85,7 +85,7 @@ async def keys_list(call: Call) -> Answer:
     return answer(200, [key_view(row) for row in page], headers=page_links(call, last))
 
 
-async def key_revoke(call: Call) -> Answer:
+async def key_revoke(call: Call) -> Reply:
     """Revoke a key."""
     return answer(200, key_view(await call.control.keys.revoke(call.principal, call.uuid("key_id", "key"))))
 

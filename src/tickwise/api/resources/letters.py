@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links, replayed
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, replayed
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import (
@@ -116,7 +116,7 @@ def letter_view(row: LetterRow) -> LetterView:
     return LetterView(**_fields(row))
 
 
-async def letters_list(call: Call) -> Answer:
+async def letters_list(call: Call) -> Reply:
     """A page of dead letters, newest first."""
     said: LettersQuery = call.query
     wanted = LettersFilter(
@@ -135,7 +135,7 @@ async def letters_list(call: Call) -> Answer:
     return answer(200, [letter_view(row) for row in page], headers=page_links(call, last))
 
 
-async def letter_get(call: Call) -> Answer:
+async def letter_get(call: Call) -> Reply:
     """One, with its attempts."""
     found = await call.control.letters.get(call.principal, call.uuid("run_id", "dead letter"))
     run = found.letter.run
@@ -149,7 +149,7 @@ async def letter_get(call: Call) -> Answer:
     return answer(200, view)
 
 
-async def letter_redrive(call: Call) -> Answer:
+async def letter_redrive(call: Call) -> Reply:
     """A new run in its place."""
     body = decode(_redrive, call.body or b"{}", field_names(RedriveBody))
     claim = call.claim
@@ -164,14 +164,14 @@ async def letter_redrive(call: Call) -> Answer:
     return answer(202, RunDemanded(run_id=done))
 
 
-async def letter_discard(call: Call) -> Answer:
+async def letter_discard(call: Call) -> Reply:
     """Nothing more is done about it."""
     body = decode(_discard, call.body or b"{}", field_names(DiscardBody))
     row = await call.control.letters.discard(call.principal, call.uuid("run_id", "dead letter"), body)
     return answer(200, letter_view(row))
 
 
-async def letter_decide(call: Call) -> Answer:
+async def letter_decide(call: Call) -> Reply:
     """What was true of an unknown outcome."""
     body = decode(_decide, call.body, field_names(DecideBody))
     row = await call.control.letters.decide(call.principal, call.uuid("run_id", "dead letter"), body)

@@ -9,10 +9,10 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, given_instant, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, given_instant, page_links
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.filters import TriggerName
-from tickwise.control.schedules.occurrences import Kind, Occurrence, Section
+from tickwise.control.schedules.occurrences import Occurrence, OccurrenceKind, Section
 from tickwise.domain.model import Trigger
 
 
@@ -42,7 +42,7 @@ class TimeLineEntry(msgspec.Struct, kw_only=True):
     """The time that the schedule names; of several, the first."""
     due_time: Instant | None
     """When its run is due; null: it does not run."""
-    kind: Kind
+    kind: OccurrenceKind
     outcome: str
     """Of what is on record: the run's status. Else what becomes of it as far as it is known: fire, skip or defer."""
     trigger: TriggerName
@@ -56,7 +56,7 @@ class TimeLineEntry(msgspec.Struct, kw_only=True):
     note: str | None
 
 
-async def occurrences_list(call: Call) -> Answer:
+async def occurrences_list(call: Call) -> Reply:
     """A page of a job's time line, the earliest first."""
     query: OccurrencesQuery = call.query
     section = Section(

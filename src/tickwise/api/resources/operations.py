@@ -8,14 +8,14 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_id, page_links, replayed
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page_links, replayed
 from tickwise.api.pending import PendingView, awaited
 from tickwise.api.problems import Headers
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.letters import LetterView, letter_view
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, JobView, RunView, job_view, run_view, time_of, time_or_none
-from tickwise.control.buffered.pending import Pending
+from tickwise.control.buffered.pending import PendingRequest
 from tickwise.control.bulk.operations import Accepted, Done
 from tickwise.control.bulk.pages import BulkProblem
 from tickwise.control.filters import (
@@ -121,43 +121,43 @@ def operation_view(row: OperationRow) -> OperationView:
 # ------------------------------------------------------------------------------------------ asked for
 
 
-async def runs_cancel(call: Call) -> Answer:
+async def runs_cancel(call: Call) -> Reply:
     """Cancel runs."""
     body = decode(_runs_cancel, call.body, field_names(RunsCancelBody))
     return _answered(call, await call.control.bulk.runs(call.principal, body, _receipt(call)))
 
 
-async def runs_retry(call: Call) -> Answer:
+async def runs_retry(call: Call) -> Reply:
     """Retry runs."""
     body = decode(_runs_retry, call.body, field_names(RunsRetryBody))
     return _answered(call, await call.control.bulk.runs(call.principal, body, _receipt(call)))
 
 
-async def jobs_pause(call: Call) -> Answer:
+async def jobs_pause(call: Call) -> Reply:
     """Pause jobs."""
     body = decode(_jobs_pause, call.body, field_names(JobsPauseBody))
     return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
 
 
-async def jobs_resume(call: Call) -> Answer:
+async def jobs_resume(call: Call) -> Reply:
     """Resume jobs."""
     body = decode(_jobs_resume, call.body, field_names(JobsResumeBody))
     return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
 
 
-async def jobs_cancel(call: Call) -> Answer:
+async def jobs_cancel(call: Call) -> Reply:
     """Cancel jobs."""
     body = decode(_jobs_cancel, call.body, field_names(JobsCancelBody))
     return _answered(call, await call.control.bulk.jobs(call.principal, body, _receipt(call)))
 
 
-async def letters_redrive(call: Call) -> Answer:
+async def letters_redrive(call: Call) -> Reply:
     """Redrive dead letters."""
     body = decode(_letters_redrive, call.body, field_names(LettersRedriveBody))
     return _answered(call, await call.control.bulk.letters(call.principal, body, _receipt(call)))
 
 
-async def letters_discard(call: Call) -> Answer:
+async def letters_discard(call: Call) -> Reply:
     """Discard dead letters."""
     body = decode(_letters_discard, call.body, field_names(LettersDiscardBody))
     return _answered(call, await call.control.bulk.letters(call.principal, body, _receipt(call)))
@@ -169,7 +169,7 @@ def _receipt(call: Call) -> Any:
     return None if claim is None else lambda accepted: claim.receipt(_accepted(accepted))
 
 
-def _answered(call: Call, done: Done) -> Answer:
+def _answered(call: Call, done: Done) -> Reply:
     if isinstance(done, Replay):
         return replayed(call, done)
     if isinstance(done, Accepted):
@@ -183,7 +183,7 @@ def _shown(row: RunRow | JobRow | LetterRow) -> RunView | JobView | LetterView:
     return letter_view(row) if isinstance(row, LetterRow) else run_view(row)
 
 
-def _accepted(accepted: Accepted) -> Answer:
+def _accepted(accepted: Accepted) -> Reply:
     view = OperationAccepted(operation_id=accepted.operation_id, matched=accepted.matched)
     return answer(202, view, headers=_location(accepted.operation_id))
 
@@ -201,7 +201,7 @@ def _location_of(body: bytes) -> Headers:
 # ------------------------------------------------------------------------------------------ looked at
 
 
-async def operations_list(call: Call) -> Answer:
+async def operations_list(call: Call) -> Reply:
     """A page of operations."""
     said: OperationsQuery = call.query
     rows = await call.control.bulk.page(call.principal, cursor_id(said.cursor), said.limit + 1)
@@ -210,13 +210,13 @@ async def operations_list(call: Call) -> Answer:
     return answer(200, [operation_view(row) for row in page], headers=page_links(call, last))
 
 
-async def operation_get(call: Call) -> Answer:
+async def operation_get(call: Call) -> Reply:
     """One operation."""
     found = await call.control.buffered.operation(call.principal, call.uuid("operation_id", "operation"))
-    return awaited(found) if isinstance(found, Pending) else answer(200, operation_view(found))
+    return awaited(found) if isinstance(found, PendingRequest) else answer(200, operation_view(found))
 
 
-async def operation_cancel(call: Call) -> Answer:
+async def operation_cancel(call: Call) -> Reply:
     """It does not go on."""
     found = await call.control.bulk.cancel(call.principal, call.uuid("operation_id", "operation"))
     return answer(200, operation_view(found))

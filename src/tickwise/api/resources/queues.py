@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
@@ -63,29 +63,29 @@ def _hold_view(hold: QueueHold) -> HoldView:
     )
 
 
-async def queues_list(call: Call) -> Answer:
+async def queues_list(call: Call) -> Reply:
     """All of them."""
     return answer(200, [_view(row) for row in await call.control.queues.overview(call.principal)])
 
 
-async def queue_get(call: Call) -> Answer:
+async def queue_get(call: Call) -> Reply:
     """One."""
     return answer(200, _view(await call.control.queues.get(call.principal, call.path_values["queue"])))
 
 
-async def queue_hold(call: Call) -> Answer:
+async def queue_hold(call: Call) -> Reply:
     """Let it stand still."""
     body = decode(_hold, call.body or b"{}", field_names(QueueHoldBody))
     return answer(200, _view(await call.control.queues.hold(call.principal, call.path_values["queue"], body)))
 
 
-async def queue_drain(call: Call) -> Answer:
+async def queue_drain(call: Call) -> Reply:
     """Hold it, and say what still goes on."""
     body = decode(_drain, call.body or b"{}", field_names(QueueDrainBody))
     return answer(200, _view(await call.control.queues.drain(call.principal, call.path_values["queue"], body)))
 
 
-async def queue_resume(call: Call) -> Answer:
+async def queue_resume(call: Call) -> Reply:
     """Let it go on."""
     return answer(200, _view(await call.control.queues.resume(call.principal, call.path_values["queue"])))
 

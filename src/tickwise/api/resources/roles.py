@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.roles.shared.membership import RoleFacts
 
@@ -40,7 +40,7 @@ def _view(facts: RoleFacts) -> RoleView:
     )
 
 
-async def roles_list(call: Call) -> Answer:
+async def roles_list(call: Call) -> Reply:
     """Who is alive."""
     return answer(200, [_view(facts) for facts in await call.control.roles()])
 

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.endpoint import (
-    Answer,
     Call,
     Endpoint,
+    Reply,
     answer,
     cursor_id,
     given,
@@ -109,7 +109,7 @@ class LogQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] = LOG_BYTES_USUAL
 
 
-async def runs_page(call: Call, job_id: UUID | None) -> Answer:
+async def runs_page(call: Call, job_id: UUID | None) -> Reply:
     """A page of runs, newest first: of one job, or of all."""
     said: RunsOfJobQuery = call.query
     query = RunQuery(
@@ -133,12 +133,12 @@ async def runs_page(call: Call, job_id: UUID | None) -> Answer:
     return answer(200, [run_view(row) for row in page], headers=page_links(call, last))
 
 
-async def runs_list(call: Call) -> Answer:
+async def runs_list(call: Call) -> Reply:
     """A page of runs."""
     return await runs_page(call, given(call.query.job_id))
 
 
-async def run_counts(call: Call) -> Answer:
+async def run_counts(call: Call) -> Reply:
     """How many came on record, by the hour."""
     since, until = given_instant(call.query.since), given_instant(call.query.until)
     try:
@@ -148,13 +148,13 @@ async def run_counts(call: Call) -> Answer:
     return answer(200, [run_count_view(tally) for tally in tallies])
 
 
-async def run_get(call: Call) -> Answer:
+async def run_get(call: Call) -> Reply:
     """One run."""
     details = await call.control.runs.get(call.principal, call.uuid("run_id", "run"))
     return answer(200, run_detail_view(details))
 
 
-async def run_cancel(call: Call) -> Answer:
+async def run_cancel(call: Call) -> Reply:
     """Cancel it: 200 if it is over, 202 if its executor was asked."""
     run_id = call.uuid("run_id", "run")
     state = await call.control.runs.cancel(call.principal, run_id)
@@ -162,7 +162,7 @@ async def run_cancel(call: Call) -> Answer:
     return answer(200 if done else 202, RunStateView(run_id=run_id, status=state))
 
 
-async def run_retry(call: Call) -> Answer:
+async def run_retry(call: Call) -> Reply:
     """A new run like it."""
     body = decode(_retry, call.body or b"{}", field_names(RunRetryBody))
     claim = call.claim
@@ -177,7 +177,7 @@ async def run_retry(call: Call) -> Answer:
     return answer(202, RunDemanded(run_id=done))
 
 
-async def run_log(call: Call) -> Answer:
+async def run_log(call: Call) -> Reply:
     """A part of a log: as it was written, or as JSON if that is asked for."""
     query: LogQuery = call.query
     run_id = call.uuid("run_id", "run")
@@ -193,10 +193,10 @@ async def run_log(call: Call) -> Answer:
         return answer(200, log_view(run_id, chunk), headers=headers)
     # What a task wrote is text, whatever it looks like: no browser may take it for a page.
     headers.append((b"x-content-type-options", b"nosniff"))
-    return Answer(200, chunk.content, headers, b"text/plain; charset=utf-8")
+    return Reply(200, chunk.content, headers, b"text/plain; charset=utf-8")
 
 
-async def executors_list(call: Call) -> Answer:
+async def executors_list(call: Call) -> Reply:
     """Executors."""
     return answer(200, [executor_view(row) for row in await call.control.runs.executors()])
 

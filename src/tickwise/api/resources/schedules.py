@@ -9,13 +9,13 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, given, replayed
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, given, replayed
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.bodies import BackfillBody, PreviewBody, SkipNextBody, SnoozeBody
 from tickwise.control.schedules.backfills import Backfill
 from tickwise.control.schedules.fires import Moved
-from tickwise.control.schedules.previews import Fate, Look, Preview
+from tickwise.control.schedules.previews import Look, OccurrenceFate, Preview
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Replay
 
@@ -43,7 +43,7 @@ class FireView(msgspec.Struct, kw_only=True):
     utc: Instant
     viewer: Instant
     """In the viewer's zone."""
-    decision: Fate
+    decision: OccurrenceFate
     """As far as it is known now: earlier runs may still go on by then."""
     due: Instant | None
     """When its run is due, in UTC: later than the nominal time by jitter, or by what it is deferred; null: skipped."""
@@ -93,7 +93,7 @@ class BackfillCancelled(msgspec.Struct, kw_only=True):
     cancelled: int
 
 
-async def job_preview(call: Call) -> Answer:
+async def job_preview(call: Call) -> Reply:
     """The next fires of a job."""
     query: PreviewQuery = call.query
     look = Look(start=given(query.start), count=query.count, viewer_timezone=given(query.viewer_timezone))
@@ -101,7 +101,7 @@ async def job_preview(call: Call) -> Answer:
     return answer(200, _preview_view(preview))
 
 
-async def schedule_preview(call: Call) -> Answer:
+async def schedule_preview(call: Call) -> Reply:
     """The next fires of a schedule that is not saved."""
     body = decode(_preview, call.body, field_names(PreviewBody))
     return answer(200, _preview_view(await call.control.schedules.preview(call.principal, body)))
@@ -128,19 +128,19 @@ def _preview_view(preview: Preview) -> PreviewView:
     )
 
 
-async def job_skip_next(call: Call) -> Answer:
+async def job_skip_next(call: Call) -> Reply:
     """Skip the next occurrence: 200 if that is done, 202 if its executor was asked."""
     body = decode(_skip_next, call.body or b"{}", field_names(SkipNextBody))
     return _moved(await call.control.schedules.skip_next(call.principal, call.uuid("job_id", "job"), body))
 
 
-async def job_snooze(call: Call) -> Answer:
+async def job_snooze(call: Call) -> Reply:
     """Let the next occurrence run later."""
     body = decode(_snooze, call.body, field_names(SnoozeBody))
     return _moved(await call.control.schedules.snooze(call.principal, call.uuid("job_id", "job"), body))
 
 
-def _moved(moved: Moved) -> Answer:
+def _moved(moved: Moved) -> Reply:
     view = OccurrenceView(
         run_id=moved.run_id,
         nominal_time=time_of(moved.nominal),
@@ -150,7 +150,7 @@ def _moved(moved: Moved) -> Answer:
     return answer(202 if moved.state is RunState.DISPATCHED else 200, view)
 
 
-async def job_backfill(call: Call) -> Answer:
+async def job_backfill(call: Call) -> Reply:
     """Ask for runs of the past."""
     body = decode(_backfill, call.body, field_names(BackfillBody))
     claim = call.claim
@@ -163,7 +163,7 @@ async def job_backfill(call: Call) -> Answer:
     return replayed(call, done) if isinstance(done, Replay) else _backfilled(done)
 
 
-def _backfilled(done: Backfill) -> Answer:
+def _backfilled(done: Backfill) -> Reply:
     view = BackfillView(
         backfill_id=done.backfill_id,
         count=len(done.nominals),
@@ -175,7 +175,7 @@ def _backfilled(done: Backfill) -> Answer:
     return answer(202, view)
 
 
-async def backfill_cancel(call: Call) -> Answer:
+async def backfill_cancel(call: Call) -> Reply:
     """End what is left of a backfill."""
     cancelled = await call.control.schedules.cancel_backfill(
         call.principal, call.uuid("job_id", "job"), call.uuid("backfill_id", "backfill")

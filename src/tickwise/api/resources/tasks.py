@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.api.conditions import etag, guarded, tag_of
-from tickwise.api.endpoint import Answer, Call, Endpoint, answer, cursor_text, given, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_text, given, page_links
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import SCRIPT_TYPES, decode, field_names
 from tickwise.api.wire import API, TaskView, encode, task_view
@@ -59,7 +59,7 @@ class ScriptText(msgspec.Struct):
     """A Python script, as it lies in a file."""
 
 
-async def task_put(call: Call) -> Answer:
+async def task_put(call: Call) -> Reply:
     """Store a task."""
     body = decode(_task, call.body, field_names(TaskBody))
     stored = await call.control.tasks.put(call.principal, body)
@@ -71,7 +71,7 @@ def _shown(row: StoredTask) -> bytes:
     return encode(task_view(row))
 
 
-async def script_put(call: Call) -> Answer:
+async def script_put(call: Call) -> Reply:
     """Store a script as it is."""
     query: ScriptQuery = call.query
     task_id = call.path_values["task_id"]
@@ -80,27 +80,27 @@ async def script_put(call: Call) -> Answer:
         newest = await call.control.tasks.find(call.principal, task_id)
         return FoundTask(newest), None if newest is None else tag_of(_shown(newest))
 
-    async def write(found: FoundTask | None) -> Answer:
+    async def write(found: FoundTask | None) -> Reply:
         done = await call.control.tasks.put_script(
             call.principal, task_id, call.body, name=given(query.name), found=found
         )
         shown = _shown(done.task)
-        return Answer(201 if done.created else 200, shown, etag(shown))
+        return Reply(201 if done.created else 200, shown, etag(shown))
 
     return await guarded(call.conditions, look, write)
 
 
-async def script_get(call: Call) -> Answer:
+async def script_get(call: Call) -> Reply:
     """The text of a script."""
     task_id, said = call.path_values["task_id"], call.path_values["version"]
     if not _VERSION.fullmatch(said):
         raise NotFound(f"no task {task_id[:200]!r} is stored in version {said[:100]!r}; versions are 1, 2, 3, …")
     content = await call.control.tasks.script(call.principal, task_id, int(said))
     # A stored script is text: no browser may take it for a page.
-    return Answer(200, content, [(b"x-content-type-options", b"nosniff")], SCRIPT_ANSWER)
+    return Reply(200, content, [(b"x-content-type-options", b"nosniff")], SCRIPT_ANSWER)
 
 
-async def task_versions(call: Call) -> Answer:
+async def task_versions(call: Call) -> Reply:
     """A page of the versions of a task, newest first."""
     query: TasksQuery = call.query
     before = None if query.cursor is UNSET else _version_of(query.cursor)
@@ -117,14 +117,14 @@ def _version_of(cursor: str) -> int:
     return int(text)
 
 
-async def task_get(call: Call) -> Answer:
+async def task_get(call: Call) -> Reply:
     """One version of a task."""
     query: TaskQuery = call.query
     found = await call.control.tasks.get(call.principal, call.path_values["task_id"], given(query.version))
     return answer(200, task_view(found))
 
 
-async def tasks_list(call: Call) -> Answer:
+async def tasks_list(call: Call) -> Reply:
     """A page of tasks, by id."""
     query: TasksQuery = call.query
     after = None if query.cursor is UNSET else cursor_text(query.cursor)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from tickwise.cli import moments, output
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.following import FINAL
 from tickwise.cli.session import Session, server_options
 
@@ -63,7 +63,7 @@ def _from_their_times(runs: list[dict[str, Any]]) -> dict[str, float]:
 def _id(result: dict[str, Any]) -> str:
     if "job_id" not in result:
         problem = result.get("problem") or {}
-        raise Failure(f"the server refused a job of the measurement: {problem.get('detail')}", Exit.REFUSED)
+        raise CommandFailure(f"the server refused a job of the measurement: {problem.get('detail')}", Exit.REFUSED)
     return str(result["job_id"])
 
 
@@ -76,7 +76,7 @@ def _await_all(session: Session, ids: list[str], patience_seconds: float) -> lis
         if latest is not None and latest["status"] in FINAL:
             ended.append(latest)
         elif moments.monotonic() > until:
-            raise Failure(
+            raise CommandFailure(
                 f"{len(ids) - len(ended)} of {len(ids)} jobs had not ended after {patience_seconds:.0f} s.",
                 Exit.JOB_FAILED, advice="Is an executor running? `tickwise doctor` looks closer.",
             )  # fmt: skip

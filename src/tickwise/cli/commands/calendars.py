@@ -245,7 +245,7 @@ def _range(session: Session, start: str | None, end: str | None) -> dict[str, st
     for name, option, text in (("start", "--from", start), ("end", "--to", end)):
         try:
             found[name] = text and moments.moment(text, session.zone, moments.now()).isoformat()
-        except moments.Unreadable as error:
+        except moments.UnreadableTime as error:
             raise click.UsageError(f"{option}: {error}") from None
         for place in ("?", "/"):
             work.blame(session, f"{place}{option.removeprefix('--')}", option, text or "")

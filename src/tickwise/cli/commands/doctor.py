@@ -85,14 +85,14 @@ def history(session: Session, *, begin: str, end: str | None, namespace: str, da
     """
     from tickwise import config
     from tickwise.wiring.doctor import database_of
-    from tickwise.wiring.history import Period, judge_database
+    from tickwise.wiring.history import HistoryPeriod, judge_database
 
     since, until = _instant(session, "--from", begin), moments.now() if end is None else _instant(session, "--to", end)
     if since >= until:
         raise click.UsageError("--from must be before --to")
     settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
     address = database_of(settings, _running(settings.data_dir), given=database_url is not None)
-    verdict = judge_database(address, Period(begin=since, end=until, namespace=namespace))
+    verdict = judge_database(address, HistoryPeriod(begin=since, end=until, namespace=namespace))
     if session.as_json:
         session.show_json(verdict.as_dict())
     else:
@@ -117,5 +117,5 @@ def _left(data_dir: Path) -> Left | None:
 def _instant(session: Session, option: str, text: str) -> float:
     try:
         return moments.moment(text, session.zone, moments.now(), ago=True).timestamp()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None

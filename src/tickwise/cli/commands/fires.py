@@ -138,7 +138,7 @@ def instant(session: Session, option: str, text: str, *, ago: bool = False) -> s
     from now, with `ago` into the past."""
     try:
         found = moments.moment(text, session.zone, moments.now(), ago=ago).isoformat()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
     work.blame(session, f"/{option.removeprefix('--').replace('-', '_')}", option, text)
     work.blame(session, f"?{option.removeprefix('--').replace('-', '_')}", option, text)

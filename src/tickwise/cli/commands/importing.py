@@ -19,7 +19,7 @@ from tickwise.cli.session import Decorated, Session, server_options
 
 if TYPE_CHECKING:
     from tickwise.cli.import_jobs import Stored
-    from tickwise.cli.sources import Found
+    from tickwise.cli.sources import SourceEntry
 
 LINES_SHOWN: Final = 4
 """Of an entry that has many, such as a whole CronJob."""
@@ -27,7 +27,7 @@ _STYLES: Final = {"same": "green", "changed": "yellow", "refused": "bold red"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
+class ImportMode:
     """What is done with the entries."""
 
     dry_run: bool
@@ -87,7 +87,7 @@ def import_crontab(
         raise click.UsageError("--source names one file; import the others by themselves.")
     _check_zone(zone)
     found = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
-    return _imported(session, found, Mode(**mode), several=len(files) > 1)
+    return _imported(session, found, ImportMode(**mode), several=len(files) > 1)
 
 
 @import_.command("systemd")
@@ -101,7 +101,7 @@ def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | N
     \b
     tickwise import systemd /etc/systemd/system/backup.timer
     """
-    return _of_system(session, "systemd", files, zone, Mode(**mode))
+    return _of_system(session, "systemd", files, zone, ImportMode(**mode))
 
 
 @import_.command("k8s")
@@ -113,7 +113,7 @@ def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None,
     \b
     kubectl get cronjobs -A -o yaml | tickwise import k8s -
     """
-    return _of_system(session, "k8s", files, zone, Mode(**mode))
+    return _of_system(session, "k8s", files, zone, ImportMode(**mode))
 
 
 @import_.command("celery")
@@ -125,10 +125,10 @@ def import_celery(session: Session, /, *, files: tuple[str, ...], zone: str | No
     \b
     tickwise import celery shop/celeryconfig.py
     """
-    return _of_system(session, "celery", files, zone, Mode(**mode))
+    return _of_system(session, "celery", files, zone, ImportMode(**mode))
 
 
-def _of_system(session: Session, system: str, files: tuple[str, ...], zone: str | None, mode: Mode) -> int:
+def _of_system(session: Session, system: str, files: tuple[str, ...], zone: str | None, mode: ImportMode) -> int:
     _check_zone(zone)
     return _imported(session, sources.entries(files, system, timezone=zone), mode, several=len(files) > 1)
 
@@ -137,11 +137,11 @@ def _check_zone(zone: str | None) -> None:
     if zone is not None:
         try:
             moments.zone_named(zone)
-        except moments.Unreadable as error:
+        except moments.UnreadableTime as error:
             raise click.UsageError(f"--timezone: {error}") from None
 
 
-def _imported(session: Session, found: Sequence[Found], mode: Mode, *, several: bool) -> int:
+def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, *, several: bool) -> int:
     """Report the entries, and store them if that was asked for."""
     if mode.dry_run and mode.apply:
         raise click.UsageError("--dry-run and --apply contradict each other; give one of them.")
@@ -164,7 +164,7 @@ def _imported(session: Session, found: Sequence[Found], mode: Mode, *, several: 
     return Exit.REFUSED if mode.strict and not is_whole else Exit.OK
 
 
-def _as_json(each: Found, stored: Stored | None, several: bool) -> dict[str, Any]:
+def _as_json(each: SourceEntry, stored: Stored | None, several: bool) -> dict[str, Any]:
     told = each.entry.as_json()
     if several:
         told["file"] = output.safe(each.file)
@@ -178,7 +178,7 @@ def _asides(stored: Stored) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return ("differs_in", stored.fields), ("warnings", stored.warnings)
 
 
-def _lines(session: Session, each: Found, stored: Stored | None, several: bool) -> Iterator[str]:
+def _lines(session: Session, each: SourceEntry, stored: Stored | None, several: bool) -> Iterator[str]:
     """An entry for people: where it stands and what it says, its verdict, and what follows from it."""
     entry = each.entry
     colour = session.colour(sys.stdout)
@@ -196,11 +196,11 @@ def _lines(session: Session, each: Found, stored: Stored | None, several: bool) 
 
 
 def _stored_lines(stored: Stored) -> Iterator[str]:
-    from tickwise.cli.import_jobs import Outcome
+    from tickwise.cli.import_jobs import ImportOutcome
 
-    if stored.outcome is Outcome.CREATED:
+    if stored.outcome is ImportOutcome.CREATED:
         yield f"  = job {stored.job_id} is stored"
-    elif stored.outcome is Outcome.PRESENT:
+    elif stored.outcome is ImportOutcome.PRESENT:
         yield f"  = job {stored.job_id} was imported before"
     else:
         yield (
@@ -210,13 +210,13 @@ def _stored_lines(stored: Stored) -> Iterator[str]:
     yield from (f"  ! {output.safe(warning)}" for warning in stored.warnings)
 
 
-def _summary(found: Sequence[Found]) -> str:
+def _summary(found: Sequence[SourceEntry]) -> str:
     counts = Counter(each.entry.verdict.value for each in found)
     entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
     return f"{entries}: {counts['same']} same, {counts['changed']} changed, {counts['refused']} refused"
 
 
-def _say_what_is_done(session: Session, mode: Mode, places: Sequence[int], stored: dict[int, Stored]) -> None:
+def _say_what_is_done(session: Session, mode: ImportMode, places: Sequence[int], stored: dict[int, Stored]) -> None:
     if mode.apply:
         counts = Counter(each.outcome.value for each in stored.values())
         said = [f"{counts['created']} of {len(places)} jobs are stored"]

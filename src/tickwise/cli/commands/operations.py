@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tickwise.cli import bulk, moments, output, work
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.references import is_id
 from tickwise.cli.session import Session, server_options, view_options
 
@@ -87,6 +87,6 @@ def cancel(session: Session, operation: str) -> None:
 def _operation_id(text: str) -> str:
     if is_id(text):
         return text
-    raise Failure(
+    raise CommandFailure(
         f"{text!r} is not the id of an operation.", Exit.USAGE, advice="`tickwise operations list` shows them."
     )

@@ -83,7 +83,7 @@ def past(session: Session, option: str, text: str | None) -> str | None:
         return None
     try:
         return moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from tickwise.cli import moments
-from tickwise.cli.failures import Blame, Exit, Said, explain_problem, show
+from tickwise.cli.failures import Blame, Exit, FieldSource, explain_problem, show
 from tickwise.cli.output import table
 from tickwise.cli.session import Session, json_option
 from tickwise.domain import schedule as schedules
@@ -100,7 +100,7 @@ def preview(
         after = moments.now() if start is None else _instant(start, zone)
         read = _read(expression, zone, dst_gap, dst_overlap, after)
     except Invalid as refusal:
-        return _refused(session, refusal, {**_said(expression, zone), "/from": Said("--from", start or "")})
+        return _refused(session, refusal, {**_said(expression, zone), "/from": FieldSource("--from", start or "")})
     instants = schedules.preview(read.schedule, after, count)
     fires = [_fire(read, at) for at in instants]
     skipped = _skipped(read.schedule, after, instants)
@@ -172,14 +172,14 @@ def _instant(text: str, zone: str) -> float:
     """A time given by the person; without an offset it is read on the schedule's own clock. Raises `Invalid`."""
     try:
         return moments.moment(text, zone_named(zone), moments.now()).timestamp()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise Invalid(str(error), pointer="/from") from None
 
 
 def _said(expression: str, zone: str) -> Blame:
     """What on the command line said which field."""
-    text = Said("EXPR", expression)
-    return {"/cron_expression": text, "/interval_seconds": text, "/timezone": Said("--timezone", zone)}
+    text = FieldSource("EXPR", expression)
+    return {"/cron_expression": text, "/interval_seconds": text, "/timezone": FieldSource("--timezone", zone)}
 
 
 # ---------------------------------------------------------------------------------------------------- telling

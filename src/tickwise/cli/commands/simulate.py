@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwise.roles.scheduler.simulator import Happening
-    from tickwise.wiring.simulation import Rule, Simulation, Subject
+    from tickwise.wiring.simulation import Simulation, StoredRule, Subject
 
 DAYS_SHOWN: Final = 62
 JOBS_SHOWN: Final = 20
@@ -98,7 +98,7 @@ def _instant(text: str | None, zone: str | None, option: str, default: float) ->
         return default
     try:
         return moments.moment(text, moments.zone_named(zone or "UTC"), moments.now()).timestamp()
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
@@ -115,13 +115,13 @@ def _outage(text: str, zone: str | None) -> tuple[float, float]:
 def _duration(text: str) -> float:
     try:
         return moments.duration_seconds(text)
-    except moments.Unreadable as error:
+    except moments.UnreadableTime as error:
         raise click.BadParameter(str(error), param_hint="--run-time") from None
 
 
 def _from_files(
     session: Session, files: Sequence[str], system: str | None, zone: str | None
-) -> tuple[list[Subject], list[Rule]]:
+) -> tuple[list[Subject], list[StoredRule]]:
     """The jobs that the files come to, and the calendars and windows beside them. What an importer refuses is said, and
     left out."""
     from tickwise.wiring.simulation import subject_of
@@ -145,7 +145,7 @@ def _from_files(
     return [subject_of(job, number) for number, job in enumerate(found, 1)], _rules(calendars, windows)
 
 
-def _from_server(session: Session, references: Sequence[str]) -> tuple[list[Subject], list[Rule]]:
+def _from_server(session: Session, references: Sequence[str]) -> tuple[list[Subject], list[StoredRule]]:
     """The server's jobs that will fire again, or those that were named, with its calendars and windows."""
     from tickwise.cli.references import job_id
     from tickwise.wiring.simulation import subject_of
@@ -166,7 +166,7 @@ def _from_server(session: Session, references: Sequence[str]) -> tuple[list[Subj
     return [subject_of(job, number) for number, job in enumerate(jobs, 1)], rules
 
 
-def _rules(calendars: Sequence[Named], windows: Sequence[Named]) -> list[Rule]:
+def _rules(calendars: Sequence[Named], windows: Sequence[Named]) -> list[StoredRule]:
     if not calendars and not windows:
         return []
     from tickwise.wiring.simulated_rules import calendar_rule, window_rule

@@ -20,7 +20,7 @@ import click
 from tickwise.cli import moments
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.connection import CLIENT_FILE, Local, default_data_dir, read_local
-from tickwise.cli.failures import Exit, Failure
+from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.session import Session, data_dir_option, json_option
 
 _MAX_READY_SECONDS: Final = 120.0
@@ -60,7 +60,7 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
     local = running_up(settings.data_dir)
     if not background:
         if local is not None:
-            raise Failure(
+            raise CommandFailure(
                 f"Tickwise runs on {settings.data_dir} already: {local.url}, process {local.pid}.", Exit.MISCONFIGURED,
                 advice="Use that one, stop it with `tickwise down`, or choose another --data-dir and --port.",
             )  # fmt: skip
@@ -120,14 +120,14 @@ def _process(local: Local) -> Any:
 
 
 def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Local:
-    """Start a detached `up` and wait until it serves. Raises `Failure` with its last words if it does not."""
+    """Start a detached `up` and wait until it serves. Raises `CommandFailure` with its last words if it does not."""
     log = _log(data_dir)
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Only for this user: it names jobs and their errors.
         output = os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
     except OSError as error:
-        raise Failure(
+        raise CommandFailure(
             f"{log.parent} cannot be written: {error.strerror}.",
             Exit.MISCONFIGURED,
             advice="Choose another: --data-dir.",
@@ -163,12 +163,12 @@ def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, log_begin: in
                 if client.ready():
                     return local
         if process.poll() is not None:
-            raise Failure(
+            raise CommandFailure(
                 "it did not start; its last words were:", Exit.MISCONFIGURED, advice=_last_words(data_dir, log_begin)
             )
         moments.pause(_LOOK_SECONDS)
     process.terminate()
-    raise Failure(
+    raise CommandFailure(
         f"it was not ready after {_MAX_READY_SECONDS:.0f} s, and was stopped; its last words were:",
         Exit.MISCONFIGURED, advice=_last_words(data_dir, log_begin),
     )  # fmt: skip
@@ -209,11 +209,11 @@ def down(session: Session) -> None:
     except psutil.NoSuchProcess:
         pass
     except psutil.AccessDenied:
-        raise Failure(
+        raise CommandFailure(
             f"process {local.pid} belongs to another user.", Exit.REFUSED, advice="Stop it as the user who started it."
         ) from None
     except psutil.TimeoutExpired:
-        raise Failure(
+        raise CommandFailure(
             f"process {local.pid} was asked to stop and still runs after {_MAX_STOP_SECONDS:.0f} s.",
             Exit.MISCONFIGURED,
             advice=f"It may be waiting for running tasks; see {_log(data_dir)}. Call `tickwise down` again to wait on.",

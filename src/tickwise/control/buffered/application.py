@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from tickwise.control.bodies import JobBody
-from tickwise.control.bulk.pages import BulkProblem, Kind
+from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.changes import AcceptedChange, JobChanges
 from tickwise.control.jobs.composer import JobComposer
@@ -37,7 +37,11 @@ from tickwise.roles.shared.messages import Request
 MAX_RACES: Final = 10
 MAX_LOGGED: Final = 20
 """Refusals of one batch that are logged one by one."""
-_KINDS: Final = {"create": Kind.JOB_CREATE, "change": Kind.JOB_CHANGE, "cancel": Kind.JOB_CANCEL}
+_KINDS: Final = {
+    "create": OperationKind.JOB_CREATE,
+    "change": OperationKind.JOB_CHANGE,
+    "cancel": OperationKind.JOB_CANCEL,
+}
 _SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
 """What the key was allowed was checked when the request was accepted; no request needs more than these."""
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.bodies import SCHEDULE_NAMED, JobBody
-from tickwise.control.buffered.pending import Pending, Pendings, RequestKind
+from tickwise.control.buffered.pending import PendingRequest, Pendings, RequestKind
 from tickwise.control.circuit_breaker import Remembered, StoreCircuitBreaker
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composer import JobComposer
@@ -121,7 +121,7 @@ class BufferedIngest:
 
     # ------------------------------------------------------------------------------------------ creates
 
-    async def accept(self, who: Principal, body: JobBody, once: Once | None = None) -> Pending | None:
+    async def accept(self, who: Principal, body: JobBody, once: Once | None = None) -> PendingRequest | None:
         """Take one job in; None: it is larger than a message may be, so it goes to the store directly.
 
         Raises `Refused` kinds, `Busy`, `BrokerUnavailable`, and `StoreUnavailable` if the store must be asked and is
@@ -148,15 +148,15 @@ class BufferedIngest:
 
     async def accept_many(
         self, who: Principal, bodies: Sequence[JobBody | Refused], once: Once | None = None
-    ) -> Sequence[Pending | Refused] | None:
+    ) -> Sequence[PendingRequest | Refused] | None:
         """The same for each job of a batch. None: one of them is too large. Raises as `accept`, if nothing was taken in
         or nobody knows."""
         name = None if once is None else await self._name_of(who, once)
         if name is not None and once is not None:
             self._is_repeat(name, once)
         scene = await self._scene_at_hand(who, [body for body in bodies if isinstance(body, JobBody)])
-        verdicts: list[Pending | Refused] = []
-        made: list[tuple[Pending, Message]] = []
+        verdicts: list[PendingRequest | Refused] = []
+        made: list[tuple[PendingRequest, Message]] = []
         turns = Turns(self._context.clock)
         for place, body in enumerate(bodies):
             if turns.is_over(size_of(body)):
@@ -178,7 +178,9 @@ class BufferedIngest:
             self.pendings.keep_key(name, once.digest)
         return verdicts
 
-    async def _created(self, who: Principal, body: JobBody, scene: Scene | None = None) -> tuple[Pending, Message]:
+    async def _created(
+        self, who: Principal, body: JobBody, scene: Scene | None = None
+    ) -> tuple[PendingRequest, Message]:
         """A create, ready to be sent. Raises `Refused` kinds."""
         scene = scene or await self._scene_at_hand(who, (body,))
         try:
@@ -194,7 +196,7 @@ class BufferedIngest:
             if known is not None and known.digest != job.digest and not await self._is_refused(known):
                 raise id_taken(job.job_id)
         request = Request("create", operation, job.job_id, who.namespace, who.name, scene.now, NewJobPart.of(job))
-        pending = Pending(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
+        pending = PendingRequest(operation, job.job_id, "create", who.namespace, job.digest, composed.warnings)
         return pending, self._message(request) if self._cluster is not None else await self._first_message(request)
 
     async def _repeated_at_best(self, who: Principal, body: JobBody, scene: Scene, refusal: Invalid) -> Composed:
@@ -214,7 +216,7 @@ class BufferedIngest:
         if row is not None and row.job_id != job_id:
             raise key_taken(key)
 
-    async def _is_refused(self, request: Pending) -> bool:
+    async def _is_refused(self, request: PendingRequest) -> bool:
         """Whether it could not be applied, as far as that can be asked."""
         try:
             row = await self._breaker.ask(
@@ -240,7 +242,7 @@ class BufferedIngest:
 
     # ------------------------------------------------------------------------------------------ changes and cancels
 
-    async def accept_change(self, who: Principal, job_id: UUID, body: JobBody, text: bytes) -> Pending | None:
+    async def accept_change(self, who: Principal, job_id: UUID, body: JobBody, text: bytes) -> PendingRequest | None:
         """Take a change in; `text` is the body as it was sent. Judged by the job as it is, if that can be seen and no
         other request for it is on its way; else by itself. Raises and answers as `accept`."""
         scene = await self._scene_at_hand(who, (body,))
@@ -248,7 +250,7 @@ class BufferedIngest:
             _judge_alone(job_id, body, scene, self._composer.check)
         return await self._asked_for(who, job_id, "change", text)
 
-    async def accept_cancel(self, who: Principal, job_id: UUID) -> Pending | None:
+    async def accept_cancel(self, who: Principal, job_id: UUID) -> PendingRequest | None:
         """Take a cancel in. Raises and answers as `accept`."""
         if not self._is_foreseen(who.namespace, job_id):
             try:
@@ -260,14 +262,14 @@ class BufferedIngest:
                     await self._must_be_awaited(who, job_id)
         return await self._asked_for(who, job_id, "cancel", b"")
 
-    async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> Pending | None:
+    async def _asked_for(self, who: Principal, job_id: UUID, kind: RequestKind, text: bytes) -> PendingRequest | None:
         now = self._context.time.at_best()
         operation = time_id(int(now * 1000), self._context.clock.noise(10))
         request = Request(kind, operation, job_id, who.namespace, who.name, now, body=text)
         message = self._message(request) if self._cluster is not None else await self._first_message(request)
         if not fits(message):
             return None
-        pending = Pending(operation, job_id, kind, who.namespace)
+        pending = PendingRequest(operation, job_id, kind, who.namespace)
         await self._send([(pending, message)])
         return pending
 
@@ -378,7 +380,7 @@ class BufferedIngest:
             return message
         return signed(message, self._signer, broker=self._broker, channel=REQUESTS, cluster=self._cluster)
 
-    async def _send(self, made: Sequence[tuple[Pending, Message]]) -> None:
+    async def _send(self, made: Sequence[tuple[PendingRequest, Message]]) -> None:
         """Returns when the broker has all of them. Raises `Busy`, `BrokerUnavailable`."""
         futures = self._sender.put([message for _, message in made])
         if len(futures) == 1:

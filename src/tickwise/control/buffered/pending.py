@@ -39,7 +39,7 @@ Place = tuple[str, UUID]
 """Namespace and id."""
 
 
-class Pending(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that was accepted."""
 
     operation_id: UUID
@@ -59,11 +59,13 @@ class Pendings:
     def __init__(self, clock: Clock, board: Board | None) -> None:
         self._board = board
         # Of each namespace for itself: a client chooses ids, and may choose those of others.
-        self._by_job = {kind: Recent[Place, Pending](clock, most=MAX_REMEMBERED) for kind in ("create", "change")}
-        self._by_operation = Recent[Place, Pending](clock, most=MAX_REMEMBERED)
+        self._by_job = {
+            kind: Recent[Place, PendingRequest](clock, most=MAX_REMEMBERED) for kind in ("create", "change")
+        }
+        self._by_operation = Recent[Place, PendingRequest](clock, most=MAX_REMEMBERED)
         """Those whose name is not the job's id."""
         self._by_key = Recent[bytes, bytes](clock, most=MAX_REMEMBERED)
-        self._untold: list[Pending] = []
+        self._untold: list[PendingRequest] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -80,7 +82,7 @@ class Pendings:
 
     # ------------------------------------------------------------------------------------------ taken in
 
-    def accepted(self, requests: Sequence[Pending]) -> None:
+    def accepted(self, requests: Sequence[PendingRequest]) -> None:
         """The broker has these."""
         for request in requests:
             if request.job_id is not None:
@@ -99,7 +101,7 @@ class Pendings:
         """What was asked for under it, if that is remembered."""
         return self._by_key.find(key)
 
-    def applied(self, request: Pending) -> None:
+    def applied(self, request: PendingRequest) -> None:
         """It is in the store."""
         if request.job_id is not None:
             known, place = self._by_job[_slot(request.kind)], (request.namespace, request.job_id)
@@ -108,15 +110,15 @@ class Pendings:
 
     # ------------------------------------------------------------------------------------------ looked up
 
-    def own(self, namespace: str, job_id: UUID, kind: RequestKind) -> Pending | None:
+    def own(self, namespace: str, job_id: UUID, kind: RequestKind) -> PendingRequest | None:
         """The last one of this kind (a change or a cancel: of either) that this process accepted for the job."""
         return self._by_job[_slot(kind)].find((namespace, job_id))
 
-    async def of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> Pending | None:
+    async def of_job(self, namespace: str, job_id: UUID, kind: RequestKind) -> PendingRequest | None:
         """The same of any process that told of it."""
         return self.own(namespace, job_id, kind) or await self._told(namespace, _slot(kind), job_id)
 
-    async def of_operation(self, namespace: str, operation: UUID) -> Pending | None:
+    async def of_operation(self, namespace: str, operation: UUID) -> PendingRequest | None:
         """The request under this name."""
         place = (namespace, operation)
         found = self._by_operation.find(place) or self._by_job["create"].find(place)
@@ -139,7 +141,7 @@ class Pendings:
             except Exception:
                 logger.exception("requests_untold", count=len(requests))
 
-    async def _told(self, namespace: str, what: str, identifier: UUID) -> Pending | None:
+    async def _told(self, namespace: str, what: str, identifier: UUID) -> PendingRequest | None:
         if self._board is None:
             return None
         name, found = _name(what, namespace, identifier), None
@@ -151,7 +153,7 @@ class Pendings:
         facts = found[name]
         kind, job = facts.get("kind"), facts.get("job")
         try:
-            request = Pending(
+            request = PendingRequest(
                 UUID(str(facts.get("operation"))),
                 UUID(str(job)),
                 kind if kind in ("change", "cancel") else "create",
@@ -170,7 +172,7 @@ def _name(what: str, namespace: str, identifier: UUID) -> str:
     return f"{what}:{identifier}:{namespace}"
 
 
-def _notes(request: Pending) -> Iterator[Note]:
+def _notes(request: PendingRequest) -> Iterator[Note]:
     facts = {
         "operation": str(request.operation_id),
         "job": str(request.job_id),
@@ -182,6 +184,6 @@ def _notes(request: Pending) -> Iterator[Note]:
         yield Note(BOARD_KIND, _name(_slot(request.kind), request.namespace, request.job_id), facts)
 
 
-def _within(namespace: str, request: Pending | None) -> Pending | None:
+def _within(namespace: str, request: PendingRequest | None) -> PendingRequest | None:
     """Of another namespace nothing is said."""
     return request if request is not None and request.namespace == namespace else None

@@ -17,9 +17,9 @@ from uuid import UUID
 import msgspec
 
 from tickwise.control.buffered.ingest import CLOCKS_SECONDS, BufferedIngest
-from tickwise.control.buffered.pending import Pending
+from tickwise.control.buffered.pending import PendingRequest
 from tickwise.control.bulk.operations import OperationService, check_scope
-from tickwise.control.bulk.pages import BulkProblem, Kind
+from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.context import ControlContext
 from tickwise.domain.errors import NotFound, StoreUnavailable
@@ -46,7 +46,7 @@ class PendingReads:
         self._operations = operations
         self._breaker = breaker
 
-    async def job(self, who: Principal, job_id: UUID) -> Pending | None:
+    async def job(self, who: Principal, job_id: UUID) -> PendingRequest | None:
         """The request that will make this job, which the store does not have or cannot be asked for; None: there is
         none, as far as can be told. Raises `NotFound` if it was refused."""
         told = await self._pendings.of_job(who.namespace, job_id, "create")
@@ -56,7 +56,7 @@ class PendingReads:
             if row is not None and row.status is OperationStatus.FAILED:
                 raise NotFound(_why(row, job_id))
             if told is None and await self._may_come(job_id):
-                return Pending(job_id, job_id)
+                return PendingRequest(job_id, job_id)
         except StoreUnavailable:
             pass
         return told
@@ -71,7 +71,7 @@ class PendingReads:
         self._pendings.applied(told)
         return False
 
-    async def operation(self, who: Principal, operation: UUID) -> OperationRow | Pending:
+    async def operation(self, who: Principal, operation: UUID) -> OperationRow | PendingRequest:
         """One operation, or the request that will be on record as one. Raises `NotFound`, `Forbidden`."""
         try:
             return await self._operations.get(who, operation)
@@ -80,10 +80,12 @@ class PendingReads:
             found = await self._request_of(who, operation, told)
             if found is None:
                 raise
-        check_scope(who, Kind.JOB_CREATE, "read", "write")
+        check_scope(who, OperationKind.JOB_CREATE, "read", "write")
         return found
 
-    async def _request_of(self, who: Principal, operation: UUID, told: Pending | None) -> OperationRow | Pending | None:
+    async def _request_of(
+        self, who: Principal, operation: UUID, told: PendingRequest | None
+    ) -> OperationRow | PendingRequest | None:
         """What became of a request under this name that did not fail; None: nobody knows of one."""
         try:
             if told is None or told.kind == "create":
@@ -92,7 +94,7 @@ class PendingReads:
                 if row is not None:
                     return _created(row, operation)
             if told is None and await self._may_come(operation):
-                return Pending(operation)
+                return PendingRequest(operation)
         except StoreUnavailable:
             pass
         return told
@@ -108,7 +110,7 @@ def _created(row: JobRow, operation: UUID) -> OperationRow:
     return OperationRow(
         operation_id=operation,
         namespace=row.namespace,
-        kind=Kind.JOB_CREATE,
+        kind=OperationKind.JOB_CREATE,
         request=msgspec.json.encode({"job_id": row.job_id}).decode(),
         created_by=row.created_by,
         created_at=row.created_at,

@@ -7,7 +7,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from tickwise.control.buffered.ingest import BufferedIngest
-from tickwise.control.buffered.pending import Pending
+from tickwise.control.buffered.pending import PendingRequest
 from tickwise.control.buffered.reads import PendingReads
 from tickwise.control.bulk.operations import OperationService
 from tickwise.domain.model import Principal
@@ -47,7 +47,7 @@ class BufferedService:
         requests are not buffered, or because `take` cannot buffer this one."""
         return None if self._ingest is None else await take(self._ingest)
 
-    async def job(self, who: Principal, job_id: UUID) -> Pending | None:
+    async def job(self, who: Principal, job_id: UUID) -> PendingRequest | None:
         """The request that will make this job, which the store does not have or cannot be asked for. Raises `NotFound`
         if it was refused."""
         return None if self._reads is None else await self._reads.job(who, job_id)
@@ -56,7 +56,7 @@ class BufferedService:
         """Whether a change or a cancel of this job was accepted and is not applied, as far as that is known."""
         return self._reads is not None and await self._reads.is_change_pending(row)
 
-    async def operation(self, who: Principal, operation: UUID) -> OperationRow | Pending:
+    async def operation(self, who: Principal, operation: UUID) -> OperationRow | PendingRequest:
         """One operation, or the request that will be on record as one. Raises `NotFound`, `Forbidden`."""
         if self._reads is None:
             return await self._operations.get(who, operation)

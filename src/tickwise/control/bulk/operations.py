@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tickwise.control.bulk.pages import KINDS, RETRIED, STATES, STATUSES, Kind, Request
+from tickwise.control.bulk.pages import KINDS, RETRIED, STATES, STATUSES, OperationKind, StoredRequest
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.filters import (
     UNFINISHED,
@@ -77,11 +77,11 @@ class Accepted(NamedTuple):
     """How many there are; None: more than were counted."""
 
 
-class Asked(NamedTuple):
+class OperationRequest(NamedTuple):
     """A request that is to become an operation."""
 
     matches: Matches
-    request: Request
+    request: StoredRequest
     receipt_for: ReceiptFor[Accepted] | None
 
 
@@ -101,47 +101,51 @@ class OperationService:
         """Cancel or retry runs. Raises `Invalid`."""
         said = body.filter
         check(said)
-        kind = Kind.RUNS_CANCEL if isinstance(body, RunsCancelBody) else Kind.RUNS_RETRY
-        cancels = kind == Kind.RUNS_CANCEL
+        kind = OperationKind.RUNS_CANCEL if isinstance(body, RunsCancelBody) else OperationKind.RUNS_RETRY
+        cancels = kind == OperationKind.RUNS_CANCEL
         check_states(said.status, UNFINISHED if cancels else RETRIED, "cancelled" if cancels else "retried")
         payload = payload_of(body.payload, body.params) if isinstance(body, RunsRetryBody) else None
         matches = await self._runs_matched(who, said, kind)
         if body.dry_run:
             return matches
-        request = Request(filter=_raw(said), payload=UNSET if payload is None else payload)
-        return await self._asked(who, kind, Asked(matches, request, receipt_for))
+        request = StoredRequest(filter=_raw(said), payload=UNSET if payload is None else payload)
+        return await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
 
     async def jobs(self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None) -> Done:
         """Pause, resume or cancel jobs. Raises `Invalid`."""
-        said, kind = body.filter, Kind.JOBS_CANCEL
+        said, kind = body.filter, OperationKind.JOBS_CANCEL
         check(said)
-        request = Request(filter=_raw(said))
+        request = StoredRequest(filter=_raw(said))
         if isinstance(body, JobsPauseBody):
-            kind = Kind.JOBS_PAUSE
+            kind = OperationKind.JOBS_PAUSE
             reason = None if body.reason is None else clean_text(body.reason, "/reason")
             if body.until is not None and instant_within(body.until, "/until") <= await self._context.time.now():
                 raise Invalid("until is in the past; give a time to come, or leave it out", pointer="/until")
-            request = Request(filter=_raw(said), reason=reason, until=body.until)
+            request = StoredRequest(filter=_raw(said), reason=reason, until=body.until)
         elif isinstance(body, JobsResumeBody):
-            kind = Kind.JOBS_RESUME
-            request = Request(filter=_raw(said), missed=body.missed)
+            kind = OperationKind.JOBS_RESUME
+            request = StoredRequest(filter=_raw(said), missed=body.missed)
         matches = await self._jobs_matched(who, said, kind)
-        return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
+        return (
+            matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
+        )
 
     async def letters(
         self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
         """Redrive or discard dead letters. Raises `Invalid`."""
-        said, kind = body.filter, Kind.LETTERS_DISCARD
+        said, kind = body.filter, OperationKind.LETTERS_DISCARD
         check(said)
         check_unsettled(said.status)
         note = None if body.note is None else clean_text(body.note, "/note")
         payload = None
         if isinstance(body, LettersRedriveBody):
-            kind, payload = Kind.LETTERS_REDRIVE, payload_of(body.payload, body.params)
-        request = Request(filter=_raw(said), reason=note, payload=UNSET if payload is None else payload)
+            kind, payload = OperationKind.LETTERS_REDRIVE, payload_of(body.payload, body.params)
+        request = StoredRequest(filter=_raw(said), reason=note, payload=UNSET if payload is None else payload)
         matches = await self._letters_matched(who, said)
-        return matches if body.dry_run else await self._asked(who, kind, Asked(matches, request, receipt_for))
+        return (
+            matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
+        )
 
     async def get(self, who: Principal, operation: UUID) -> OperationRow:
         """One operation. Raises `NotFound`, `Forbidden`."""
@@ -191,7 +195,7 @@ class OperationService:
             await self._context.store.letters_count(query) if len(sample) == SAMPLE else len(sample), sample
         )
 
-    async def _asked(self, who: Principal, kind: str, asked: Asked) -> Accepted | Replay:
+    async def _asked(self, who: Principal, kind: str, asked: OperationRequest) -> Accepted | Replay:
         """A stored operation."""
         now = await self._context.time.now()
         accepted = Accepted(

@@ -63,7 +63,7 @@ CHANGED_SINCE: Final = (
 )
 
 
-class Kind:
+class OperationKind:
     """What an operation does. Stored: never renamed. Those of one job were accepted to be done later, and are on record
     when they are over."""
 
@@ -79,7 +79,7 @@ class Kind:
     JOB_CANCEL: Final = "job:cancel"
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class StoredRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What an operation stores of what was asked for."""
 
     filter: msgspec.Raw
@@ -100,7 +100,7 @@ class BulkProblem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Into the body of a request that could not be applied."""
 
 
-class Page(NamedTuple):
+class OperationPage(NamedTuple):
     """What one page came to."""
 
     cursor: str | None
@@ -112,35 +112,38 @@ class Page(NamedTuple):
 
 
 STATUSES: Final[dict[str, Sequence[JobStatus]]] = {
-    Kind.JOBS_PAUSE: (JobStatus.SCHEDULED,),
-    Kind.JOBS_RESUME: (JobStatus.PAUSED,),
-    Kind.JOBS_CANCEL: (JobStatus.SCHEDULED, JobStatus.PAUSED, JobStatus.COMPLETED, JobStatus.FAILED),
+    OperationKind.JOBS_PAUSE: (JobStatus.SCHEDULED,),
+    OperationKind.JOBS_RESUME: (JobStatus.PAUSED,),
+    OperationKind.JOBS_CANCEL: (JobStatus.SCHEDULED, JobStatus.PAUSED, JobStatus.COMPLETED, JobStatus.FAILED),
 }
 """Which jobs are meant if the filter does not say."""
-STATES: Final[dict[str, Sequence[RunState]]] = {Kind.RUNS_CANCEL: UNFINISHED, Kind.RUNS_RETRY: (RunState.FAILED,)}
+STATES: Final[dict[str, Sequence[RunState]]] = {
+    OperationKind.RUNS_CANCEL: UNFINISHED,
+    OperationKind.RUNS_RETRY: (RunState.FAILED,),
+}
 KINDS: Final = (
-    Kind.RUNS_CANCEL,
-    Kind.RUNS_RETRY,
-    Kind.JOBS_PAUSE,
-    Kind.JOBS_RESUME,
-    Kind.JOBS_CANCEL,
-    Kind.LETTERS_REDRIVE,
-    Kind.LETTERS_DISCARD,
-    Kind.JOB_CREATE,
-    Kind.JOB_CHANGE,
-    Kind.JOB_CANCEL,
+    OperationKind.RUNS_CANCEL,
+    OperationKind.RUNS_RETRY,
+    OperationKind.JOBS_PAUSE,
+    OperationKind.JOBS_RESUME,
+    OperationKind.JOBS_CANCEL,
+    OperationKind.LETTERS_REDRIVE,
+    OperationKind.LETTERS_DISCARD,
+    OperationKind.JOB_CREATE,
+    OperationKind.JOB_CHANGE,
+    OperationKind.JOB_CANCEL,
 )
 RETRIED: Final = tuple(state for state in RunState if state in FINAL)
 
 _runs: Final = msgspec.json.Decoder(RunsFilter)
 _jobs: Final = msgspec.json.Decoder(JobsFilter)
 _letters: Final = msgspec.json.Decoder(LettersFilter)
-_requests: Final = msgspec.json.Decoder(Request)
+_requests: Final = msgspec.json.Decoder(StoredRequest)
 _problems: Final = msgspec.json.Decoder(list[BulkProblem])
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Tally:
+class PageTally:
     """A page in hand."""
 
     def __init__(self, operation: OperationRow, size: int) -> None:
@@ -182,22 +185,22 @@ class OperationPages:
         self._letters = LetterService(context)
         self._runs = RunService(context, self._letters)
         self._moves = JobMoves(context)
-        self._works: dict[str, Callable[[Tally], Awaitable[None]]] = {
-            Kind.RUNS_CANCEL: self._runs_cancel,
-            Kind.RUNS_RETRY: self._runs_retry,
-            Kind.JOBS_PAUSE: self._jobs_pause,
-            Kind.JOBS_RESUME: self._jobs_resume,
-            Kind.JOBS_CANCEL: self._jobs_cancel,
-            Kind.LETTERS_REDRIVE: self._letters_redrive,
-            Kind.LETTERS_DISCARD: self._letters_discard,
+        self._works: dict[str, Callable[[PageTally], Awaitable[None]]] = {
+            OperationKind.RUNS_CANCEL: self._runs_cancel,
+            OperationKind.RUNS_RETRY: self._runs_retry,
+            OperationKind.JOBS_PAUSE: self._jobs_pause,
+            OperationKind.JOBS_RESUME: self._jobs_resume,
+            OperationKind.JOBS_CANCEL: self._jobs_cancel,
+            OperationKind.LETTERS_REDRIVE: self._letters_redrive,
+            OperationKind.LETTERS_DISCARD: self._letters_discard,
         }
 
-    async def page(self, operation: OperationRow, size: int) -> Page:
+    async def page(self, operation: OperationRow, size: int) -> OperationPage:
         """Carry out the next page of up to `size` subjects. Raises `Unavailable`: carry it out again later."""
         work = self._works.get(operation.kind)
         if work is None:
             raise Bug(f"there is no operation of the kind {operation.kind!r}")
-        tally = Tally(operation, size)
+        tally = PageTally(operation, size)
         try:
             await work(tally)
         except Invalid as failure:
@@ -205,13 +208,13 @@ class OperationPages:
             tally.cursor = None
             tally.refuse(operation.operation_id, failure)
         kept = [*_problems.decode(operation.problems), *tally.problems][:MAX_PROBLEMS]
-        return Page(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
+        return OperationPage(tally.cursor, tally.done, len(tally.problems), _encode(kept).decode())
 
     # ------------------------------------------------------------------------------------------ runs
 
-    async def _runs_cancel(self, tally: Tally) -> None:
+    async def _runs_cancel(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
-        query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_CANCEL], limit=tally.size)
+        query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_CANCEL], limit=tally.size)
         rows = await self._context.store.runs_list(replace(query, before=tally.before))
         last = tally.turn([row.run_id for row in rows])
         # What this very page ended before it was cut off is not found again, and was done all the same.
@@ -221,9 +224,9 @@ class OperationPages:
         meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
         await _each(tally, meant, lambda run: self._runs.cancel(tally.who, run))
 
-    async def _runs_retry(self, tally: Tally) -> None:
+    async def _runs_retry(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
-        query = runs_query(tally.who.namespace, said, states=STATES[Kind.RUNS_RETRY], limit=tally.size)
+        query = runs_query(tally.who.namespace, said, states=STATES[OperationKind.RUNS_RETRY], limit=tally.size)
         rows = await self._context.store.runs_list(replace(query, before=tally.was_there))
         tally.turn([row.run_id for row in rows])
         # What goes on, or failed only after the operation was asked for, is not what was meant.
@@ -242,7 +245,7 @@ class OperationPages:
             else:
                 tally.done += len(some)
 
-    async def _anew(self, tally: Tally, rows: Sequence[RunRow], jobs: dict[UUID, str]) -> list[NewRun]:
+    async def _anew(self, tally: PageTally, rows: Sequence[RunRow], jobs: dict[UUID, str]) -> list[NewRun]:
         """A new run for each, named by the operation. They all bear the time at which it was asked for. `jobs`: the
         definitions that were read so far."""
         operation, payload = tally.operation, tally.request.payload
@@ -260,11 +263,11 @@ class OperationPages:
 
     # ------------------------------------------------------------------------------------------ dead letters
 
-    async def _letters_redrive(self, tally: Tally) -> None:
+    async def _letters_redrive(self, tally: PageTally) -> None:
         rows = await self._letters_meant(tally, LetterStatus.REDRIVEN)
         await self._redrive(tally, [row.run for row in rows])
 
-    async def _redrive(self, tally: Tally, rows: Sequence[RunRow]) -> None:
+    async def _redrive(self, tally: PageTally, rows: Sequence[RunRow]) -> None:
         """Each becomes a new run, all of them in one transaction."""
         kept: list[RunRow] = []
         runs: list[NewRun] = []
@@ -280,12 +283,12 @@ class OperationPages:
         found = [Settlement(row.run_id, LetterStatus.REDRIVEN, note, run) for row, run in zip(kept, runs, strict=True)]
         await self._settle(tally, found)
 
-    async def _letters_discard(self, tally: Tally) -> None:
+    async def _letters_discard(self, tally: PageTally) -> None:
         rows = await self._letters_meant(tally, LetterStatus.DISCARDED)
         note = tally.request.reason
         await self._settle(tally, [Settlement(row.run.run_id, LetterStatus.DISCARDED, note) for row in rows])
 
-    async def _letters_meant(self, tally: Tally, settled: LetterStatus) -> Sequence[LetterRow]:
+    async def _letters_meant(self, tally: PageTally, settled: LetterStatus) -> Sequence[LetterRow]:
         """The letters of this page; those that it settled before it was cut off count as done."""
         operation = tally.operation
         said = _letters.decode(tally.request.filter)
@@ -307,7 +310,7 @@ class OperationPages:
             tally.done += own and (last is None or row.run.run_id > last)
         return [row for row in rows if (row.run.ended_at or 0.0) <= operation.created_at]
 
-    async def _settle(self, tally: Tally, settlements: Sequence[Settlement]) -> None:
+    async def _settle(self, tally: PageTally, settlements: Sequence[Settlement]) -> None:
         if not settlements:
             return
         for settlement, settled in zip(
@@ -321,22 +324,22 @@ class OperationPages:
 
     # ------------------------------------------------------------------------------------------ jobs
 
-    async def _jobs_pause(self, tally: Tally) -> None:
+    async def _jobs_pause(self, tally: PageTally) -> None:
         body = PauseBody(reason=tally.request.reason, until=tally.request.until)
         meant = await self._jobs_meant(tally, JobStatus.PAUSED, lambda row: row.paused_at)
         await _each(tally, meant, lambda job: self._moves.pause(tally.who, job, body))
 
-    async def _jobs_resume(self, tally: Tally) -> None:
+    async def _jobs_resume(self, tally: PageTally) -> None:
         body = ResumeBody(missed=tally.request.missed)
         await _each(tally, await self._jobs_meant(tally), lambda job: self._moves.resume(tally.who, job, body))
 
-    async def _jobs_cancel(self, tally: Tally) -> None:
+    async def _jobs_cancel(self, tally: PageTally) -> None:
         meant = await self._jobs_meant(tally, JobStatus.CANCELLED, lambda row: row.updated_at)
         await _each(tally, meant, lambda job: self._moves.cancel(tally.who, job))
 
     async def _jobs_meant(
         self,
-        tally: Tally,
+        tally: PageTally,
         moved: JobStatus | None = None,
         since: Callable[[JobRow], float | None] = lambda _row: None,
     ) -> Sequence[UUID]:
@@ -373,7 +376,7 @@ def _was_so(row: RunRow, states: Sequence[RunState], asked_at: float) -> bool:
     return not states or since is None or since <= asked_at
 
 
-async def _each(tally: Tally, subjects: Sequence[UUID], effect: Callable[[UUID], Awaitable[Any]]) -> None:
+async def _each(tally: PageTally, subjects: Sequence[UUID], effect: Callable[[UUID], Awaitable[Any]]) -> None:
     """Carry it out on each, some at a time: most of an effect is waiting for a commit. Raises `Unavailable` when all
     that had begun have ended."""
     for first in range(0, len(subjects), AT_ONCE):

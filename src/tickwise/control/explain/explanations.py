@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from tickwise.domain.calendar.rules import Rules
+from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
@@ -194,7 +194,7 @@ class Followed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RunFacts:
     """What is known of one run and of the time around it."""
 
     now: float
@@ -205,7 +205,7 @@ class Facts:
     plan: Definition | None = None
     """The job's; its own, if it has one."""
     schedule: Schedule | None = None
-    rules: Rules | None = None
+    rules: ScheduleRules | None = None
     function: str | None = None
     """That it runs, if it runs one."""
     incidents: Sequence[Incident] = ()

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tickwise.control.explain.explanations import ON_TIME_SECONDS, Because, Cause, Explanation, Facts, lasting, sentence
+from tickwise.control.explain.explanations import (
+    ON_TIME_SECONDS,
+    Because,
+    Cause,
+    Explanation,
+    RunFacts,
+    lasting,
+    sentence,
+)
 from tickwise.control.explain.waits import (
     POISON,
     cause_in_words,
@@ -23,7 +31,7 @@ from tickwise.control.explain.waits import (
 )
 from tickwise.control.times import written
 from tickwise.domain.calendar.rules import Closed
-from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason, spread
+from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, SkipReason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
@@ -33,14 +41,14 @@ LEASE_LOST: Final = "lease_lost"
 PLANNED_AHEAD_SECONDS: Final = 60.0
 """No scheduler makes a run so long before it is due."""
 _SKIPPED: Final[dict[str, Because]] = {
-    Reason.OVERLAP: Because.SKIPPED_OVERLAP,
-    Reason.MISFIRE: Because.SKIPPED_MISFIRE,
-    Reason.PAUSED: Because.SKIPPED_PAUSED,
-    Reason.CALENDAR: Because.SKIPPED_CALENDAR,
-    Reason.MAINTENANCE: Because.SKIPPED_MAINTENANCE,
-    Reason.DST: Because.SKIPPED_DST,
-    Reason.FUSE: Because.SKIPPED_FUSE,
-    Reason.REQUESTED: Because.SKIPPED_REQUESTED,
+    SkipReason.OVERLAP: Because.SKIPPED_OVERLAP,
+    SkipReason.MISFIRE: Because.SKIPPED_MISFIRE,
+    SkipReason.PAUSED: Because.SKIPPED_PAUSED,
+    SkipReason.CALENDAR: Because.SKIPPED_CALENDAR,
+    SkipReason.MAINTENANCE: Because.SKIPPED_MAINTENANCE,
+    SkipReason.DST: Because.SKIPPED_DST,
+    SkipReason.FUSE: Because.SKIPPED_FUSE,
+    SkipReason.REQUESTED: Because.SKIPPED_REQUESTED,
 }
 _SKIPPED_TOO: Final = "; skipped"
 """What ends the sentence of a record of times that the clock left out."""
@@ -55,7 +63,7 @@ _ASKED: Final = (Trigger.RUN_NOW, Trigger.RETRY)
 """Triggers whose runs wait their turn under every overlap policy."""
 
 
-def judged(facts: Facts) -> Explanation:
+def judged(facts: RunFacts) -> Explanation:
     """Why the run is where it is."""
     state = facts.run.state
     if state is RunState.SKIPPED:
@@ -69,7 +77,7 @@ def judged(facts: Facts) -> Explanation:
     return _ran(facts)
 
 
-def _of_run(facts: Facts, **more: Any) -> dict[str, Any]:
+def _of_run(facts: RunFacts, **more: Any) -> dict[str, Any]:
     run, began = facts.run, facts.began
     return {
         "status": run.state.value,
@@ -83,7 +91,7 @@ def _of_run(facts: Facts, **more: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ it ran, or runs
 
 
-def _ran(facts: Facts) -> Explanation:
+def _ran(facts: RunFacts) -> Explanation:
     run, began = facts.run, facts.began or facts.run.due_at
     late = began - run.due_at
     causes: list[Cause] = []
@@ -124,7 +132,7 @@ def _punctuality(run: RunRow, late: float) -> str:
     return "when it was due" if run.due_at - run.nominal_at > ON_TIME_SECONDS else "on time"
 
 
-def _late(facts: Facts, began: float) -> Cause:
+def _late(facts: RunFacts, began: float) -> Cause:
     """The first thing on its way that took longer than it should."""
     run, due = facts.run, facts.run.due_at
     if run.queued_at - due > ON_TIME_SECONDS:
@@ -154,7 +162,7 @@ def _late(facts: Facts, began: float) -> Cause:
     return _nobody_took_it(facts)
 
 
-def _made_late(facts: Facts) -> Cause:
+def _made_late(facts: RunFacts) -> Cause:
     run = facts.run
     away = [
         (found, code)
@@ -175,7 +183,7 @@ def _made_late(facts: Facts) -> Cause:
     )
 
 
-def _left_alone(facts: Facts) -> Cause:
+def _left_alone(facts: RunFacts) -> Cause:
     """The circuit of its host was open."""
     first, last = facts.circuits[0], facts.circuits[-1]
     words = f"{first.who} kept failing and was left alone from {facts.said(first.begin)} to {facts.said(last.end)}"
@@ -183,7 +191,7 @@ def _left_alone(facts: Facts) -> Cause:
     return Cause(Because.LATE_CIRCUIT, words, data)
 
 
-def _away(facts: Facts, away: Incident, code: Because) -> Cause:
+def _away(facts: RunFacts, away: Incident, code: Because) -> Cause:
     return Cause(
         code,
         f"{_absent(facts, away)}, as {away.who} noticed",
@@ -191,7 +199,7 @@ def _away(facts: Facts, away: Incident, code: Because) -> Cause:
     )
 
 
-def _absent(facts: Facts, away: Incident) -> str:
+def _absent(facts: RunFacts, away: Incident) -> str:
     what = _ABSENCES.get(away.kind, away.kind)
     return f"{what} from {facts.said(away.begin)} to {facts.said(away.end)}"
 
@@ -206,7 +214,7 @@ def _absence(incidents: Sequence[Incident], kind: str, begin: float, end: float)
     return max(found, key=lambda each: min(each.end, end) - max(each.begin, begin), default=None)
 
 
-def _waited_for(facts: Facts, due: float, began: float) -> RunRow | None:
+def _waited_for(facts: RunFacts, due: float, began: float) -> RunRow | None:
     """The run of the job whose end let this one begin."""
     if facts.plan is None or (facts.plan.overlap not in _QUEUES and facts.run.trigger not in _ASKED):
         return None
@@ -218,7 +226,7 @@ def _waited_for(facts: Facts, due: float, began: float) -> RunRow | None:
     return max(ended, key=lambda each: each.ended_at or 0.0, default=None)
 
 
-def _without_executor(facts: Facts, began: float) -> Cause | None:
+def _without_executor(facts: RunFacts, began: float) -> Cause | None:
     """When it was due, no executor was alive, or none that could take it."""
     due = facts.run.due_at
     anybody = _alive_from(facts.executors, due)
@@ -241,7 +249,7 @@ def _without_executor(facts: Facts, began: float) -> Cause | None:
     return None
 
 
-def _nobody_took_it(facts: Facts) -> Cause:
+def _nobody_took_it(facts: RunFacts) -> Cause:
     """Executors: none free, or one that was slow."""
     due = facts.run.due_at
     able = [each for each in facts.executors if _can_take(facts, each)]
@@ -272,19 +280,19 @@ def _alive_from(executors: Sequence[ExecutorRow], instant: float) -> float | Non
     return min((max(each.born_at, instant) for each in alive), default=None)
 
 
-def _can_take(facts: Facts, executor: ExecutorRow) -> bool:
+def _can_take(facts: RunFacts, executor: ExecutorRow) -> bool:
     job = facts.job
     return job is None or unserved(job.lane, facts.function, [executor]) is None
 
 
-def _wanted(facts: Facts) -> dict[str, Any]:
+def _wanted(facts: RunFacts) -> dict[str, Any]:
     if facts.job is None:
         return {}
     labels = [label for label in facts.job.lane.requires if ":" not in label]
     return {"queue": facts.job.lane.queue, "labels": labels, "function": facts.function}
 
 
-def _needs(facts: Facts) -> str:
+def _needs(facts: RunFacts) -> str:
     wanted = _wanted(facts)
     words = [f"the queue {wanted.get('queue')!r}"]
     if wanted.get("labels"):
@@ -294,14 +302,14 @@ def _needs(facts: Facts) -> str:
     return " and ".join(words)
 
 
-def _priority(facts: Facts) -> tuple[str, dict[str, Any]]:
+def _priority(facts: RunFacts) -> tuple[str, dict[str, Any]]:
     own = 0 if facts.job is None else facts.job.lane.priority
     highest = max(job.lane.priority for _, job in facts.favoured)
     words = f"runs of a higher priority (up to {highest}, its own is {own}) were taken first"
     return words, {"priority": own, "higher": highest, "taken_first": [str(run.run_id) for run, _ in facts.favoured]}
 
 
-def _in_the_way(facts: Facts, instant: float) -> RunRow | None:
+def _in_the_way(facts: RunFacts, instant: float) -> RunRow | None:
     """The run of the same job that was unfinished at `instant` and kept this one from starting: one that came before
     it, or had been let start; of several one that had, else the first."""
     run = facts.run
@@ -320,14 +328,14 @@ def _had_begun(run: RunRow, instant: float) -> bool:
     return run.started_at is not None and run.started_at <= instant
 
 
-def _by_overlap(facts: Facts) -> str:
+def _by_overlap(facts: RunFacts) -> str:
     """The policy, in brackets; nothing of a job that is gone."""
     if facts.run.trigger in _ASKED:
         return " (what people ask for waits its turn)"
     return "" if facts.plan is None else f" (overlap: {facts.plan.overlap.value})"
 
 
-def _along_the_way(facts: Facts) -> list[Cause]:
+def _along_the_way(facts: RunFacts) -> list[Cause]:
     """What happened to its attempts."""
     found: list[Cause] = []
     lost = [each for each in facts.attempts if each.reason in (LEASE_LOST, POISON)]
@@ -348,7 +356,7 @@ def _along_the_way(facts: Facts) -> list[Cause]:
     return found
 
 
-def _moved(facts: Facts) -> Cause | None:
+def _moved(facts: RunFacts) -> Cause | None:
     """Why it was due later than the schedule named."""
     run, schedule = facts.run, facts.schedule
     if schedule is None or run.trigger != Trigger.SCHEDULE:
@@ -379,12 +387,12 @@ def _is_snoozed(run: RunRow, own: float, closed: Closed | None) -> bool:
     return opens is not None and run.queued_at < opens and run.due_at - own - run.queued_at > PLANNED_AHEAD_SECONDS
 
 
-def _closed(facts: Facts, instant: float) -> Closed | None:
+def _closed(facts: RunFacts, instant: float) -> Closed | None:
     verdict = None if facts.rules is None else facts.rules.verdict(instant)
     return verdict if isinstance(verdict, Closed) else None
 
 
-def _asked(facts: Facts) -> list[Cause]:
+def _asked(facts: RunFacts) -> list[Cause]:
     run = facts.run
     if run.trigger == Trigger.RUN_NOW:
         return [Cause(Because.ASKED_FOR, "it has nothing to do with the schedule")]
@@ -402,7 +410,7 @@ def _asked(facts: Facts) -> list[Cause]:
 # ------------------------------------------------------------------------------------------ it waits
 
 
-def _waiting(facts: Facts) -> Explanation:
+def _waiting(facts: RunFacts) -> Explanation:
     run, now = facts.run, facts.now
     data = _of_run(facts)
     if run.state is RunState.QUEUED and run.due_at > now and not run.blocked and not is_paused(facts):
@@ -414,7 +422,7 @@ def _waiting(facts: Facts) -> Explanation:
     return Explanation(code=code, sentence=sentence(f"{facts.name} {words}"), data=data, causes=causes, run=run)
 
 
-def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
+def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
     run, now = facts.run, facts.now
     found = waits(facts)
     if found is not None:
@@ -451,7 +459,7 @@ def _waits(facts: Facts) -> tuple[Because, str, dict[str, Any]]:
     return Because.WAITING_TURN, words, {"slots": slots, "held": held}
 
 
-def _not_due(facts: Facts) -> Explanation:
+def _not_due(facts: RunFacts) -> Explanation:
     run = facts.run
     moved = _moved(facts)
     words = f"{facts.name} is not due until {facts.said(run.due_at)}" + (f": {moved.sentence}" if moved else "")
@@ -459,7 +467,7 @@ def _not_due(facts: Facts) -> Explanation:
     return Explanation(code=Because.NOT_DUE, sentence=sentence(words), data=_of_run(facts), causes=causes, run=run)
 
 
-def _handed_out(facts: Facts) -> Explanation:
+def _handed_out(facts: RunFacts) -> Explanation:
     run = facts.run
     if run.due_at > facts.now:
         return _not_due(facts)
@@ -473,7 +481,7 @@ def _handed_out(facts: Facts) -> Explanation:
 # ------------------------------------------------------------------------------------------ it did not run
 
 
-def _never_began(facts: Facts) -> Explanation:
+def _never_began(facts: RunFacts) -> Explanation:
     run = facts.run
     if run.state is RunState.CANCELLED:
         who = (run.error or "").removeprefix("cancelled by ") if (run.error or "").startswith("cancelled by ") else None
@@ -489,7 +497,7 @@ def _never_began(facts: Facts) -> Explanation:
     )
 
 
-def _skipped(facts: Facts) -> Explanation:
+def _skipped(facts: RunFacts) -> Explanation:
     run = facts.run
     code = _SKIPPED.get(run.reason or "", Because.SKIPPED)
     data: dict[str, Any] = {"status": run.state.value, "reason": run.reason, "occurrences": run.occurrences}
@@ -510,7 +518,7 @@ def _skipped(facts: Facts) -> Explanation:
     return Explanation(code=code, sentence=sentence(words), data=data | more, run=run)
 
 
-def _overlapped(facts: Facts, said: str) -> tuple[str, dict[str, Any]]:
+def _overlapped(facts: RunFacts, said: str) -> tuple[str, dict[str, Any]]:
     """Which run was in the way: one that went on, or one that came after it and took its place."""
     run = facts.run
     ended = facts.now if run.ended_at is None else run.ended_at
@@ -528,7 +536,7 @@ def _overlapped(facts: Facts, said: str) -> tuple[str, dict[str, Any]]:
     return words, {"unfinished_run": str(going.run_id)}
 
 
-def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
+def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
     run = facts.run
     said = run.error or f"the reason on record is {run.reason}"
     if code is Because.SKIPPED_OVERLAP:
@@ -548,7 +556,7 @@ def _why_skipped(facts: Facts, code: Because) -> tuple[str, dict[str, Any]]:
     return said, {}
 
 
-def _still_paused(facts: Facts) -> dict[str, Any]:
+def _still_paused(facts: RunFacts) -> dict[str, Any]:
     """Who paused it, as long as that pause goes on; afterwards nobody keeps it."""
     job = facts.job
     if job is None or job.paused_at is None or job.paused_at > facts.run.nominal_at:

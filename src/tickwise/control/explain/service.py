@@ -24,7 +24,7 @@ from tickwise.control.explain.explanations import (
     Because,
     Cause,
     Explanation,
-    Facts,
+    RunFacts,
     lasting,
     sentence,
 )
@@ -34,14 +34,14 @@ from tickwise.control.rules import rules_for
 from tickwise.control.schedules.occurrences import (
     OF_SCHEDULE,
     TOLD_UNTIL,
-    Kind,
     Occurrence,
+    OccurrenceKind,
     Outlook,
 )
-from tickwise.control.schedules.previews import Fate
+from tickwise.control.schedules.previews import OccurrenceFate
 from tickwise.control.times import written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar.rules import Rules
+from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Invalid
@@ -73,7 +73,7 @@ class Standing:
     row: JobRow
     plan: Definition
     schedule: Schedule
-    rules: Rules | None
+    rules: ScheduleRules | None
     now: float
     zone: ZoneInfo
 
@@ -146,7 +146,7 @@ class ExplainService:
         """A run, judged by all that can be known of it."""
         now = await self._context.store.now()
         attempts = await self._context.store.run_attempts(run.run_id)
-        facts = Facts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
+        facts = RunFacts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
         flow = await self._around.facts(run, None if standing is None else (standing.row, standing.plan))
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
         noticed = await self._context.store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
@@ -156,7 +156,7 @@ class ExplainService:
         waits = run.state in UNFINISHED and facts.began is None
         late = waits or until - run.due_at > ON_TIME_SECONDS
         return judged(
-            Facts(
+            RunFacts(
                 now=now,
                 run=run,
                 zone=standing.zone,
@@ -281,7 +281,7 @@ class ExplainService:
 
     async def _open(self, standing: Standing, each: Occurrence) -> Explanation:
         """One that is not on record yet."""
-        if each.kind is Kind.FUTURE:
+        if each.kind is OccurrenceKind.FUTURE:
             return _to_come(standing, each)
         timer = standing.row.timer
         if timer is not None and timer.due > standing.now and timer.hold is Hold.PAUSED:
@@ -322,7 +322,7 @@ class ExplainService:
             return _over(standing)
         if row.status is JobStatus.PAUSED:
             return _paused(standing)
-        pending = [each for each in standing.outlook.computed(now, now, 1) if each.kind is Kind.PENDING]
+        pending = [each for each in standing.outlook.computed(now, now, 1) if each.kind is OccurrenceKind.PENDING]
         if pending:
             return await self._open(standing, pending[0])
         ahead = min(runs, key=lambda each: (each.due_at, each.run_id), default=None)
@@ -477,7 +477,7 @@ def _held(standing: Standing, each: Occurrence, until: float) -> Explanation:
     code = Because.HELD_MAINTENANCE if each.reason == Hold.MAINTENANCE.value else Because.HELD_CALENDAR
     several = "" if each.occurrences == 1 else f" and {each.occurrences - 1} after it"
     words = f"the occurrence of {standing.said(each.nominal)}{several} is held back until {standing.said(until)}"
-    if each.outcome is Fate.SKIP:
+    if each.outcome is OccurrenceFate.SKIP:
         words += ", and will not run then"
     elif several:
         words += ", and will be one run then"
@@ -494,16 +494,16 @@ def _held(standing: Standing, each: Occurrence, until: float) -> Explanation:
 def _to_come(standing: Standing, each: Occurrence) -> Explanation:
     """One whose time is yet to come."""
     codes = {
-        Fate.FIRE: Because.WILL_FIRE,
-        Fate.SKIP: Because.WILL_BE_SKIPPED,
-        Fate.DEFER: Because.WILL_BE_DEFERRED,
+        OccurrenceFate.FIRE: Because.WILL_FIRE,
+        OccurrenceFate.SKIP: Because.WILL_BE_SKIPPED,
+        OccurrenceFate.DEFER: Because.WILL_BE_DEFERRED,
     }
-    fate = Fate(each.outcome)
+    fate = OccurrenceFate(each.outcome)
     words = f"the occurrence of {standing.said(each.nominal)} will "
-    if fate is Fate.SKIP:
+    if fate is OccurrenceFate.SKIP:
         words += "be skipped"
     elif each.due is not None:
-        words += "run" if fate is Fate.FIRE else "be deferred"
+        words += "run" if fate is OccurrenceFate.FIRE else "be deferred"
         words += f", and is due at {standing.said(each.due)}" if each.due != each.nominal else ""
     words += _because(each)
     data = {
@@ -519,7 +519,7 @@ def _next(standing: Standing) -> Explanation:
     passed: list[Occurrence] = []
     coming: Occurrence | None = None
     for each in islice(standing.outlook.next_after(standing.now), MAX_PASSED_OVER):
-        if each.outcome is not Fate.SKIP:
+        if each.outcome is not OccurrenceFate.SKIP:
             coming = each
             break
         passed.append(each)
@@ -534,7 +534,7 @@ def _next(standing: Standing) -> Explanation:
         words += f", for its time {standing.said(coming.nominal)}" if due != coming.nominal else ""
         if passed:
             words += f"; before that {_several(passed)} skipped{_because(passed[0])}"
-        elif coming.outcome is Fate.DEFER:
+        elif coming.outcome is OccurrenceFate.DEFER:
             words += _because(coming)
     data = {
         "next_nominal_time": None if coming is None else written(coming.nominal),
@@ -548,7 +548,7 @@ def _next(standing: Standing) -> Explanation:
 def _because(each: Occurrence) -> str:
     """Its note, without the end that says once more to when it is deferred."""
     note = each.note or ""
-    if each.outcome is Fate.DEFER:
+    if each.outcome is OccurrenceFate.DEFER:
         note = note.rpartition("; deferred to ")[0] or note
     return f": {note}" if note else ""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from tickwise.control.explain.explanations import Because, Cause, Facts, Followed
+from tickwise.control.explain.explanations import Because, Cause, Followed, RunFacts
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.times import written
 from tickwise.domain.excerpts import telling_line
@@ -40,7 +40,7 @@ class Waits(NamedTuple):
     data: dict[str, Any]
 
 
-def waits(facts: Facts) -> Waits | None:
+def waits(facts: RunFacts) -> Waits | None:
     """A slot, its turn under a rate, or a queue that stands still; None: none of these."""
     run, now = facts.run, facts.now
     if run.blocked and run.limit_key is not None:
@@ -74,7 +74,7 @@ def waits(facts: Facts) -> Waits | None:
     return None
 
 
-def is_paused(facts: Facts) -> bool:
+def is_paused(facts: RunFacts) -> bool:
     """Whether it is held back by a pause of its job, which concerns runs of the schedule alone."""
     run, job = facts.run, facts.job
     if job is None or job.status is not JobStatus.PAUSED or run.trigger != Trigger.SCHEDULE or run.blocked:
@@ -82,7 +82,7 @@ def is_paused(facts: Facts) -> bool:
     return run.state is RunState.QUEUED and (run.ready_at is None or run.ready_at > max(facts.now, run.due_at))
 
 
-def _for_resume(facts: Facts) -> Waits:
+def _for_resume(facts: RunFacts) -> Waits:
     job = facts.job
     until = None if job is None else job.pause_until
     end = "until it is resumed" if until is None else f"until {facts.said(until)}"
@@ -103,7 +103,7 @@ def _for_host(open_circuit: Incident, at: str, ready_at: float) -> Waits:
     return Waits(Because.WAITING_CIRCUIT, words, data)
 
 
-def _for_slot(facts: Facts, key: str) -> Waits:
+def _for_slot(facts: RunFacts, key: str) -> Waits:
     """All slots of its concurrency limit are taken."""
     limit = None if facts.plan is None or facts.plan.concurrency is None else facts.plan.concurrency.limit
     slots = "its slot" if limit is None else "the one slot" if limit == 1 else f"one of the {limit} slots"
@@ -120,7 +120,7 @@ def _for_slot(facts: Facts, key: str) -> Waits:
 # ------------------------------------------------------------------------------------------ on the way
 
 
-def ended_because(facts: Facts) -> list[Cause]:
+def ended_because(facts: RunFacts) -> list[Cause]:
     """What ended it, where more can be said than its error does."""
     found = [*_asked_to_stop(facts), *_by_rule_again(facts)]
     run = facts.run
@@ -151,7 +151,7 @@ def ended_because(facts: Facts) -> list[Cause]:
     return found
 
 
-def _failed(facts: Facts) -> Cause:
+def _failed(facts: RunFacts) -> Cause:
     """What its last attempt failed of, and how many there were."""
     run = facts.run
     error = cause_in_words(run.error)
@@ -185,7 +185,7 @@ def cause_in_words(error: str | None) -> str:
     return telling_line(error)[:200]
 
 
-def _unknown(facts: Facts) -> Cause:
+def _unknown(facts: RunFacts) -> Cause:
     """Its executor was lost, and its job wants a person to say what is true."""
     words = "its executor was lost after it had begun, so nobody knows what it has done (on_unknown: hold)"
     letter = facts.letter
@@ -207,7 +207,7 @@ def _unknown(facts: Facts) -> Cause:
     return Cause(Because.UNKNOWN_OUTCOME, words + said.get(letter.status, ""), data)
 
 
-def _asked_to_stop(facts: Facts) -> list[Cause]:
+def _asked_to_stop(facts: RunFacts) -> list[Cause]:
     run, asked = facts.run, facts.run.cancel
     if asked is None:
         return []
@@ -226,7 +226,7 @@ def _asked_to_stop(facts: Facts) -> list[Cause]:
     return [Cause(Because.ASKED_TO_STOP, words, data)]
 
 
-def _by_rule_again(facts: Facts) -> list[Cause]:
+def _by_rule_again(facts: RunFacts) -> list[Cause]:
     """Attempts that were followed by another one only, or also, because a rule of the job says so."""
     if facts.plan is None:
         return []
@@ -243,7 +243,7 @@ def _by_rule_again(facts: Facts) -> list[Cause]:
 # ------------------------------------------------------------------------------------------ sequences
 
 
-def started_by(facts: Facts) -> list[Cause]:
+def started_by(facts: RunFacts) -> list[Cause]:
     """The run of another job whose end started this one."""
     run = facts.run
     if run.trigger != Trigger.SEQUENCE:
@@ -256,7 +256,7 @@ def started_by(facts: Facts) -> list[Cause]:
     return [Cause(Because.STARTED_BY_SEQUENCE, words, data | {"started_by_job": str(before.job_id)})]
 
 
-def went_on(facts: Facts) -> list[Cause]:
+def went_on(facts: RunFacts) -> list[Cause]:
     """What its end started, and what it did not."""
     found: list[Cause] = []
     for each in facts.followed:

@@ -49,7 +49,7 @@ MAX_RANGES: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ChangeResult:
     """What a change did, or would do."""
 
     row: JobRow
@@ -67,7 +67,7 @@ class Change:
     """What the change brings along and may not be meant."""
 
 
-class Found(NamedTuple):
+class FoundJob(NamedTuple):
     """What was looked at under a key, for a write that must not meet anything else."""
 
     row: JobRow | None
@@ -104,7 +104,7 @@ class JobChanges:
         if_version: int | None = None,
         dry_run: bool = False,
         accepted: AcceptedChange | None = None,
-    ) -> Change:
+    ) -> ChangeResult:
         """Change the fields that were sent. A new schedule replaces the old one, its time zone included, and counts
         from now, or from when it was `accepted`: a time that has passed since is not refused.
 
@@ -123,7 +123,9 @@ class JobChanges:
                     raise
         raise Busy(CHANGED_TOO_OFTEN)
 
-    async def upsert(self, who: Principal, key: str, body: JobBody, found: Found | None = None) -> Submitted | Change:
+    async def upsert(
+        self, who: Principal, key: str, body: JobBody, found: FoundJob | None = None
+    ) -> Submitted | ChangeResult:
         """Change the job with this key, or create it. With `found`, raises `VersionConflict` if what has the key is
         another job, or at another version."""
         clean_text(key, "/key")
@@ -156,7 +158,7 @@ class JobChanges:
         *,
         dry_run: bool,
         accepted: AcceptedChange | None,
-    ) -> Change:
+    ) -> ChangeResult:
         if row.status is JobStatus.CANCELLED:
             raise Conflict("the job is cancelled, for good; create a new one", code="job_cancelled")
         if body.job_id and body.job_id != row.job_id:
@@ -209,7 +211,7 @@ class JobChanges:
             row = await self._links.change(row, change)
             wake_all(self._context)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
-        return Change(row=row, warnings=(*warnings, *doubts), **difference)
+        return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)
 
     async def _ahead(self, row: JobRow, changed: Replanned | None, now: float) -> Ahead:
         """Times to come that are runs already, or were skipped by request or by a pause."""

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import Composed, Scene, compose
-from tickwise.control.jobs.rechecking import Named, is_usual, named, read, rechecked
+from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, read, rechecked
 from tickwise.control.jobs.successors import NOTHING, listed, look
 from tickwise.control.rules import calendars_known
 from tickwise.control.tasks import Findings, TaskCheck
@@ -113,7 +113,7 @@ class JobComposer:
                 return job
             raise
 
-    async def _scene_named(self, namespace: str, names: Named, accepted: float) -> Scene:
+    async def _scene_named(self, namespace: str, names: NamedReferences, accepted: float) -> Scene:
         """What a definition names, as far as it is there."""
         tasks: dict[str, StoredTask] = {}
         if names.task is not None:

@@ -32,7 +32,7 @@ _UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_
 WILL_NEVER_FIRE: Final = "it will never fire: its schedule names no time from now on"
 
 
-class Said(Protocol):
+class ScheduleFields(Protocol):
     """The words about time that a job body and a preview share."""
 
     schedule_type: ScheduleType | UnsetType | None
@@ -56,7 +56,7 @@ class Said(Protocol):
     fuse_per_minute: int | UnsetType | None
 
 
-class Words(NamedTuple):
+class NormalizedSchedule(NamedTuple):
     """What names a schedule, in the long form, with the names that were used."""
 
     kind: ScheduleType | None
@@ -103,7 +103,7 @@ def duration_seconds(text: str, pointer: str = "/every") -> float:
 # ------------------------------------------------------------------------------------------ a schedule of its own
 
 
-def timing(said: Said, job_id: UUID, now: float) -> Timing:
+def timing(said: ScheduleFields, job_id: UUID, now: float) -> Timing:
     """`planned`, without the detour for what almost every job of a busy day says: one time to come, or at once.
     Whatever else is said, and whatever is refused, takes the long way."""
     if (
@@ -123,7 +123,7 @@ def timing(said: Said, job_id: UUID, now: float) -> Timing:
     return planned(said, job_id, now)
 
 
-def planned(said: Said, job_id: UUID, now: float, before: Plan | None = None) -> Timing:
+def planned(said: ScheduleFields, job_id: UUID, now: float, before: Plan | None = None) -> Timing:
     """The plan that was meant, checked; policies that were not said are those of `before`. Raises `Invalid`."""
     found = words(said)
     kind = found.kind or _inferred(found)
@@ -182,7 +182,7 @@ def retimed(plan: Plan, job_id: UUID, now: float) -> Timing:
     return _timed(plan, job_id, now, {}, ())
 
 
-def words(said: Said) -> Words:
+def words(said: ScheduleFields) -> NormalizedSchedule:
     """What names a schedule, without short forms. Raises `Invalid` where one thing was said twice."""
     used: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ def words(said: Said) -> Words:
             "or the moment at which it is stored, not by the wall clock",
         )
         line, interval, used["interval_seconds"] = None, seconds, name
-    return Words(kind, None if at is None else instant(at), line, interval, used, warnings)
+    return NormalizedSchedule(kind, None if at is None else instant(at), line, interval, used, warnings)
 
 
 def _every(line: str, name: str) -> float | None:
@@ -228,7 +228,7 @@ def _said_once(long_form: object, name: str, alias: str) -> None:
         raise Invalid(f"{alias} is short for {name}; send one of them", pointer=f"/{alias}")
 
 
-def _inferred(said: Words) -> ScheduleType:
+def _inferred(said: NormalizedSchedule) -> ScheduleType:
     """The type that the fields speak of."""
     given = [
         (kind, name)
@@ -254,7 +254,7 @@ def _inferred(said: Words) -> ScheduleType:
 # ------------------------------------------------------------------------------------------ policies
 
 
-def _policies(said: Said, before: Plan | None) -> dict[str, Any]:
+def _policies(said: ScheduleFields, before: Plan | None) -> dict[str, Any]:
     """The fields of a plan that say what is done with its times; what was not said is as `before`, or the default."""
     found: dict[str, Any] = {} if before is None else {name: getattr(before, name) for name in SCHEDULE_POLICIES}
     if said.jitter_seconds is not UNSET:
@@ -288,13 +288,13 @@ def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:
     return tuple(uses)
 
 
-def _idle(said: Said) -> tuple[str, ...]:
+def _idle(said: ScheduleFields) -> tuple[str, ...]:
     """What is said of times by schedule, of which there are none."""
     names = [name for name in ABOUT_TIMES if getattr(said, name)]
     return (f"{' and '.join(names)} say what becomes of runs by schedule, and this job has none",) if names else ()
 
 
-def _unspread(kind: ScheduleType, policies: dict[str, Any], said: Said) -> tuple[str, ...]:
+def _unspread(kind: ScheduleType, policies: dict[str, Any], said: ScheduleFields) -> tuple[str, ...]:
     """A spread that the job had before means nothing to what has no time now."""
     runs = ASKED_FOR if kind is ScheduleType.ON_DEMAND else "at once"
     warnings: tuple[str, ...] = ()
@@ -318,7 +318,7 @@ class Replanned(NamedTuple):
     """Its occurrences may be others than before."""
 
 
-def replanned(said: Said, before: Plan, job_id: UUID, now: float) -> Replanned | None:
+def replanned(said: ScheduleFields, before: Plan, job_id: UUID, now: float) -> Replanned | None:
     """The plan after a change; None if nothing was said of it. Raises `Invalid`."""
     if any(getattr(said, name) is not UNSET for name in SCHEDULE_NAMED):
         return Replanned(planned(said, job_id, now, before), anew=True, times_changed=True)
@@ -339,7 +339,7 @@ def replanned(said: Said, before: Plan, job_id: UUID, now: float) -> Replanned |
     return Replanned(timing, anew=False, times_changed=False)
 
 
-def _details(said: Said) -> dict[str, Any]:
+def _details(said: ScheduleFields) -> dict[str, Any]:
     """The details of a schedule that were said; `null` is the default."""
     found: dict[str, Any] = {}
     for name in ("anchor", "start_at", "end_at"):

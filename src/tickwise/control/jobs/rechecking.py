@@ -41,7 +41,7 @@ _DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields
 _USUAL: Final = Definition(schedule_type=ScheduleType.FUTURE, task=msgspec.Raw(b"{}"))
 
 
-class Named(NamedTuple):
+class NamedReferences(NamedTuple):
     """What the store must be asked for, to check a job."""
 
     task: tuple[str, int | None] | None
@@ -57,13 +57,13 @@ def read(job: NewJob) -> Definition:
         raise Invalid(f"the definition cannot be read by this version: {wrong}", pointer="") from None
 
 
-def named(definition: Definition) -> Named | None:
+def named(definition: Definition) -> NamedReferences | None:
     """What it names that is stored; None: nothing."""
     task = (definition.task_id, definition.task_version) if definition.task_id else None
     if task is None and not (definition.calendars or definition.then or definition.on_failure):
         return None
     following = tuple(str(each) for each in (*definition.then, *definition.on_failure))
-    return Named(task, tuple(use.name for use in definition.calendars), following)
+    return NamedReferences(task, tuple(use.name for use in definition.calendars), following)
 
 
 def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCheck) -> bool:

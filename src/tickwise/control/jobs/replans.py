@@ -17,8 +17,8 @@ from tickwise.control.bodies import OCCURRENCES_MAX, MissedMode, PauseBody, Resu
 from tickwise.control.jobs.planning import RECURRING, Replanned, is_decided, zone_data
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar.rules import Closed, Rules
-from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, Pending, Reason
+from tickwise.domain.calendar.rules import Closed, ScheduleRules
+from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Hold, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger, run_id
@@ -79,7 +79,7 @@ def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: fl
         due = schedules.next_fire(schedule, max(ends, default=due))
     fired = passed + (0 if changed.anew else _fired(row, old, now))
     if due is not None and (schedule.max_runs is None or fired < schedule.max_runs):
-        timer = Pending(due, fired=fired)
+        timer = TimerState(due, fired=fired)
         if row.status is JobStatus.PAUSED:
             until = NEVER if row.pause_until is None else row.pause_until
             timer = timer._replace(due=until, since=timer.due, hold=Hold.PAUSED)
@@ -88,7 +88,7 @@ def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: fl
 
 def _once(plan: Plan, job_id: UUID, nominal: float, owed: Sequence[NewSkip] = ()) -> Replan:
     named = None if is_decided(plan) else run_id(job_id, nominal)
-    return Replan(recurring=False, timer=Pending(nominal), run_id=named, keep_dues=(nominal,), skips=owed)
+    return Replan(recurring=False, timer=TimerState(nominal), run_id=named, keep_dues=(nominal,), skips=owed)
 
 
 def _redecided(row: JobRow, before: Plan, plan: Plan, schedule: Schedule, now: float) -> Replan | None:
@@ -124,21 +124,23 @@ def _owed(old: Schedule, row: JobRow, now: float) -> list[NewSkip]:
     job_id = row.job_id
     if not old.recurs:
         nominal = _nominal(old, timer)
-        reason = Reason.MISFIRE if timer.hold is None else Reason(timer.hold)
+        reason = SkipReason.MISFIRE if timer.hold is None else SkipReason(timer.hold)
         return [] if nominal > now else skipped(old, job_id, nominal, nominal, reason, CHANGED)
     if timer.hold is None:
-        return skipped(old, job_id, timer.due, now, Reason.MISFIRE, CHANGED)
+        return skipped(old, job_id, timer.due, now, SkipReason.MISFIRE, CHANGED)
     since = timer.due if timer.since is None else timer.since
     if timer.hold is not Hold.PAUSED:
-        return skipped(old, job_id, since, now, Reason(timer.hold), f"held back; {CHANGED}")
+        return skipped(old, job_id, since, now, SkipReason(timer.hold), f"held back; {CHANGED}")
     if timer.due > now:
-        return skipped(old, job_id, since, now, Reason.PAUSED, was_paused(row))
-    found = skipped(old, job_id, since, schedules.just_before(timer.due), Reason.PAUSED, was_paused(row))
+        return skipped(old, job_id, since, now, SkipReason.PAUSED, was_paused(row))
+    found = skipped(old, job_id, since, schedules.just_before(timer.due), SkipReason.PAUSED, was_paused(row))
     again = schedules.first_fire(old, max(since, timer.due))
-    return found if again is None else [*found, *skipped(old, job_id, again, now, Reason.MISFIRE, CHANGED)]
+    return found if again is None else [*found, *skipped(old, job_id, again, now, SkipReason.MISFIRE, CHANGED)]
 
 
-def skipped(schedule: Schedule, job_id: UUID, first: float, last: float, reason: Reason, error: str) -> list[NewSkip]:
+def skipped(
+    schedule: Schedule, job_id: UUID, first: float, last: float, reason: SkipReason, error: str
+) -> list[NewSkip]:
     """One record for the occurrences from `first`, which counts as one, up to and including `last`; none if that is
     earlier."""
     if first > last:
@@ -163,7 +165,7 @@ def paused_note(row: JobRow) -> str:
     return f"{PAUSED_SENTENCE}{who}{until}" + (f": {row.pause_reason}" if row.pause_reason else "")
 
 
-def _nominal(schedule: Schedule, timer: Pending) -> float:
+def _nominal(schedule: Schedule, timer: TimerState) -> float:
     """The time of the only occurrence of a one-time job."""
     if schedule.at is not None:
         return schedule.at
@@ -192,7 +194,7 @@ def pause(row: JobRow, plan: Plan, body: PauseBody, by: str, now: float) -> JobM
     )
 
 
-def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: Rules | None, now: float) -> JobMove | None:
+def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: ScheduleRules | None, now: float) -> JobMove | None:
     """The move of a resume; None: it is not paused, so there is nothing to do. Raises `Conflict`."""
     check_lasting(row, plan, "resumed")
     if row.status is not JobStatus.PAUSED:
@@ -204,7 +206,7 @@ def resume(row: JobRow, plan: Plan, body: ResumeBody, rules: Rules | None, now: 
         since = row.timer.due if row.timer.since is None else row.timer.since
         missed = _missed(row, plan, since, body, rules, now)
         due = schedules.first_fire(schedule, max(since, schedules.just_after(now)))
-        timer = None if due is None else Pending(due, fired=row.timer.fired)
+        timer = None if due is None else TimerState(due, fired=row.timer.fired)
     return JobMove(
         namespace=row.namespace,
         job_id=row.job_id,
@@ -254,7 +256,9 @@ class _Missed(NamedTuple):
     skips: tuple[NewSkip, ...]
 
 
-def _missed(row: JobRow, plan: Plan, since: float, body: ResumeBody, rules: Rules | None, now: float) -> _Missed:
+def _missed(
+    row: JobRow, plan: Plan, since: float, body: ResumeBody, rules: ScheduleRules | None, now: float
+) -> _Missed:
     """The occurrences from `since` up to now: those that are made up for, and records of all others."""
     schedule, job_id = plan.schedule(row.job_id), row.job_id
     if since > now:
@@ -271,9 +275,9 @@ def _missed(row: JobRow, plan: Plan, since: float, body: ResumeBody, rules: Rule
             shut.append((oldest, verdict))
         else:
             chosen.append(oldest)
-    skips = skipped(schedule, job_id, since, schedules.just_before(oldest), Reason.PAUSED, was_paused(row))
+    skips = skipped(schedule, job_id, since, schedules.just_before(oldest), SkipReason.PAUSED, was_paused(row))
     for nominal, closed in shut:
-        skips += skipped(schedule, job_id, nominal, nominal, Reason(closed.reason), closed.sentence)
+        skips += skipped(schedule, job_id, nominal, nominal, SkipReason(closed.reason), closed.sentence)
     # They were all asked for at once: each waits for the one before it, unless the job's runs need not wait at all.
     runs = tuple(
         NewRun(

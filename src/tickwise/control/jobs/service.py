@@ -11,7 +11,7 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
-from tickwise.control.jobs.changes import Change, Found, JobChanges, function_of
+from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
@@ -68,12 +68,14 @@ class JobService:
 
     async def change(
         self, who: Principal, job_id: UUID, body: JobBody, *, if_version: int | None = None, dry_run: bool = False
-    ) -> Change:
+    ) -> ChangeResult:
         """Change the fields that were sent. Raises `NotFound`, `Conflict`, `Invalid`; `VersionConflict` if the job is
         not at `if_version`."""
         return await self._changes.change(who, job_id, body, if_version=if_version, dry_run=dry_run)
 
-    async def upsert(self, who: Principal, key: str, body: JobBody, found: Found | None = None) -> Submitted | Change:
+    async def upsert(
+        self, who: Principal, key: str, body: JobBody, found: FoundJob | None = None
+    ) -> Submitted | ChangeResult:
         """Change the job with this key, or create it. With `found`, raises `VersionConflict` if the key belongs to
         another job by now, or to another version."""
         return await self._changes.upsert(who, key, body, found)

@@ -29,7 +29,7 @@ MAX_JOBS: Final = 1_000
 References = str | list[str] | UnsetType | None
 
 
-class Node(NamedTuple):
+class SequenceNode(NamedTuple):
     """A job, as far as sequences go."""
 
     name: str
@@ -42,7 +42,7 @@ class Graph(NamedTuple):
 
     ids: Mapping[str, UUID] = {}
     """From references to jobs that are there."""
-    nodes: Mapping[UUID, Node] = {}
+    nodes: Mapping[UUID, SequenceNode] = {}
     more: bool = False
     """There are more jobs than were looked at."""
 
@@ -63,7 +63,7 @@ async def look(store: Definitions, namespace: str, references: Iterable[str]) ->
     if len(named) > MAX_JOBS:
         raise Invalid(f"{len(named)} different jobs are named as successors; name at most {MAX_JOBS} in one request")
     ids: dict[str, UUID] = {}
-    nodes: dict[UUID, Node] = {}
+    nodes: dict[UUID, SequenceNode] = {}
     for reference in sorted(named):
         row = await _find(store, namespace, reference)
         if row is not None:
@@ -91,9 +91,9 @@ async def _find(store: Definitions, namespace: str, reference: str) -> JobRow | 
     return await store.job_get(namespace, job_id) or await store.job_by_key(namespace, reference)
 
 
-def _node(row: JobRow) -> Node:
+def _node(row: JobRow) -> SequenceNode:
     definition = decode_definition(row.definition)
-    return Node(row.name, row.status is JobStatus.CANCELLED, (*definition.then, *definition.on_failure))
+    return SequenceNode(row.name, row.status is JobStatus.CANCELLED, (*definition.then, *definition.on_failure))
 
 
 def resolved(said: References, field: str, *, own: UUID, graph: Graph) -> tuple[UUID, ...]:
@@ -136,7 +136,7 @@ def _is_own(name: str, own: UUID) -> bool:
 def check_sequence(own: UUID, name: str, *, fields: Mapping[str, Sequence[UUID]], graph: Graph) -> None:
     """Refuse what leads back to the job itself, or on and on. `fields` are those that were sent."""
     pointer = next((f"/{field}" for field, ids in fields.items() if ids), "")
-    nodes = {**graph.nodes, own: Node(name, False, tuple(job_id for ids in fields.values() for job_id in ids))}
+    nodes = {**graph.nodes, own: SequenceNode(name, False, tuple(job_id for ids in fields.values() for job_id in ids))}
     depths: dict[UUID, int] = {}
     way = [own]
     waiting = [iter(nodes[own].next)]
@@ -164,7 +164,7 @@ def check_sequence(own: UUID, name: str, *, fields: Mapping[str, Sequence[UUID]]
         )
 
 
-def _circle(way: Sequence[UUID], nodes: Mapping[UUID, Node]) -> str:
+def _circle(way: Sequence[UUID], nodes: Mapping[UUID, SequenceNode]) -> str:
     shown = [nodes[job_id].name for job_id in (*way, way[0])]
     if len(shown) > 10:
         shown = [*shown[:5], "…", *shown[-4:]]

@@ -19,7 +19,7 @@ from tickwise.control.jobs.replans import check_recurring
 from tickwise.control.rules import rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar.rules import Closed, Rules
+from tickwise.domain.calendar.rules import Closed, ScheduleRules
 from tickwise.domain.errors import Conflict, Invalid
 from tickwise.domain.model import Principal, Trigger, run_id, time_id
 from tickwise.domain.schedule import Schedule
@@ -70,7 +70,7 @@ class Backfills:
         _check_range(schedule, start, end, body.limit, now)
         # Calendars say at which times the job is meant to run; a window closed something else, in its time.
         rules = await rules_for(self._context, row.namespace, plan.calendars, row.labels)
-        rules = None if rules is None else Rules(rules.calendars)
+        rules = None if rules is None else ScheduleRules(rules.calendars)
         chosen = await self._occurrences(schedule, start, end, body.limit or OCCURRENCES_MAX, rules)
         backfill = Backfill(time_id(int(now * 1000), self._context.clock.noise(10)), *chosen)
         definition = None if payload is None else with_payload(row.definition, payload)
@@ -97,7 +97,7 @@ class Backfills:
         return backfill if replay is None else replay
 
     async def _occurrences(
-        self, schedule: Schedule, start: float, end: float, most: int, rules: Rules | None
+        self, schedule: Schedule, start: float, end: float, most: int, rules: ScheduleRules | None
     ) -> tuple[tuple[float, ...], int, bool]:
         """The first of the range, at most so many, that no calendar closes; how many are closed; whether there are
         more."""

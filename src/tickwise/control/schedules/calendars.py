@@ -21,7 +21,16 @@ from tickwise.control.bodies import Labels
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
 from tickwise.control.times import written
-from tickwise.domain.calendar.rules import Calendar, Otherwise, Recurring, Rule, Rules, Window, end_of_cover, next_cover
+from tickwise.domain.calendar.rules import (
+    Calendar,
+    CalendarRule,
+    Otherwise,
+    Recurring,
+    ScheduleRules,
+    Window,
+    end_of_cover,
+    next_cover,
+)
 from tickwise.domain.calendar.sentences import entry as entry_words
 from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound
 from tickwise.domain.model import Principal
@@ -81,7 +90,7 @@ class WindowEntry(NamedTuple):
     stored: StoredWindow
 
 
-class Written(NamedTuple):
+class WrittenCalendar(NamedTuple):
     """What a write left behind."""
 
     row: RuleRow
@@ -100,7 +109,7 @@ class Range:
     limit: int = 100
 
 
-class Stretch(NamedTuple):
+class CoveredStretch(NamedTuple):
     """Time without a break that a calendar covers."""
 
     begin: float
@@ -115,7 +124,7 @@ class Covers(NamedTuple):
 
     start: float
     end: float
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[CoveredStretch, ...]
     more: bool
     """The limit came before the end of the range."""
     warnings: tuple[str, ...] = ()
@@ -132,7 +141,9 @@ class CalendarService:
         self._slots_of = WeakValueDictionary[str, asyncio.Lock]()
         """By namespace, as long as somebody has or wants one."""
 
-    async def put(self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None) -> Written:
+    async def put(
+        self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None
+    ) -> WrittenCalendar:
         """Create or replace; with `found`, only what was found. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict`
         if no more can be stored."""
         _check_name(name, RuleKind.CALENDAR)
@@ -140,7 +151,9 @@ class CalendarService:
         await self._check_cost(who, RuleKind.CALENDAR, name, stored.calendar)
         return await self._put(who, RuleKind.CALENDAR, name, encode_calendar(stored), found)
 
-    async def put_window(self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None) -> Written:
+    async def put_window(
+        self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None
+    ) -> WrittenCalendar:
         """The same for a maintenance window."""
         _check_name(name, RuleKind.WINDOW)
         clean_text(body.reason, "/reason")
@@ -210,7 +223,9 @@ class CalendarService:
 
     # ------------------------------------------------------------------------------------------ how it is done
 
-    async def _put(self, who: Principal, kind: RuleKind, name: str, text: str, found: FoundRule | None) -> Written:
+    async def _put(
+        self, who: Principal, kind: RuleKind, name: str, text: str, found: FoundRule | None
+    ) -> WrittenCalendar:
         before = await self.find(who, kind, name) if found is None else found.row
         expected = None if found is None else 0 if found.row is None else found.row.version
         rule = RuleRow(
@@ -224,12 +239,12 @@ class CalendarService:
         tries = itertools.count()
         row = await self._context.surely(lambda: self._context.store.rule_put(rule, expected, again=next(tries) > 0))
         self._context.signals.send(Topic.TIMERS)
-        return Written(row, before is None)
+        return WrittenCalendar(row, before is None)
 
     async def _check_cost(self, who: Principal, kind: RuleKind, name: str, calendar: Calendar) -> None:
         """Raises `Invalid` for one whose open times cannot be found at a bounded cost: schedules would wait for it."""
         now = await self._context.time.now()
-        rules = Rules(calendars=(Rule(name, calendar),))
+        rules = ScheduleRules(calendars=(CalendarRule(name, calendar),))
         if not rules.is_complex or not await self._in_thread(who, lambda: rules.is_too_much(now)):
             return
         field = "/recurring" if any(isinstance(entry, Recurring) for entry in calendar.entries) else ""
@@ -301,10 +316,10 @@ def _check_name(name: str, kind: RuleKind) -> None:
     clean_id(name, "")
 
 
-def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list[Stretch]:
+def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list[CoveredStretch]:
     """What is covered from `start` to before `end`, neighbours as one, at most so many."""
     zone = zone_named(calendar.timezone)
-    found: list[Stretch] = []
+    found: list[CoveredStretch] = []
     at: float | None = start
     while at is not None and at < end and len(found) < limit:
         cover = next_cover(calendar, at, end)
@@ -312,5 +327,5 @@ def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list
             break
         begin = max(cover.begin, at)
         at = end_of_cover(calendar, begin)
-        found.append(Stretch(begin, at, entry_words(cover.entry, cover.begin, zone)))
+        found.append(CoveredStretch(begin, at, entry_words(cover.entry, cover.begin, zone)))
     return found

@@ -24,7 +24,7 @@ from tickwise.control.times import instant, instant_within, written
 from tickwise.control.wakeups import wake_all
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, Otherwise
-from tickwise.domain.decision import Hold, Pending, Reason, spread
+from tickwise.domain.decision import Hold, SkipReason, TimerState, spread
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -54,7 +54,7 @@ class _Next(NamedTuple):
     row: JobRow
     plan: Plan
     schedule: Schedule
-    timer: Pending
+    timer: TimerState
     nominal: float
     run: RunRow | None = None
 
@@ -99,7 +99,7 @@ class NextOccurrence:
         found = _timers_next(row, plan)
         run = await self._made_ahead(row)
         if run is not None and (found is None or run.due_at <= found.nominal + spread(found.schedule, found.nominal)):
-            found = _Next(row, plan, plan.schedule(job_id), row.timer or Pending(run.due_at), run.nominal_at, run)
+            found = _Next(row, plan, plan.schedule(job_id), row.timer or TimerState(run.due_at), run.nominal_at, run)
         if found is None:
             raise Conflict("its schedule names no further time, so nothing comes next", code="no_occurrence")
         if expected is not None and round(instant(expected), 6) != round(found.nominal, 6):
@@ -198,11 +198,11 @@ def _timers_next(row: JobRow, plan: Plan) -> _Next | None:
     return _Next(row, plan, plan.schedule(row.job_id), timer, nominal)
 
 
-def _wake(row: JobRow, plan: Plan, timer: Pending) -> OccurrenceMove:
+def _wake(row: JobRow, plan: Plan, timer: TimerState) -> OccurrenceMove:
     """The end of a pause by itself."""
     schedule = plan.schedule(row.job_id)
     since = timer.due if timer.since is None else timer.since
-    fell = skipped(schedule, row.job_id, since, schedules.just_before(timer.due), Reason.PAUSED, was_paused(row))
+    fell = skipped(schedule, row.job_id, since, schedules.just_before(timer.due), SkipReason.PAUSED, was_paused(row))
     following = schedules.first_fire(schedule, max(since, timer.due))
     return OccurrenceMove(
         namespace=row.namespace,
@@ -234,7 +234,7 @@ def _skip(found: _Next, said: str) -> tuple[OccurrenceMove, Moved]:
     timer, schedule, job_id = found.timer, found.schedule, found.row.job_id
     held = timer.hold is not None
     last = max(found.nominal, schedules.just_before(timer.due)) if held else found.nominal
-    (skip,) = skipped(schedule, job_id, found.nominal, last, Reason.REQUESTED, said)
+    (skip,) = skipped(schedule, job_id, found.nominal, last, SkipReason.REQUESTED, said)
     following = schedules.first_fire(schedule, max(timer.due, schedules.just_after(last)))
     after = None if following is None else timer._replace(due=following, since=None, hold=None)
     move = OccurrenceMove(
@@ -257,7 +257,7 @@ def _snooze(found: _Next, until: float) -> tuple[OccurrenceMove, Moved]:
     if timer.hold is not None and following is not None:
         last = schedules.just_before(timer.due)
         said = f"held back together with that of {written(found.nominal)}, which was snoozed and runs for all"
-        merged = skipped(schedule, row.job_id, following, last, Reason(timer.hold), said)
+        merged = skipped(schedule, row.job_id, following, last, SkipReason(timer.hold), said)
         following = schedules.first_fire(schedule, max(timer.due, following))
     fired = timer.fired + 1
     is_over = following is None or (schedule.max_runs is not None and fired >= schedule.max_runs)

@@ -22,12 +22,12 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.replans import paused_note
 from tickwise.control.rules import rules_for
-from tickwise.control.schedules.previews import Fate
+from tickwise.control.schedules.previews import OccurrenceFate
 from tickwise.control.times import written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar.rules import Closed, Otherwise, Rules
+from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
 from tickwise.domain.cron import expression as cron
-from tickwise.domain.decision import Hold, Pending, Reason, decide, spread
+from tickwise.domain.decision import Hold, SkipReason, TimerState, decide, spread
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import BELOW_MILLIS, Principal, Trigger, id_instant, name_before, name_from, run_id
@@ -52,7 +52,7 @@ MAX_DECISIONS: Final = 10
 _WIDENED: Final = 2
 
 
-class Kind(StrEnum):
+class OccurrenceKind(StrEnum):
     """Where an occurrence is in time."""
 
     PAST = "past"
@@ -83,8 +83,8 @@ class Occurrence(NamedTuple):
     nominal: float
     due: float | None
     """When its run is due; None: it does not run."""
-    kind: Kind
-    outcome: RunState | Fate
+    kind: OccurrenceKind
+    outcome: RunState | OccurrenceFate
     """What is on record, or else what becomes of it as far as it is known."""
     trigger: int = Trigger.SCHEDULE
     reason: str | None = None
@@ -195,7 +195,7 @@ class Outlook:
 
     row: JobRow
     schedule: Schedule
-    rules: Rules | None
+    rules: ScheduleRules | None
     now: float
 
     def recorded(self, run: RunRow) -> Occurrence:
@@ -206,7 +206,7 @@ class Outlook:
             name=run.run_id,
             nominal=run.nominal_at,
             due=None if skipped else run.due_at,
-            kind=Kind.PAST if run.nominal_at <= self.now else Kind.FUTURE,
+            kind=OccurrenceKind.PAST if run.nominal_at <= self.now else OccurrenceKind.FUTURE,
             outcome=run.state,
             trigger=run.trigger,
             reason=run.reason,
@@ -238,7 +238,7 @@ class Outlook:
             return iter(())
         return (each for each in self._coming(timer, schedules.just_after(instant)) if each.nominal > instant)
 
-    def _overdue(self) -> tuple[list[Occurrence], Pending | None]:
+    def _overdue(self) -> tuple[list[Occurrence], TimerState | None]:
         """What the next look of a scheduler comes to, and where the timer stands then."""
         found: list[Occurrence] = []
         timer = self.row.timer
@@ -246,10 +246,10 @@ class Outlook:
             if timer is None or timer.due > self.now:
                 break
             decision = decide(self.schedule, timer, now=self.now, until=self.now, rules=self.rules, limit=MAX_PAGE)
-            found += [self._pending(fire.nominal, Fate.FIRE, due=fire.due) for fire in decision.fires]
+            found += [self._pending(fire.nominal, OccurrenceFate.FIRE, due=fire.due) for fire in decision.fires]
             for skip in decision.skips:
                 several = skip.until if skip.occurrences > 1 else None
-                each = self._pending(skip.nominal, Fate.SKIP, reason=skip.reason, note=skip.sentence)
+                each = self._pending(skip.nominal, OccurrenceFate.SKIP, reason=skip.reason, note=skip.sentence)
                 found.append(each._replace(occurrences=skip.occurrences, until=several))
             timer = decision.next
         return found, timer
@@ -257,31 +257,31 @@ class Outlook:
     def _pending(
         self,
         nominal: float,
-        fate: Fate,
+        fate: OccurrenceFate,
         *,
         due: float | None = None,
-        reason: Reason | Hold | None = None,
+        reason: SkipReason | Hold | None = None,
         note: str | None = None,
     ) -> Occurrence:
-        request = Reason.DST.value.encode() if reason is Reason.DST else b""
+        request = SkipReason.DST.value.encode() if reason is SkipReason.DST else b""
         return Occurrence(
             name=run_id(self.row.job_id, nominal, request=request),
             nominal=nominal,
             due=due,
-            kind=Kind.PENDING,
+            kind=OccurrenceKind.PENDING,
             outcome=fate,
             reason=None if reason is None else reason.value,
             note=note,
         )
 
-    def _held(self, timer: Pending) -> Occurrence:
+    def _held(self, timer: TimerState) -> Occurrence:
         """All that is held back until now, as one."""
         since, hold = timer.first_open, timer.hold
         if hold is Hold.PAUSED:
-            found = self._pending(since, Fate.SKIP, reason=hold, note=paused_note(self.row))
+            found = self._pending(since, OccurrenceFate.SKIP, reason=hold, note=paused_note(self.row))
         else:
-            found = self._told(since)._replace(kind=Kind.PENDING)
-            if found.outcome is Fate.FIRE:  # no rule closes it any more, so the next look lets it run
+            found = self._told(since)._replace(kind=OccurrenceKind.PENDING)
+            if found.outcome is OccurrenceFate.FIRE:  # no rule closes it any more, so the next look lets it run
                 found = found._replace(reason=None if hold is None else hold.value)
         if not self.schedule.recurs:
             return found
@@ -289,7 +289,7 @@ class Outlook:
         last = schedules.latest_fire(self.schedule, self.now)
         return found._replace(occurrences=count, until=None if count == 1 or last is None else max(last, since))
 
-    def _coming(self, timer: Pending, start: float) -> Iterator[Occurrence]:
+    def _coming(self, timer: TimerState, start: float) -> Iterator[Occurrence]:
         """Those after now, from about `start` on. What has `max_runs` is counted from the first one on."""
         schedule, most = self.schedule, self.schedule.max_runs
         left = math.inf if most is None else most - timer.fired
@@ -300,7 +300,7 @@ class Outlook:
         while at is not None and at <= TOLD_UNTIL and left > 0:
             found = self._told(at, timer)
             yield found
-            left -= found.outcome is not Fate.SKIP
+            left -= found.outcome is not OccurrenceFate.SKIP
             counted += 1
             if most is not None and counted > MAX_COUNTED:
                 raise Invalid(
@@ -313,21 +313,23 @@ class Outlook:
     def _after(self, instant: float) -> float | None:
         return schedules.next_fire(self.schedule, instant) if self.schedule.recurs else None
 
-    def _told(self, nominal: float, timer: Pending | None = None) -> Occurrence:
+    def _told(self, nominal: float, timer: TimerState | None = None) -> Occurrence:
         """What becomes of one occurrence to come, by the rules of now."""
-        found = self._pending(nominal, Fate.FIRE)._replace(kind=Kind.FUTURE)
+        found = self._pending(nominal, OccurrenceFate.FIRE)._replace(kind=OccurrenceKind.FUTURE)
         note = self._clock_note(nominal)
         if timer is not None and timer.hold is Hold.PAUSED and nominal < timer.due:
-            return found._replace(outcome=Fate.SKIP, reason=Reason.PAUSED.value, note=paused_note(self.row))
+            return found._replace(
+                outcome=OccurrenceFate.SKIP, reason=SkipReason.PAUSED.value, note=paused_note(self.row)
+            )
         opens = nominal
         verdict = self._closed(nominal)
         if verdict is not None:
             note = "; ".join(part for part in (note, verdict.sentence) if part)
             found = found._replace(reason=verdict.reason.value)
             if verdict.otherwise is Otherwise.SKIP or verdict.opens is None:
-                return found._replace(outcome=Fate.SKIP, note=note)
+                return found._replace(outcome=OccurrenceFate.SKIP, note=note)
             opens = verdict.opens
-            found = found._replace(outcome=Fate.DEFER)
+            found = found._replace(outcome=OccurrenceFate.DEFER)
             note += f"; deferred to {written(opens)}; what is deferred to one time becomes one run"
         return found._replace(due=self._started(opens, opens + spread(self.schedule, nominal)), note=note)
 
@@ -348,8 +350,8 @@ class Outlook:
         if schedule.timezone == "UTC" or until <= first or schedule.max_runs is not None:
             return
         for gap in schedules.gap_skips(schedule, first, until):
-            found = self._pending(float(gap.instant), Fate.SKIP, reason=Reason.DST, note=gap.sentence())
-            yield found._replace(kind=Kind.FUTURE, occurrences=gap.count)
+            found = self._pending(float(gap.instant), OccurrenceFate.SKIP, reason=SkipReason.DST, note=gap.sentence())
+            yield found._replace(kind=OccurrenceKind.FUTURE, occurrences=gap.count)
 
     def _closed(self, instant: float) -> Closed | None:
         verdict = None if self.rules is None else self.rules.verdict(instant)

@@ -22,7 +22,7 @@ from tickwise.control.jobs.replans import paused_note
 from tickwise.control.rules import calendars_known, rules_for
 from tickwise.control.times import instant_within, written
 from tickwise.domain import schedule as schedules
-from tickwise.domain.calendar.rules import Closed, Otherwise, Rules
+from tickwise.domain.calendar.rules import Closed, Otherwise, ScheduleRules
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import NEVER, spread
 from tickwise.domain.errors import Invalid
@@ -48,7 +48,7 @@ NO_JOB: Final = UUID(int=0)
 """Stands for the job that an unsaved schedule has not got."""
 
 
-class Fate(StrEnum):
+class OccurrenceFate(StrEnum):
     """What becomes of an occurrence, as far as it is known."""
 
     FIRE = "fire"
@@ -56,7 +56,7 @@ class Fate(StrEnum):
     DEFER = "defer"
 
 
-class Fire(NamedTuple):
+class PlannedFire(NamedTuple):
     """One occurrence to come."""
 
     instant: float
@@ -66,7 +66,7 @@ class Fire(NamedTuple):
     """On the viewer's."""
     clock_change: bool
     """The job's clock is changed on this day."""
-    fate: Fate
+    fate: OccurrenceFate
     due: float | None
     """When its run is due; None if it is skipped."""
     note: str | None
@@ -80,7 +80,7 @@ class Preview(NamedTuple):
     explanation: str
     viewer_timezone: str
     warnings: tuple[str, ...]
-    fires: tuple[Fire, ...]
+    fires: tuple[PlannedFire, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,12 +168,12 @@ class Previews:
             if due < shown.stopped_until:
                 stopped = _fire(schedule, due, viewer, None, None)
                 notes = "; ".join(note for note in (stopped.note, shown.stopped_by) if note)
-                fires.append(stopped._replace(fate=Fate.SKIP, due=None, note=notes))
+                fires.append(stopped._replace(fate=OccurrenceFate.SKIP, due=None, note=notes))
                 continue
             verdict = None if shown.rules is None else shown.rules.verdict(due)
             closed = verdict if isinstance(verdict, Closed) else None
             fires.append(_fire(schedule, due, viewer, closed, None))
-            running += fires[-1].fate is not Fate.SKIP
+            running += fires[-1].fate is not OccurrenceFate.SKIP
             shut = shut + 1 if closed is not None and closed.opens is None else 0
             if shut == SHUT_MAX:
                 break
@@ -196,7 +196,7 @@ class _Shown(NamedTuple):
     """A schedule with all that it goes by."""
 
     schedule: Schedule
-    rules: Rules | None
+    rules: ScheduleRules | None
     fired: int
     recorded: Sequence[RunRow] = ()
     """The earliest nominal time first."""
@@ -222,7 +222,7 @@ def _stopped(row: JobRow) -> tuple[float, str | None]:
     return 0.0, None
 
 
-def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str, ...]:
+def _left_out(schedule: Schedule, after: float, fires: list[PlannedFire]) -> tuple[str, ...]:
     """What the clock skips meanwhile, and the job wants skipped: no occurrence stands for it above."""
     if not fires or schedule.type is not ScheduleType.CRON:
         return ()
@@ -230,7 +230,9 @@ def _left_out(schedule: Schedule, after: float, fires: list[Fire]) -> tuple[str,
     return tuple(f"{written(gap.instant)}: {gap.sentence()}" for gap in gaps[:GAPS_MAX])
 
 
-def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed | None, record: RunRow | None) -> Fire:
+def _fire(
+    schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed | None, record: RunRow | None
+) -> PlannedFire:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(nominal * 1_000_000))
     zone = zone_named(schedule.timezone)
     local = moment.astimezone(zone)
@@ -241,34 +243,34 @@ def _fire(schedule: Schedule, nominal: float, viewer: ZoneInfo, closed: Closed |
     if schedule.type is ScheduleType.CRON:
         line = cron.parse(schedule.cron_expression or "", schedule.seed)
         notes.append(line.note_at(int(nominal), zone, schedule.dst))
-    fate, opens = Fate.FIRE, nominal
+    fate, opens = OccurrenceFate.FIRE, nominal
     if closed is not None:
         notes.append(closed.sentence)
-        fate = Fate.SKIP
+        fate = OccurrenceFate.SKIP
         if closed.otherwise is Otherwise.DEFER and closed.opens is not None:
-            fate, opens = Fate.DEFER, closed.opens
+            fate, opens = OccurrenceFate.DEFER, closed.opens
             notes.append(f"deferred to {written(opens)}; what is deferred to one time becomes one run")
     due = opens + spread(schedule, nominal)
     if record is not None:
         fate, due, note = _on_record(record, due)
         notes.append(note)
-    return Fire(
+    return PlannedFire(
         instant=nominal,
         local=local,
         viewer=moment.astimezone(viewer),
         clock_change=midnight.utcoffset() != following.utcoffset(),
         fate=fate,
-        due=None if fate is Fate.SKIP else due,
+        due=None if fate is OccurrenceFate.SKIP else due,
         note="; ".join(note for note in notes if note) or None,
     )
 
 
-def _on_record(record: RunRow, due: float) -> tuple[Fate, float, str | None]:
+def _on_record(record: RunRow, due: float) -> tuple[OccurrenceFate, float, str | None]:
     """What becomes of an occurrence that is a run, or a record, already; it would be due at `due`."""
     if record.state is RunState.SKIPPED:
-        return Fate.SKIP, due, record.error
+        return OccurrenceFate.SKIP, due, record.error
     if record.state is RunState.CANCELLED:
-        return Fate.SKIP, due, record.error or "its run was cancelled"
+        return OccurrenceFate.SKIP, due, record.error or "its run was cancelled"
     if record.due_at > due + 0.001:
-        return Fate.DEFER, record.due_at, f"snoozed to {written(record.due_at)}"
-    return Fate.FIRE, record.due_at, None
+        return OccurrenceFate.DEFER, record.due_at, f"snoozed to {written(record.due_at)}"
+    return OccurrenceFate.FIRE, record.due_at, None

@@ -31,8 +31,25 @@ from tickwise.domain.calendar.entries import Dates, Entry, Period, Recurring, We
 from tickwise.domain.zones import zone_named
 
 __all__ = [
-    "ALLOWED", "Allowed", "Calendar", "Closed", "Cover", "Dates", "Entry", "Mode", "Otherwise", "Period", "Reason",
-    "Recurring", "Rule", "Rules", "Weekly", "Window", "covers", "end_of_cover", "next_cover",
+    "ALLOWED",
+    "Allowed",
+    "Calendar",
+    "CalendarMode",
+    "CalendarRule",
+    "Closed",
+    "ClosedReason",
+    "Cover",
+    "Dates",
+    "Entry",
+    "Otherwise",
+    "Period",
+    "Recurring",
+    "ScheduleRules",
+    "Weekly",
+    "Window",
+    "covers",
+    "end_of_cover",
+    "next_cover",
 ]  # fmt: skip
 
 SEARCH_SECONDS: Final = 5 * 366 * 86_400.0
@@ -48,7 +65,7 @@ _NONE_HOLDS_SECONDS: Final = 86_400.0
 """That nothing opens in years is not asked anew within a day."""
 
 
-class Mode(StrEnum):
+class CalendarMode(StrEnum):
     """What a calendar means to a job."""
 
     INCLUDE = "include"
@@ -65,7 +82,7 @@ class Otherwise(StrEnum):
     """It runs as soon as all allow it."""
 
 
-class Reason(StrEnum):
+class ClosedReason(StrEnum):
     """What closed, in the words of a ledger record."""
 
     CALENDAR = "calendar"
@@ -119,23 +136,23 @@ def next_cover(calendar: Calendar, instant: float, until: float = math.inf) -> C
 def end_of_cover(calendar: Calendar, instant: float) -> float | None:
     """The first moment from `instant` on that no entry covers: `instant` itself if it is outside. None: there is none
     within the bounds of the search."""
-    return Rules(calendars=(Rule("", calendar),)).opens(instant)
+    return ScheduleRules(calendars=(CalendarRule("", calendar),)).opens(instant)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CalendarRule:
     """A calendar as one job uses it."""
 
     name: str
     calendar: Calendar
-    mode: Mode = Mode.EXCLUDE
+    mode: CalendarMode = CalendarMode.EXCLUDE
     otherwise: Otherwise = Otherwise.SKIP
 
     def closed_until(self, instant: float) -> float | None:
         """None if it allows the instant; else when it may allow again, infinity if never."""
         compiled = self.calendar.compiled()
         cover = compiled.cover_at(instant)
-        if self.mode is Mode.EXCLUDE:
+        if self.mode is CalendarMode.EXCLUDE:
             return None if cover is None else cover[1]
         if cover is not None:
             return None
@@ -144,7 +161,7 @@ class Rule:
 
     def sentence(self, instant: float) -> str:
         """Why it closes at an instant at which it does."""
-        if self.mode is Mode.INCLUDE:
+        if self.mode is CalendarMode.INCLUDE:
             return f"outside the calendar {self.name}"
         return f"excluded by the calendar {self.name}: {_entry_words(self.calendar, instant)}"
 
@@ -188,7 +205,7 @@ ALLOWED: Final = Allowed()
 class Closed:
     """The occurrence may not run at its time."""
 
-    reason: Reason
+    reason: ClosedReason
     name: str
     """Of the calendar, or of the maintenance window."""
     otherwise: Otherwise
@@ -201,10 +218,10 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScheduleRules:
     """All that may close a job's times: its calendars, and the maintenance windows that concern it."""
 
-    calendars: tuple[Rule, ...] = ()
+    calendars: tuple[CalendarRule, ...] = ()
     windows: tuple[Window, ...] = ()
     _searched: list[tuple[float, float, float | None]] = field(
         default_factory=list, init=False, compare=False, repr=False
@@ -237,7 +254,7 @@ class Rules:
         self._spent[0] += self.looks
         windows = [(each, until) for each in self.windows if (until := each.closed_until(nominal)) is not None]
         rules = [(each, until) for each in self.calendars if (until := each.closed_until(nominal)) is not None]
-        closing: list[tuple[Window | Rule, float]] = [*windows, *rules]
+        closing: list[tuple[Window | CalendarRule, float]] = [*windows, *rules]
         if not closing:
             return ALLOWED
         defers = all(each.action is Otherwise.DEFER for each, _ in windows) and all(
@@ -245,7 +262,7 @@ class Rules:
         )
         first = closing[0][0]
         return Closed(
-            reason=Reason.MAINTENANCE if windows else Reason.CALENDAR,
+            reason=ClosedReason.MAINTENANCE if windows else ClosedReason.CALENDAR,
             name=first.name,
             otherwise=Otherwise.DEFER if defers else Otherwise.SKIP,
             until=min(until for _, until in closing),
@@ -270,7 +287,7 @@ class Rules:
 
     def _search(self, instant: float) -> tuple[float | None, bool]:
         """When all allow, if that was found; and whether it is known."""
-        closers: tuple[Rule | Window, ...] = (*self.windows, *self.calendars)
+        closers: tuple[CalendarRule | Window, ...] = (*self.windows, *self.calendars)
         cursor, last, looks = instant, instant + SEARCH_SECONDS, max(1, self.looks)
         for _ in range(min(SEARCH_STEPS, 1 + SEARCH_LOOKS // looks)):
             self._spent[0] += looks

@@ -36,7 +36,7 @@ _DAYS_AHEAD: Final = 16
 _DAYS_KEPT: Final = 64
 
 
-class Found(NamedTuple):
+class FoundCover(NamedTuple):
     """A cover; `calendar.Cover` to the outside."""
 
     begin: float
@@ -44,11 +44,11 @@ class Found(NamedTuple):
     entry: Entry
 
 
-class _Source(Protocol):
+class _CoverSource(Protocol):
     looks: int
     """What one question costs, in looks: a look takes about a microsecond."""
 
-    def cover_at(self, instant: float) -> Found | None: ...
+    def cover_at(self, instant: float) -> FoundCover | None: ...
 
     def next_begin(self, after: float) -> float | None: ...
 
@@ -57,16 +57,16 @@ class _Source(Protocol):
 class Compiled:
     """A calendar in the form to search in."""
 
-    sources: tuple[_Source, ...]
+    sources: tuple[_CoverSource, ...]
 
     @property
     def looks(self) -> int:
         """What one question costs."""
         return sum(source.looks for source in self.sources)
 
-    def cover_at(self, instant: float) -> Found | None:
+    def cover_at(self, instant: float) -> FoundCover | None:
         """Of all that cover an instant, the one that ends last; the first of those that end together."""
-        best: Found | None = None
+        best: FoundCover | None = None
         if not _FIRST <= instant <= _LAST:
             return None
         for source in self.sources:
@@ -87,13 +87,13 @@ class Compiled:
 def compiled(zone: ZoneInfo, entries: Sequence[Entry]) -> Compiled:
     """Raises `CronInvalid` for a cron line that is none."""
     fixed, weekly = [], []
-    sources: list[_Source] = []
+    sources: list[_CoverSource] = []
     for entry in entries:
         if isinstance(entry, Dates):
             begin, end = span(zone, wall_of(entry.first), wall_of(entry.last) + DAY_SECONDS)
-            fixed.append(Found(begin, end, entry))
+            fixed.append(FoundCover(begin, end, entry))
         elif isinstance(entry, Period):
-            fixed.append(Found(entry.begin, entry.end, entry))
+            fixed.append(FoundCover(entry.begin, entry.end, entry))
         elif isinstance(entry, Weekly):
             weekly.append(entry)
         else:
@@ -111,16 +111,16 @@ class _Intervals:
 
     looks = 1
 
-    def __init__(self, found: Iterable[Found]) -> None:
+    def __init__(self, found: Iterable[FoundCover]) -> None:
         # A day that the clock skips whole is an interval without length.
         ordered = sorted((each for each in found if each.begin < each.end), key=lambda each: each[:2])
         self._begins = [each.begin for each in ordered]
-        self._farthest: list[Found] = []
+        self._farthest: list[FoundCover] = []
         for each in ordered:
             longest = self._farthest[-1] if self._farthest else each
             self._farthest.append(each if each.end > longest.end else longest)
 
-    def cover_at(self, instant: float) -> Found | None:
+    def cover_at(self, instant: float) -> FoundCover | None:
         index = bisect_right(self._begins, instant) - 1
         if index < 0:
             return None
@@ -142,12 +142,12 @@ class _Week:
             for day in entry.days:
                 by_day[day].append(entry)
         self._by_day = [sorted(each, key=lambda entry: entry.from_second) for each in by_day]
-        self._kept: dict[int, tuple[Found, ...]] = {}
+        self._kept: dict[int, tuple[FoundCover, ...]] = {}
         # Some days are gone through at each question, twenty windows in a microsecond.
         self.looks = 1 + (_DAYS_BACK + 2) * max(map(len, by_day)) // 20
 
-    def cover_at(self, instant: float) -> Found | None:
-        best: Found | None = None
+    def cover_at(self, instant: float) -> FoundCover | None:
+        best: FoundCover | None = None
         today = self._day_at(instant)
         for day in range(today - _DAYS_BACK, today + 2):
             for found in self._windows(day):
@@ -171,7 +171,7 @@ class _Week:
         second = math.floor(instant)
         return (second + stretch_at(self._zone, second).offset) // DAY_SECONDS
 
-    def _windows(self, day: int) -> tuple[Found, ...]:
+    def _windows(self, day: int) -> tuple[FoundCover, ...]:
         """Those that begin on a date (days since the epoch) and are there at all."""
         windows = self._kept.get(day)
         if windows is None:
@@ -180,13 +180,13 @@ class _Week:
             windows = self._kept[day] = tuple(self._windows_of(day))
         return windows
 
-    def _windows_of(self, day: int) -> Iterator[Found]:
+    def _windows_of(self, day: int) -> Iterator[FoundCover]:
         midnight = wall_start(day)
         for entry in self._by_day[(day + _EPOCH_WEEKDAY) % 7]:
             length = (entry.to_second - entry.from_second) % DAY_SECONDS or DAY_SECONDS
             begin, end = span(self._zone, midnight + entry.from_second, midnight + entry.from_second + length)
             if begin < end:
-                yield Found(begin, end, entry)
+                yield FoundCover(begin, end, entry)
 
 
 class _Fires:
@@ -215,11 +215,11 @@ class _Fires:
             self._known = last, following  # at once: another thread may read it
         return last, following
 
-    def cover_at(self, instant: float) -> Found | None:
+    def cover_at(self, instant: float) -> FoundCover | None:
         fire, _ = self._fires(instant)
         if instant >= fire + self._entry.duration_seconds:
             return None
-        return Found(float(fire), float(fire + self._entry.duration_seconds), self._entry)
+        return FoundCover(float(fire), float(fire + self._entry.duration_seconds), self._entry)
 
     def next_begin(self, after: float) -> float | None:
         _, following = self._fires(after)

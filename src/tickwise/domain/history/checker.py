@@ -9,7 +9,8 @@
 What each input is and how it is filled stands in `events`; what can be found, in `findings`.
 Pure: the same history always comes to the same verdict. 100,000 runs take seconds.
 
-Invariant: what was not watched is not judged, and is named in `Verdict.unseen`; what nothing happened in is UNKNOWN.
+Invariant: the checker judges only what was watched; `HistoryVerdict.unseen` names the rest. A history in which nothing
+happened is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -19,54 +20,54 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from tickwise.domain.history.events import (
-    Answer,
-    Asked,
-    Change,
+    ClientAnswer,
     Edge,
     Execution,
     Fault,
     History,
     LeaseEnd,
     Operation,
+    RequestKind,
     Run,
+    RunChange,
     Target,
 )
-from tickwise.domain.history.executions import Seen, allowed, crowded, executed, unbacked
-from tickwise.domain.history.findings import Finding, Kind, Status, Verdict
+from tickwise.domain.history.executions import SeenExecutions, allowed, crowded, executed, unbacked
+from tickwise.domain.history.findings import FindingKind, HistoryFinding, HistoryVerdict, Status
 from tickwise.domain.history.journal import Life, lives
 from tickwise.domain.history.occurrences import followed, met
-from tickwise.domain.history.requests import Requests, on_record
+from tickwise.domain.history.requests import ClientRequests, on_record
 from tickwise.domain.lifecycle import FINAL
 
 __all__ = [
-    "Answer",
-    "Asked",
-    "Change",
+    "ClientAnswer",
     "Edge",
     "Execution",
     "Fault",
-    "Finding",
+    "FindingKind",
     "History",
-    "Kind",
+    "HistoryFinding",
+    "HistoryVerdict",
     "LeaseEnd",
     "Operation",
+    "RequestKind",
     "Run",
+    "RunChange",
     "Status",
     "Target",
-    "Verdict",
     "judge",
 ]
 
 
-def judge(history: History) -> Verdict:
+def judge(history: History) -> HistoryVerdict:
     """Hold all witnesses of a history against each other."""
     runs = {run.run_id: run for run in history.runs}
     walked: Mapping[UUID, Life] | None = None
-    findings: list[Finding] = []
+    findings: list[HistoryFinding] = []
     if history.journal is not None:
         walked, findings = lives(history.journal)
     findings += on_record(history, walked)
-    findings += Requests(history.runs).judge(history.operations)
+    findings += ClientRequests(history.runs).judge(history.operations)
     seen = executed(history, runs, walked)
     findings += seen.findings
     findings += unbacked(history, history.runs, seen.by_run)
@@ -77,7 +78,7 @@ def judge(history: History) -> Verdict:
         status = Status.INVALID
     else:
         status = Status.VALID if _something_happened(history) else Status.UNKNOWN
-    return Verdict(
+    return HistoryVerdict(
         status=status, findings=tuple(findings), counts=_counts(history, seen, findings), unseen=_unseen(history)
     )
 
@@ -89,7 +90,7 @@ def _something_happened(history: History) -> bool:
     return ran and moved and any(run.state in FINAL for run in history.runs)
 
 
-def _counts(history: History, seen: Seen, findings: list[Finding]) -> dict[str, int]:
+def _counts(history: History, seen: SeenExecutions, findings: list[HistoryFinding]) -> dict[str, int]:
     counts = {
         "runs": len(history.runs),
         "operations": len(history.operations),

@@ -16,7 +16,7 @@ How each is filled:
 - `Operation`: one per request, repeats of the same request each on their own, with the same `key`. OK: a positive
   answer came. FAIL: an answer came that says that nothing was done (refused, `StoreUnavailable`). INFO: everything
   else: no answer, a broken link, 503 in doubt. An operation that is still under way at the end is INFO.
-- `Change`: `version` counts the changes of one run from 1 without a gap, under the run's row lock. The change that
+- `RunChange`: `version` counts the changes of one run from 1 without a gap, under the run's row lock. The change that
   makes a run has `before` None; `after` None takes it away without a record (an asked-back run of a replaced plan).
   `token` is the one that the writer names: of a claim the new one; of what an executor reports the one in its report
   (not the one in the row: that is how a stale write shows); of what the store does by itself the row's, or 0.
@@ -43,7 +43,7 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.retry import CRASHES_MAX
 
 
-class Asked(StrEnum):
+class RequestKind(StrEnum):
     """What a client asked for."""
 
     SUBMIT = "submit"
@@ -53,7 +53,7 @@ class Asked(StrEnum):
     CANCEL = "cancel"
 
 
-class Answer(StrEnum):
+class ClientAnswer(StrEnum):
     """What a client may conclude from what came back."""
 
     OK = "ok"
@@ -65,8 +65,8 @@ class Answer(StrEnum):
 class Operation(NamedTuple):
     """One request. NamedTuples here, because a history has millions of these."""
 
-    asked: Asked
-    answer: Answer
+    asked: RequestKind
+    answer: ClientAnswer
     begun: float
     ended: float | None = None
     """When the answer came; None: never."""
@@ -83,7 +83,7 @@ class Operation(NamedTuple):
     """Of a CANCEL: the run's state in the answer. A run that was answered to be CANCELLED stays so."""
 
 
-class Change(NamedTuple):
+class RunChange(NamedTuple):
     """One move of one run, as it was committed."""
 
     run_id: UUID
@@ -180,7 +180,7 @@ class History:
     """All that is known of one time. What is None was not watched, and what it would show is not checked."""
 
     runs: Sequence[Run]
-    journal: Sequence[Change] | None = None
+    journal: Sequence[RunChange] | None = None
     """In any order; of each run by `version`."""
     operations: Sequence[Operation] = ()
     executions: Sequence[Execution] | None = None

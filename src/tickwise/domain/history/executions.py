@@ -18,7 +18,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.domain.history.events import Execution, Fault, History, Run
-from tickwise.domain.history.findings import Finding, Kind
+from tickwise.domain.history.findings import FindingKind, HistoryFinding
 from tickwise.domain.history.intervals import most_at_once
 from tickwise.domain.history.journal import Life
 from tickwise.domain.lifecycle import RunState
@@ -26,10 +26,10 @@ from tickwise.domain.lifecycle import RunState
 POISON = "poison"
 
 
-class Seen(NamedTuple):
+class SeenExecutions(NamedTuple):
     """What the executions come to."""
 
-    findings: list[Finding]
+    findings: list[HistoryFinding]
     by_run: Mapping[UUID, Sequence[Execution]]
     """The earliest first."""
     re_executions: int
@@ -37,12 +37,12 @@ class Seen(NamedTuple):
     """How often an execution began before an earlier one of the same run had ended."""
 
 
-def executed(history: History, runs: Mapping[UUID, Run], lives: Mapping[UUID, Life] | None) -> Seen:
+def executed(history: History, runs: Mapping[UUID, Run], lives: Mapping[UUID, Life] | None) -> SeenExecutions:
     """Judge each execution by itself, each run by its executions, and all of them by the faults."""
     by_run: dict[UUID, list[Execution]] = defaultdict(list)
     for execution in history.executions or ():
         by_run[execution.run_id].append(execution)
-    findings: list[Finding] = []
+    findings: list[HistoryFinding] = []
     again: dict[UUID, int] = {}
     zombies = 0
     for run_id, executions in by_run.items():
@@ -59,43 +59,43 @@ def executed(history: History, runs: Mapping[UUID, Run], lives: Mapping[UUID, Li
     if lives is not None:
         findings += _late(history, by_run, lives)
     findings += _unexplained(history.faults, by_run, again, lives)
-    return Seen(findings, by_run, sum(again.values()), zombies)
+    return SeenExecutions(findings, by_run, sum(again.values()), zombies)
 
 
 def _claimed(
     history: History, executions: Sequence[Execution], run: Run | None, life: Life | None, *, journalled: bool
-) -> Iterable[Finding]:
+) -> Iterable[HistoryFinding]:
     """Each execution must be an attempt's, and each attempt's must be one."""
     for token, number in Counter(execution.token for execution in executions).items():
         run_id, job_id = executions[0].run_id, executions[0].job_id
         if number > 1:
             text = f"run {run_id} began {number} times under token {token}"
-            yield Finding(Kind.TOKEN_REUSED, text, run_id, job_id, token)
+            yield HistoryFinding(FindingKind.TOKEN_REUSED, text, run_id, job_id, token)
         claimed = life is not None and token in life.attempts
         if journalled and not claimed:
             text = f"run {run_id} ran under token {token}, which no claim of it gave"
-            yield Finding(Kind.PHANTOM_EXECUTION, text, run_id, job_id, token)
+            yield HistoryFinding(FindingKind.PHANTOM_EXECUTION, text, run_id, job_id, token)
         elif run is None and not (claimed and history.faults):
             # What was taken back unbegun, as its executor said or seemed to say; only a fault could make that untrue.
             text = f"run {run_id} ran under token {token} and is not on record"
-            yield Finding(Kind.PHANTOM_EXECUTION, text, run_id, job_id, token)
+            yield HistoryFinding(FindingKind.PHANTOM_EXECUTION, text, run_id, job_id, token)
         elif run is not None and run.state is RunState.SKIPPED and not history.faults:
             text = f"run {run_id} ran under token {token} and is on record as skipped"
-            yield Finding(Kind.PHANTOM_EXECUTION, text, run_id, job_id, token)
+            yield HistoryFinding(FindingKind.PHANTOM_EXECUTION, text, run_id, job_id, token)
 
 
-def _counted(executions: Sequence[Execution], run: Run) -> Iterable[Finding]:
+def _counted(executions: Sequence[Execution], run: Run) -> Iterable[HistoryFinding]:
     tokens = {execution.token for execution in executions}
     if len(tokens) > run.attempt:
         text = f"run {run.run_id} ran {len(tokens)} times, and {run.attempt} attempts are counted"
-        yield Finding(Kind.TOO_MANY_ATTEMPTS, text, run.run_id, run.job_id)
+        yield HistoryFinding(FindingKind.TOO_MANY_ATTEMPTS, text, run.run_id, run.job_id)
 
 
-def _early(history: History, executions: Sequence[Execution], run: Run) -> Iterable[Finding]:
+def _early(history: History, executions: Sequence[Execution], run: Run) -> Iterable[HistoryFinding]:
     first = executions[0]
     if first.begin < run.due - history.clock_slack:
         text = f"run {run.run_id} began {run.due - first.begin:.6f} s before it was due"
-        yield Finding(Kind.EARLY_START, text, run.run_id, run.job_id, first.token)
+        yield HistoryFinding(FindingKind.EARLY_START, text, run.run_id, run.job_id, first.token)
 
 
 def _retries(run: Run, life: Life | None) -> int:
@@ -106,7 +106,9 @@ def _retries(run: Run, life: Life | None) -> int:
     return run.failures - (1 if ended_it else 0)
 
 
-def unbacked(history: History, runs: Iterable[Run], by_run: Mapping[UUID, Sequence[Execution]]) -> Iterable[Finding]:
+def unbacked(
+    history: History, runs: Iterable[Run], by_run: Mapping[UUID, Sequence[Execution]]
+) -> Iterable[HistoryFinding]:
     """Successes on record that no execution of the accepted attempt reached."""
     if history.executions is None:
         return
@@ -119,12 +121,12 @@ def unbacked(history: History, runs: Iterable[Run], by_run: Mapping[UUID, Sequen
             text = (
                 f"run {run.run_id} is on record as a success under token {run.token}, and ran under: {said or 'none'}"
             )
-            yield Finding(Kind.SUCCESS_WITHOUT_EXECUTION, text, run.run_id, run.job_id, run.token or None)
+            yield HistoryFinding(FindingKind.SUCCESS_WITHOUT_EXECUTION, text, run.run_id, run.job_id, run.token or None)
 
 
 def _late(
     history: History, by_run: Mapping[UUID, Sequence[Execution]], lives: Mapping[UUID, Life]
-) -> Iterable[Finding]:
+) -> Iterable[HistoryFinding]:
     ends = {end.executor: end.at for end in history.lease_ends}
     for run_id, executions in by_run.items():
         life = lives.get(run_id)
@@ -138,13 +140,13 @@ def _late(
                     f"run {run_id} began under token {execution.token} {execution.begin - end:.6f} s after the lease "
                     f"of executor {attempt.executor} had ended"
                 )
-                yield Finding(Kind.LATE_START, text, run_id, execution.job_id, execution.token)
+                yield HistoryFinding(FindingKind.LATE_START, text, run_id, execution.job_id, execution.token)
             elif history.late_starts and attempt.taken_at is not None and begin > attempt.taken_at:
                 text = (
                     f"run {run_id} began under token {execution.token} {execution.begin - attempt.taken_at:.6f} s "
                     f"after that attempt was over"
                 )
-                yield Finding(Kind.LATE_START, text, run_id, execution.job_id, execution.token)
+                yield HistoryFinding(FindingKind.LATE_START, text, run_id, execution.job_id, execution.token)
 
 
 def allowed(faults: Sequence[Fault]) -> int:
@@ -157,14 +159,14 @@ def _unexplained(
     by_run: Mapping[UUID, Sequence[Execution]],
     again: Mapping[UUID, int],
     lives: Mapping[UUID, Life] | None,
-) -> Iterable[Finding]:
+) -> Iterable[HistoryFinding]:
     if faults is None:
         return
     total, bound = sum(again.values()), allowed(faults)
     if total > bound:
         some = ", ".join(str(run_id) for run_id in list(again)[:5])
         text = f"{total} executions were further ones without a failure, faults explain {bound}: runs {some}"
-        yield Finding(Kind.RE_EXECUTIONS, text)
+        yield HistoryFinding(FindingKind.RE_EXECUTIONS, text)
     if lives is None or any(fault.in_flight and fault.executor is None for fault in faults):
         return
     # Each fault names its victim, so each executor must answer for its own.
@@ -181,7 +183,7 @@ def _unexplained(
     for executor, number in lost.items():
         if number > explained[executor]:
             text = f"{number} attempts that executor {executor} had begun ran again"
-            yield Finding(Kind.RE_EXECUTIONS, f"{text}, its faults explain {explained[executor]}")
+            yield HistoryFinding(FindingKind.RE_EXECUTIONS, f"{text}, its faults explain {explained[executor]}")
 
 
 def crowded(
@@ -189,7 +191,7 @@ def crowded(
     runs: Mapping[UUID, Run],
     by_run: Mapping[UUID, Sequence[Execution]],
     lives: Mapping[UUID, Life] | None,
-) -> Iterable[Finding]:
+) -> Iterable[HistoryFinding]:
     """More executions at the same time than a concurrency limit allows.
 
     An execution counts from its begin until its end, or until its attempt was taken away, if that came first: what a
@@ -210,4 +212,6 @@ def crowded(
     for key, limit in history.limits.items():
         most, when = most_at_once(spans[key])
         if most > limit:
-            yield Finding(Kind.OVERLAP, f"{most} runs with limit key {key!r} ran at {when:.6f}, its limit is {limit}")
+            yield HistoryFinding(
+                FindingKind.OVERLAP, f"{most} runs with limit key {key!r} ran at {when:.6f}, its limit is {limit}"
+            )

@@ -17,7 +17,7 @@ MAX_SHOWN: Final = 20
 """Findings of one kind that a text shows; all of them are counted."""
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What can be wrong with a history."""
 
     LOST = "lost"
@@ -78,10 +78,10 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finding(NamedTuple):
+class HistoryFinding(NamedTuple):
     """One thing that is wrong."""
 
-    kind: Kind
+    kind: FindingKind
     text: str
     """A sentence for people, with the figures."""
     run_id: UUID | None = None
@@ -90,11 +90,11 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class HistoryVerdict:
     """What a history comes to."""
 
     status: Status
-    findings: tuple[Finding, ...]
+    findings: tuple[HistoryFinding, ...]
     counts: Mapping[str, int]
     """`runs`, `operations`, `changes`, `executions`, `targets`, `re_executions`, `re_executions_allowed` (if faults
     were told), `zombie_overlaps`, `stale_refused`; and how many findings of each kind."""
@@ -106,7 +106,7 @@ class Verdict:
         """Whether something happened and all of it was right."""
         return self.status is Status.VALID
 
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[FindingKind]:
         """The kinds of errors that were found."""
         return frozenset(finding.kind for finding in self.findings)
 
@@ -137,7 +137,7 @@ class Verdict:
         lines = [f"history: {self.status}"]
         if self.status is Status.UNKNOWN:
             lines.append("  nothing happened in it, so it shows nothing")
-        shown: dict[Kind, int] = {}
+        shown: dict[FindingKind, int] = {}
         for found in self.findings:
             shown[found.kind] = shown.get(found.kind, 0) + 1
             if shown[found.kind] <= MAX_SHOWN:

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
-from tickwise.domain.history.events import Change
-from tickwise.domain.history.findings import Finding, Kind
+from tickwise.domain.history.events import RunChange
+from tickwise.domain.history.findings import FindingKind, HistoryFinding
 from tickwise.domain.lifecycle import FINAL, HELD, RunState, steps
 
 LEGAL: Final = steps() | {
@@ -55,9 +55,9 @@ class Life:
         """The last one; None: it was taken back."""
 
 
-def lives(journal: Iterable[Change]) -> tuple[Mapping[UUID, Life], list[Finding]]:
+def lives(journal: Iterable[RunChange]) -> tuple[Mapping[UUID, Life], list[HistoryFinding]]:
     """The life of each run in the journal, and what is wrong with it."""
-    by_run: dict[UUID, list[Change]] = defaultdict(list)
+    by_run: dict[UUID, list[RunChange]] = defaultdict(list)
     for change in journal:
         by_run[change.run_id].append(change)
     reader = _Reader()
@@ -70,11 +70,11 @@ class _Reader:
     token is one executor's, and of one run it is given once."""
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[HistoryFinding] = []
         self._given: dict[int, int] = {}
         """Executors, by token."""
 
-    def read(self, changes: Sequence[Change]) -> Life:
+    def read(self, changes: Sequence[RunChange]) -> Life:
         life, token, version = Life(), 0, 0
         for change in sorted(changes, key=attrgetter("version")):
             unbroken = self._numbered(change, version)
@@ -88,18 +88,18 @@ class _Reader:
             version, life.state = change.version, change.after
         return life
 
-    def _numbered(self, change: Change, version: int) -> bool:
+    def _numbered(self, change: RunChange, version: int) -> bool:
         if change.version == version + 1:
             return True
         if change.version == version:
             text = f"run {change.run_id} has two changes number {version}: one was written over the other"
-            self._add(Kind.LOST_UPDATE, text, change)
+            self._add(FindingKind.LOST_UPDATE, text, change)
         else:
             text = f"run {change.run_id} goes from version {version} to {change.version}"
-            self._add(Kind.VERSION_GAP, text, change)
+            self._add(FindingKind.VERSION_GAP, text, change)
         return False
 
-    def _moves(self, change: Change, state: RunState | None, version: int, *, unbroken: bool) -> None:
+    def _moves(self, change: RunChange, state: RunState | None, version: int, *, unbroken: bool) -> None:
         before, after = change.before, change.after
         if version == 0 and (before, after) == (RunState.QUEUED, RunState.SKIPPED):
             # An occurrence that is put on record as skipped; stores say that it ended from QUEUED.
@@ -107,48 +107,48 @@ class _Reader:
         ended = state if state in FINAL else before
         if ended in FINAL:
             text = f"run {change.run_id} had ended {ended} and became {_named(after)}"
-            self._add(Kind.TERMINAL_LEFT, text, change)
+            self._add(FindingKind.TERMINAL_LEFT, text, change)
             return
         if unbroken and before is not state:
             text = f"run {change.run_id} was {_named(state)} and was changed as if it were {_named(before)}"
-            self._add(Kind.LOST_UPDATE, text, change)
+            self._add(FindingKind.LOST_UPDATE, text, change)
         if (before, after) not in LEGAL:
             text = f"run {change.run_id} went from {_named(before)} to {_named(after)}"
-            self._add(Kind.ILLEGAL_TRANSITION, text, change)
+            self._add(FindingKind.ILLEGAL_TRANSITION, text, change)
 
-    def _claimed(self, change: Change, life: Life, token: int) -> int:
+    def _claimed(self, change: RunChange, life: Life, token: int) -> int:
         given = change.token
         if given in life.attempts:
             text = f"run {change.run_id} was claimed twice with token {given}"
-            self._add(Kind.TOKEN_REUSED, text, change)
+            self._add(FindingKind.TOKEN_REUSED, text, change)
         elif self._given.setdefault(given, change.executor) != change.executor:
             text = (
                 f"run {change.run_id} was claimed by executor {change.executor} with token {given}, "
                 f"which executor {self._given[given]} was given before"
             )
-            self._add(Kind.TOKEN_REUSED, text, change)
+            self._add(FindingKind.TOKEN_REUSED, text, change)
         elif given <= token:
             text = f"run {change.run_id} was claimed with token {given} after {token}"
-            self._add(Kind.TOKEN_NOT_INCREASED, text, change)
+            self._add(FindingKind.TOKEN_NOT_INCREASED, text, change)
         life.attempts[given] = Attempt(change.executor)
         return given
 
-    def _written(self, change: Change, life: Life, token: int) -> None:
+    def _written(self, change: RunChange, life: Life, token: int) -> None:
         attempt = life.attempts.get(token)
         if change.token != token and (change.token or change.after in EXECUTORS_ALONE):
             text = f"run {change.run_id} became {_named(change.after)} under token {change.token}, it had {token}"
-            self._add(Kind.STALE_TOKEN, text, change)
+            self._add(FindingKind.STALE_TOKEN, text, change)
         elif attempt is not None and change.executor not in (0, attempt.executor):
             text = (
                 f"run {change.run_id} became {_named(change.after)} by executor {change.executor}, "
                 f"and executor {attempt.executor} held it"
             )
-            self._add(Kind.STALE_TOKEN, text, change)
+            self._add(FindingKind.STALE_TOKEN, text, change)
         if attempt is not None and change.after not in HELD:
             attempt.taken_at, attempt.after = change.at, change.after
 
-    def _add(self, kind: Kind, text: str, change: Change) -> None:
-        self.findings.append(Finding(kind, text, change.run_id, None, change.token or None))
+    def _add(self, kind: FindingKind, text: str, change: RunChange) -> None:
+        self.findings.append(HistoryFinding(kind, text, change.run_id, None, change.token or None))
 
 
 def _named(state: RunState | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from tickwise.domain.history.events import Edge, Execution, History, Run, Target
-from tickwise.domain.history.findings import Finding, Kind
+from tickwise.domain.history.findings import FindingKind, HistoryFinding
 from tickwise.domain.history.intervals import matched
 from tickwise.domain.history.requests import BY_SCHEDULE
 from tickwise.domain.lifecycle import RunState
@@ -19,7 +19,7 @@ from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 
 
-def met(history: History, by_run: Mapping[UUID, Sequence[Execution]]) -> Iterable[Finding]:
+def met(history: History, by_run: Mapping[UUID, Sequence[Execution]]) -> Iterable[HistoryFinding]:
     """Occurrences without a run, and runs without an occurrence, job by job."""
     targets: dict[UUID, list[Target]] = defaultdict(list)
     for target in history.targets or ():
@@ -40,7 +40,7 @@ def met(history: History, by_run: Mapping[UUID, Sequence[Execution]]) -> Iterabl
 
 def _met(
     job_id: UUID, wanted: Sequence[Target], began: Sequence[tuple[float, Run]], skips: Sequence[Run]
-) -> Iterable[Finding]:
+) -> Iterable[HistoryFinding]:
     result = matched([(target.earliest, target.latest) for target in wanted], [at for at, _ in began])
     for number in result.missed:
         target = wanted[number]
@@ -50,11 +50,11 @@ def _met(
             f"job {job_id} has no run that began between {target.earliest:.6f} and {target.latest:.6f} "
             f"({len(began)} of its runs began at all)"
         )
-        yield Finding(Kind.MISSED_TARGET, text, None, job_id)
+        yield HistoryFinding(FindingKind.MISSED_TARGET, text, None, job_id)
     for number in result.extra:
         at, run = began[number]
         text = f"run {run.run_id} of job {job_id} began at {at:.6f}, where no occurrence asks for one"
-        yield Finding(Kind.EXTRA_RUN, text, run.run_id, job_id)
+        yield HistoryFinding(FindingKind.EXTRA_RUN, text, run.run_id, job_id)
 
 
 def _covers(skip: Run, target: Target) -> bool:
@@ -62,7 +62,7 @@ def _covers(skip: Run, target: Target) -> bool:
     return first <= target.latest and (first if skip.until is None else skip.until) >= target.earliest
 
 
-def followed(history: History) -> Iterable[Finding]:
+def followed(history: History) -> Iterable[HistoryFinding]:
     """Ends whose successor is missing or there twice, and successors that nothing asked for."""
     if not history.edges:
         return
@@ -80,10 +80,10 @@ def followed(history: History) -> Iterable[Finding]:
             there = made.pop((run.run_id, edge.successor), [])
             if not there and run.reason != UNKNOWN_OUTCOME:
                 text = f"run {run.run_id} ended {run.state}, and no run of job {edge.successor} followed"
-                yield Finding(Kind.SUCCESSOR_MISSING, text, run.run_id, edge.successor)
+                yield HistoryFinding(FindingKind.SUCCESSOR_MISSING, text, run.run_id, edge.successor)
             elif len(there) > 1:
                 text = f"run {run.run_id} ended {run.state}, and {len(there)} runs of job {edge.successor} followed"
-                yield Finding(Kind.SUCCESSOR_DOUBLED, text, run.run_id, edge.successor)
+                yield HistoryFinding(FindingKind.SUCCESSOR_DOUBLED, text, run.run_id, edge.successor)
     for (origin, successor), runs in made.items():
         text = f"run {runs[0].run_id} of job {successor} says that it follows run {origin}, whose end asks for none"
-        yield Finding(Kind.EXTRA_RUN, text, runs[0].run_id, successor)
+        yield HistoryFinding(FindingKind.EXTRA_RUN, text, runs[0].run_id, successor)

@@ -13,8 +13,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from tickwise.domain.history.events import Change, Run
-from tickwise.domain.history.findings import Finding, Kind
+from tickwise.domain.history.events import Run, RunChange
+from tickwise.domain.history.findings import FindingKind, HistoryFinding
 from tickwise.domain.lifecycle import RunState
 
 GONE_SLACK_SECONDS: Final = 1.0
@@ -34,15 +34,15 @@ class Tried(NamedTuple):
     ended: float | None
 
 
-def journal_of(run: Run, tried: Sequence[Tried]) -> list[Change]:
+def journal_of(run: Run, tried: Sequence[Tried]) -> list[RunChange]:
     """The changes that an ended run and its attempts stand for."""
-    changes: list[Change] = []
+    changes: list[RunChange] = []
     state: RunState | None = None
 
     def add(after: RunState, attempt: Tried | None = None, at: float | None = None) -> None:
         nonlocal state
         token, executor = (0, 0) if attempt is None else (attempt.token, attempt.executor)
-        changes.append(Change(run.run_id, len(changes) + 1, state, after, token, executor, at or 0.0))
+        changes.append(RunChange(run.run_id, len(changes) + 1, state, after, token, executor, at or 0.0))
         state = after
 
     add(RunState.QUEUED)
@@ -57,26 +57,26 @@ def journal_of(run: Run, tried: Sequence[Tried]) -> list[Change]:
     return changes
 
 
-def attempts_findings(run: Run, tried: Sequence[Tried]) -> Iterable[Finding]:
+def attempts_findings(run: Run, tried: Sequence[Tried]) -> Iterable[HistoryFinding]:
     """Attempts that are numbered wrongly, or are more than were counted."""
     in_order = sorted(tried, key=attrgetter("token"))
     for one, following in pairwise(in_order):
         if following.attempt <= one.attempt:
             text = f"attempt {following.attempt} of run {run.run_id} has a later token than attempt {one.attempt}"
-            yield Finding(Kind.TOKEN_NOT_INCREASED, text, run.run_id, run.job_id, following.token)
+            yield HistoryFinding(FindingKind.TOKEN_NOT_INCREASED, text, run.run_id, run.job_id, following.token)
     if len(tried) > run.attempt:
         text = f"run {run.run_id} has {len(tried)} attempts on record, and {run.attempt} are counted"
-        yield Finding(Kind.TOO_MANY_ATTEMPTS, text, run.run_id, run.job_id)
+        yield HistoryFinding(FindingKind.TOO_MANY_ATTEMPTS, text, run.run_id, run.job_id)
 
 
-def start_findings(run: Run) -> Iterable[Finding]:
+def start_findings(run: Run) -> Iterable[HistoryFinding]:
     """A success that began before it was due."""
     if run.state is RunState.SUCCESS and run.started is not None and run.started < run.due:
         text = f"run {run.run_id} began {run.due - run.started:.6f} s before it was due"
-        yield Finding(Kind.EARLY_START, text, run.run_id, run.job_id)
+        yield HistoryFinding(FindingKind.EARLY_START, text, run.run_id, run.job_id)
 
 
-def claim_findings(run: Run, tried: Iterable[Tried], gone: Mapping[int, float]) -> Iterable[Finding]:
+def claim_findings(run: Run, tried: Iterable[Tried], gone: Mapping[int, float]) -> Iterable[HistoryFinding]:
     """Claims by executors that were gone already. `gone`: since when, by executor."""
     for attempt in tried:
         since = gone.get(attempt.executor)
@@ -85,4 +85,4 @@ def claim_findings(run: Run, tried: Iterable[Tried], gone: Mapping[int, float]) 
                 f"run {run.run_id} was claimed by executor {attempt.executor} "
                 f"{attempt.dispatched - since:.6f} s after that one was gone"
             )
-            yield Finding(Kind.LATE_START, text, run.run_id, run.job_id, attempt.token or None)
+            yield HistoryFinding(FindingKind.LATE_START, text, run.run_id, run.job_id, attempt.token or None)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.decision import Overlap, Pending, Reason
+from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane
@@ -103,7 +103,7 @@ class NewSkip(NamedTuple):
     until: float
     """Nominal time of the last."""
     occurrences: int
-    reason: Reason
+    reason: SkipReason
     error: str
     """What is said of it to people."""
     trigger: int = 1
@@ -175,7 +175,7 @@ class JobRow:
     next_run_at: float | None
     """The earliest due time of its timer (unless that is held back for good), of its QUEUED runs, and of its DISPATCHED
     runs that are not yet due."""
-    timer: Pending | None
+    timer: TimerState | None
     """Where its schedule stands; None: it names no further fire. Of a one-time job only the due time says anything."""
     listed: UUID
     """Its place in lists, `model.place_of`."""
@@ -246,7 +246,7 @@ class Replan:
     """
 
     recurring: bool
-    timer: Pending | None
+    timer: TimerState | None
     """None: no further fire by schedule."""
     run_id: UUID | None = None
     """The name of that fire, for a one-time job that needs no decision; says nothing of a timer that is held back."""
@@ -312,9 +312,9 @@ class OccurrenceMove:
 
     namespace: str
     job_id: UUID
-    expected: Pending
+    expected: TimerState
     """The timer that this was decided from; another one stored raises `VersionConflict`."""
-    timer: Pending | None
+    timer: TimerState | None
     """Where it goes; as in `FireBatch.commit`."""
     skip: NewSkip | None = None
     run: NewRun | None = None

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.model import Lane
 from tickwise.ports.store.definitions import NewRun, NewSkip
 from tickwise.ports.store.records import RunRow
@@ -156,6 +156,6 @@ class Flow(Protocol):
         """
         ...
 
-    async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
+    async def timer_restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
         """Give a job that has no timer this one. False: it has one, or was changed, paused or cancelled meanwhile."""
         ...

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
@@ -121,7 +121,7 @@ class Timer(NamedTuple):
 
     job_id: UUID
     namespace: str
-    pending: Pending
+    pending: TimerState
     definition: str
     labels: Mapping[str, str] | None
     """The job's, for windows that go by label."""
@@ -137,7 +137,7 @@ class Fire(NamedTuple):
     job_id: UUID
     due: float
     """The timer's due time as it was taken."""
-    timer: Pending | None
+    timer: TimerState | None
     """Where it goes; None: it never fires again."""
     runs: Sequence[NewRun]
     skips: Sequence[NewSkip] = ()

@@ -34,7 +34,7 @@ AHEAD_SLOTS_SECONDS: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ClaimTerms:
     """What an executor takes at all."""
 
     queues: tuple[str, ...]
@@ -46,7 +46,7 @@ class Terms:
     """Where hints name what to claim: how often it looks all the same."""
 
 
-class Intake:
+class RunnerCapacity:
     """The books of one runner."""
 
     def __init__(

@@ -26,12 +26,12 @@ from uuid import UUID
 import msgspec
 
 from tickwise.domain.model import Lane
-from tickwise.ports.broker import Broker, Channel, Delivery, Kind
+from tickwise.ports.broker import Broker, Channel, ChannelKind, Delivery
 from tickwise.ports.clock import Clock
-from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, Intake, Terms
+from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, ClaimTerms, RunnerCapacity
 from tickwise.roles.executor.store_clock import StoreClock
-from tickwise.roles.shared.dead_letter_writer import Parking
-from tickwise.roles.shared.messages import ID_BYTES, Hints, Unreadable, decode
+from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter
+from tickwise.roles.shared.messages import ID_BYTES, Hints, UnreadableMessage, decode
 
 MAX_TAKE: Final = 200
 """Messages taken at once: of a hundred runs each they are twenty thousand, which is as far as a shelf may overflow."""
@@ -61,7 +61,7 @@ class Pack(msgspec.Struct, eq=False):
     """To be said done when nothing is left; None: it was."""
 
 
-class Named(NamedTuple):
+class HintedRuns(NamedTuple):
     """Runs to claim by name, and where their names came from."""
 
     runs: Sequence[UUID]
@@ -72,7 +72,7 @@ class Named(NamedTuple):
 class Shelf:
     """Hints for one runner."""
 
-    def __init__(self, intake: Intake, *, terms: Terms, slots: int) -> None:
+    def __init__(self, intake: RunnerCapacity, *, terms: ClaimTerms, slots: int) -> None:
         self.intake = intake
         self.ahead_seconds = ahead_of(intake, terms)
         self.limit = SHELF_CLAIMS * terms.batch if intake.quick else SHELF_SLOTS * slots
@@ -98,7 +98,7 @@ class Shelf:
             packs.append(pack)
         self._count(priority, len(pack.runs) // ID_BYTES)
 
-    def take(self, most: int) -> Named:
+    def take(self, most: int) -> HintedRuns:
         """Up to so many, the most urgent first."""
         self._takes += 1
         runs: list[UUID] = []
@@ -119,7 +119,7 @@ class Shelf:
                     taken.delivery = None
                 self._count(priority, -(len(taken.runs) // ID_BYTES))
                 packs.append((priority, taken))
-        return Named(runs, packs)
+        return HintedRuns(runs, packs)
 
     def _count(self, priority: int, more: int) -> None:
         self.size += more
@@ -135,12 +135,12 @@ class Hinting:
         *,
         clock: Clock,
         time: StoreClock,
-        parking: Parking,
-        terms: Terms,
-        intakes: Sequence[Intake],
+        parking: DeadLetterWriter,
+        terms: ClaimTerms,
+        intakes: Sequence[RunnerCapacity],
         slots: int,
     ) -> None:
-        channels = [Channel(Kind.RUNS, lane) for lane in reversed(range(broker.lanes))]
+        channels = [Channel(ChannelKind.RUNS, lane) for lane in reversed(range(broker.lanes))]
         self.room_more = asyncio.Event()
         """Set when there may be room again."""
         self.done_more = asyncio.Event()
@@ -208,7 +208,7 @@ class Hinting:
         for number, delivery in enumerate(deliveries):
             try:
                 hints = decode(Hints, delivery.value)
-            except Unreadable as wrong:
+            except UnreadableMessage as wrong:
                 self._untreated = deliveries[number:]
                 await self._parking.park(delivery, str(wrong))
                 self._is_done(delivery)
@@ -261,7 +261,7 @@ class Hinting:
 
     # ------------------------------------------------------------------ claiming
 
-    def waiting(self, intake: Intake) -> int:
+    def waiting(self, intake: RunnerCapacity) -> int:
         """Runs that could be claimed for this runner."""
         return self._shelves[intake].size
 
@@ -277,16 +277,16 @@ class Hinting:
                 shelf.put(priority, pack)
         return early[0][0] - now if early else None
 
-    def take(self, intake: Intake, most: int) -> Named:
+    def take(self, intake: RunnerCapacity, most: int) -> HintedRuns:
         """Names to claim for this runner."""
         return self._shelves[intake].take(most)
 
-    def untake(self, intake: Intake, named: Named) -> None:
+    def untake(self, intake: RunnerCapacity, named: HintedRuns) -> None:
         """The claim failed: these wait again, before all others."""
         for priority, pack in reversed(named.packs):
             self._shelves[intake].put(priority, pack, first=True)
 
-    def claimed(self, named: Named) -> None:
+    def claimed(self, named: HintedRuns) -> None:
         """The store has answered: whatever was to be had of them is ours."""
         for _, pack in named.packs:
             if pack.delivery is not None:
@@ -309,12 +309,12 @@ class Hinting:
             await self._consumer.done(done)
 
 
-def group_of(terms: Terms) -> str:
+def group_of(terms: ClaimTerms) -> str:
     """Of executors that offer the same. Not by the functions that they know: those change while they run."""
     offered = msgspec.json.encode([sorted(terms.queues), sorted(terms.labels)])
     return f"executors.{blake2b(offered, digest_size=6).hexdigest()}"
 
 
-def ahead_of(intake: Intake, terms: Terms) -> float:
+def ahead_of(intake: RunnerCapacity, terms: ClaimTerms) -> float:
     """How long before they can run this runner's are claimed by name: what needs a slot keeps it free until then."""
     return terms.ahead_seconds if intake.quick else min(terms.ahead_seconds, AHEAD_SLOTS_SECONDS)

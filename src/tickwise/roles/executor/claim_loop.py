@@ -24,7 +24,7 @@ import structlog
 from tickwise.domain.model import Claimed
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import ClaimRequest, Runs
-from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, Intake, Terms
+from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, ClaimTerms, RunnerCapacity
 from tickwise.roles.executor.claim_hints import Hinting, ahead_of
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.store_clock import StoreClock
@@ -46,7 +46,7 @@ client of a store waits longer for a command, and a server that is back does wha
 logger = structlog.get_logger("tickwise.executor")
 
 
-class Claimer:
+class ClaimLoop:
     """One executor's."""
 
     def __init__(
@@ -56,8 +56,8 @@ class Claimer:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        terms: Terms,
-        intakes: Sequence[Intake],
+        terms: ClaimTerms,
+        intakes: Sequence[RunnerCapacity],
         take: Callable[[Sequence[Claimed]], None],
         tokens: Callable[[], Iterable[int]],
         telemetry: Telemetry,
@@ -114,13 +114,13 @@ class Claimer:
         ripe = self._hinting.ripen()
         return max(min(look, poll if ripe is None else ripe), LEAST_SECONDS)
 
-    def _looks(self, intake: Intake, hinting: Hinting, now: float) -> bool:
+    def _looks(self, intake: RunnerCapacity, hinting: Hinting, now: float) -> bool:
         """Whether it is time to claim whatever there is for this runner: its last such claim filled, or is long ago."""
         if hinting.waiting(intake):
             return now - intake.looked_at >= max(LOOK_SECONDS, self._terms.poll_seconds)
         return intake.hungry or now - intake.looked_at >= self._terms.poll_seconds
 
-    async def _claim_any(self, ready: Sequence[Intake]) -> bool:
+    async def _claim_any(self, ready: Sequence[RunnerCapacity]) -> bool:
         """Claim whatever there is for these runners; whether there may be more.
 
         While there is little to do, one claim asks for all runners at once, so that a ring costs one statement. After
@@ -140,7 +140,7 @@ class Claimer:
             filled |= await self._claim_for(group)
         return filled
 
-    async def _claim_for(self, group: Sequence[Intake]) -> bool:
+    async def _claim_for(self, group: Sequence[RunnerCapacity]) -> bool:
         """Claim for these runners; whether the last claim filled, so that there may be more.
 
         While one runner's claims fill, the next is on its way to the store before the last one's runs are looked at:
@@ -166,11 +166,11 @@ class Claimer:
             if not further:
                 return filled
 
-    def _limit(self, group: Sequence[Intake], coming: int) -> int:
+    def _limit(self, group: Sequence[RunnerCapacity], coming: int) -> int:
         """How many to claim, with `coming` on their way into the books."""
         return min(self._terms.batch, *(intake.room() - coming for intake in group))
 
-    async def _ask(self, group: Sequence[Intake], limit: int) -> Sequence[Claimed]:
+    async def _ask(self, group: Sequence[RunnerCapacity], limit: int) -> Sequence[Claimed]:
         # A busy runner with slots takes little ahead, so that they stay free; with little to do that is no matter.
         near = len(group) == 1 and not group[0].quick
         ahead = min(self._terms.ahead_seconds, AHEAD_SLOTS_SECONDS) if near else self._terms.ahead_seconds
@@ -184,7 +184,7 @@ class Claimer:
         self._in_doubt = False
         return rows
 
-    def _request(self, group: Sequence[Intake], limit: int, ahead_seconds: float) -> ClaimRequest:
+    def _request(self, group: Sequence[RunnerCapacity], limit: int, ahead_seconds: float) -> ClaimRequest:
         terms = self._terms
         return ClaimRequest(
             executor=self._lease.number,
@@ -195,7 +195,7 @@ class Claimer:
             afresh=self._afresh,
         )
 
-    async def _claim_named(self, hinting: Hinting, intake: Intake) -> bool:
+    async def _claim_named(self, hinting: Hinting, intake: RunnerCapacity) -> bool:
         """Claim for this runner what hints name; whether more of them wait. As in `_claim_for`, one claim is on its way
         while the runs of the last one are looked at."""
         limit = self._limit((intake,), 0)
@@ -213,7 +213,7 @@ class Claimer:
             if not further:
                 return hinting.waiting(intake) > 0
 
-    async def _ask_named(self, hinting: Hinting, intake: Intake, limit: int) -> Sequence[Claimed]:
+    async def _ask_named(self, hinting: Hinting, intake: RunnerCapacity, limit: int) -> Sequence[Claimed]:
         named = hinting.take(intake, limit)
         request = self._request((intake,), limit, ahead_of(intake, self._terms))
         self._in_doubt = True

@@ -22,7 +22,7 @@ from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.runner import Assignment, Runner, TaskLimits
 from tickwise.ports.store import Gate
-from tickwise.roles.executor.capacity import Intake
+from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.shared.definition import Limits, Work, decode_work
 
 BODIES_KEPT: Final = 1_000
@@ -38,7 +38,7 @@ _new = tuple.__new__
 """A named tuple without the steps of its constructor: tens of thousands are made a second."""
 
 
-class Seat(NamedTuple):
+class RunnerConfig(NamedTuple):
     """A runner and how it is fed."""
 
     runner: Runner
@@ -47,7 +47,7 @@ class Seat(NamedTuple):
     one run a slot."""
 
 
-class Stage(Enum):
+class RunStage(Enum):
     """How far a claimed run has come here."""
 
     HOLDING = 1
@@ -91,15 +91,15 @@ def _read(text: str) -> Body:
 _remembered = lru_cache(BODIES_KEPT)(_read)
 
 
-class Held(msgspec.Struct, eq=False):
+class HeldRun(msgspec.Struct, eq=False):
     """One claimed run, from claim to outcome. A struct: tens of thousands are made a second."""
 
     claimed: Claimed
     body: Body
-    intake: Intake
+    intake: RunnerCapacity
     guarded: bool
     """Its start is recorded before it begins."""
-    stage: Stage = Stage.HOLDING
+    stage: RunStage = RunStage.HOLDING
     cancelling: bool = False
     """Somebody wants it stopped."""
     letting_go: bool = False
@@ -149,35 +149,35 @@ class Held(msgspec.Struct, eq=False):
         )
 
 
-class Books:
+class HeldRuns:
     """One executor's. `live` is open to its parts: reading it is on the hot path."""
 
     def __init__(self) -> None:
-        self.live: dict[UUID, Held] = {}
-        self.ghosts: dict[UUID, Intake] = {}
+        self.live: dict[UUID, HeldRun] = {}
+        self.ghosts: dict[UUID, RunnerCapacity] = {}
         """Abandoned tasks that are not yet dead: each keeps its place, and its run must not begin here again."""
         self.idle = asyncio.Event()
         """Set whenever something came to its end."""
 
-    def holds(self, held: Held) -> bool:
+    def holds(self, held: HeldRun) -> bool:
         """Whether this very claim is still ours to care for."""
         return self.live.get(held.claimed.run_id) is held
 
-    def forget(self, held: Held) -> None:
+    def forget(self, held: HeldRun) -> None:
         """It is out of our hands, and its place is free."""
         if self.live.pop(held.claimed.run_id, None) is None:
             return
         intake = held.intake
-        if held.stage is Stage.HOLDING:
+        if held.stage is RunStage.HOLDING:
             intake.held -= 1
         else:
             intake.launched -= 1
         intake.freed()
 
-    def abandon(self, held: Held) -> None:
+    def abandon(self, held: HeldRun) -> None:
         """Kill it and report nothing. While its task still dies, it is a ghost."""
         self.forget(held)
-        if held.stage is Stage.LAUNCHED:
+        if held.stage is RunStage.LAUNCHED:
             held.intake.launched += 1
             self.ghosts[held.claimed.run_id] = held.intake
             held.intake.runner.stop(held.claimed.run_id, grace_seconds=0.0)

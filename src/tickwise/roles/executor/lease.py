@@ -24,7 +24,7 @@ GRACE_SHARE: Final = 0.8
 """Of the margin, the time from TERM to KILL: what is killed must be dead by the end."""
 
 
-class Mark(NamedTuple):
+class AskedAt(NamedTuple):
     """A moment at which the store was asked."""
 
     monotonic: float
@@ -55,12 +55,12 @@ class Lease:
         self._until = float("-inf")
         self._ahead = 0.0
 
-    def mark(self) -> Mark:
+    def mark(self) -> AskedAt:
         """To be taken right before the store is asked."""
         monotonic = self._clock.monotonic()
-        return Mark(monotonic, self._clock.now() - monotonic)
+        return AskedAt(monotonic, self._clock.now() - monotonic)
 
-    def renewed(self, mark: Mark) -> None:
+    def renewed(self, mark: AskedAt) -> None:
         """The store has said yes to what was asked then."""
         self._until = mark.monotonic + self._seconds
         self._ahead = mark.ahead

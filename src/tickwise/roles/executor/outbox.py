@@ -24,10 +24,10 @@ from tickwise.domain.model import Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Began, Runs
-from tickwise.roles.executor.capacity import Intake
+from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.outcomes import in_whole_characters
 from tickwise.roles.executor.result_publisher import Publisher
-from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import Telemetry, wait_for
 
 STARTS_SECONDS: Final = 0.05
@@ -59,7 +59,7 @@ class Outbox:
         batch: int,
         flush_seconds: float,
         emptied: asyncio.Event,
-        teller: Teller,
+        teller: OutcomeWriter,
         publisher: Publisher | None = None,
     ) -> None:
         """`emptied` is set whenever the last outcome was taken by the store."""
@@ -75,8 +75,8 @@ class Outbox:
         self._publisher = publisher
         self._urgent = asyncio.Event()
         """Set while one of the outcomes is not to be gathered with others."""
-        self._outcomes: collections.deque[tuple[Outcome, Intake]] = collections.deque()
-        self._under_way: list[tuple[Outcome, Intake]] = []
+        self._outcomes: collections.deque[tuple[Outcome, RunnerCapacity]] = collections.deque()
+        self._under_way: list[tuple[Outcome, RunnerCapacity]] = []
         self._starts: list[Began] = []
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
@@ -88,7 +88,7 @@ class Outbox:
         published = 0 if self._publisher is None else self._publisher.count
         return len(self._outcomes) + len(self._under_way) + published
 
-    def add(self, outcome: Outcome, intake: Intake, *, urgent: bool = False) -> None:
+    def add(self, outcome: Outcome, intake: RunnerCapacity, *, urgent: bool = False) -> None:
         """One more outcome. An urgent one goes to the store at once, with all that were gathered so far."""
         intake.unrecorded += 1
         self._outcomes.append((outcome, intake))
@@ -98,7 +98,7 @@ class Outbox:
             self.outcomes_more.set()
 
     def add_many(
-        self, outcomes: Sequence[tuple[Outcome, Intake]], late_seconds: Sequence[float], *, urgent: bool
+        self, outcomes: Sequence[tuple[Outcome, RunnerCapacity]], late_seconds: Sequence[float], *, urgent: bool
     ) -> None:
         """Many more, and how much after they were due the first attempts among them began."""
         if urgent:
@@ -143,7 +143,7 @@ class Outbox:
             if (pair := (outcome.run_id, outcome.token)) in wanted
         }
 
-    def _remember(self, batch: Sequence[tuple[Outcome, Intake]]) -> None:
+    def _remember(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
         kept = [each for each, _ in batch if each.result is None or len(each.result) <= REMEMBERED_LENGTH]
         if not kept:
             return
@@ -214,7 +214,7 @@ class Outbox:
                 return
         self._teller.told(outcomes, await self._teller.tell(executor, outcomes))
 
-    def _passed_on(self, batch: Sequence[tuple[Outcome, Intake]]) -> None:
+    def _passed_on(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
         counts = collections.Counter(intake for _, intake in batch)
         for intake, count in counts.items():
             intake.recorded(count)

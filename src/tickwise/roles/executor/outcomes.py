@@ -20,13 +20,13 @@ from tickwise.domain.retry import (
     RETRY_AFTER_MOST_SECONDS,
     RETRY_DEADLINE,
     UNKNOWN_OUTCOME,
-    Failure,
+    AttemptFailure,
     OnUnknown,
     deadline_sentence,
     resolve,
 )
 from tickwise.ports.runner import Ending, Verdict
-from tickwise.roles.executor.held_runs import Held
+from tickwise.roles.executor.held_runs import HeldRun
 
 SUCCESS: Final = CODES[RunState.SUCCESS]
 FAILED: Final = CODES[RunState.FAILED]
@@ -57,7 +57,7 @@ class Sequel(NamedTuple):
     retry_at: float | None = None
 
 
-def outcome_of(held: Held, ending: Ending, chance: float) -> Outcome:
+def outcome_of(held: HeldRun, ending: Ending, chance: float) -> Outcome:
     """What to report. `chance` is drawn by the caller, uniform in [0, 1)."""
     claimed = held.claimed
     sequel = _sequel(held, ending, chance)
@@ -88,7 +88,7 @@ def _whole(text: str | None) -> str | None:
     return None if text is None else text.encode(errors="replace").decode()
 
 
-def _sequel(held: Held, ending: Ending, chance: float) -> Sequel:
+def _sequel(held: HeldRun, ending: Ending, chance: float) -> Sequel:
     verdict, reason, error = ending.verdict, ending.reason, ending.error
     if verdict is Verdict.OK:
         return Sequel(SUCCESS, reason, error)
@@ -105,10 +105,10 @@ def _sequel(held: Held, ending: Ending, chance: float) -> Sequel:
     return _failed(held, ending, chance)
 
 
-def _failed(held: Held, ending: Ending, chance: float) -> Sequel:
+def _failed(held: HeldRun, ending: Ending, chance: float) -> Sequel:
     # What it was to do is done, only not told in full: a job that must not run twice does not for that.
     done = ending.reason == OUTPUT_LOST and held.work.on_unknown is not OnUnknown.RERUN
-    failure = Failure(
+    failure = AttemptFailure(
         held.claimed.failures + 1,
         held.claimed.due,
         ending.ended,
@@ -135,7 +135,7 @@ def _stopped_by_lease(on_unknown: OnUnknown) -> Sequel:
             return Sequel(FAILED, UNKNOWN_OUTCOME, f"{LET_GO}; what it has done by then is for a person to find out")
 
 
-def _is_followed(held: Held, sequel: Sequel) -> bool:
+def _is_followed(held: HeldRun, sequel: Sequel) -> bool:
     """Whether its job names others that go on from here. From an unknown outcome nothing goes on before a person has
     decided it."""
     if sequel.state == SUCCESS:
@@ -143,19 +143,19 @@ def _is_followed(held: Held, sequel: Sequel) -> bool:
     return sequel.state == FAILED and sequel.reason != UNKNOWN_OUTCOME and bool(held.work.on_failure)
 
 
-def is_too_late(held: Held, now: float) -> bool:
+def is_too_late(held: HeldRun, now: float) -> bool:
     """Whether the next attempt after a failure would begin after its job's deadline."""
     deadline = held.work.retry.deadline_seconds
     return held.claimed.failures > 0 and deadline is not None and now > held.claimed.due + deadline
 
 
-def too_late(held: Held, now: float) -> Outcome:
+def too_late(held: HeldRun, now: float) -> Outcome:
     """The end of such a run. It begins no more."""
     error = deadline_sentence(held.work.retry.deadline_seconds or 0.0)
     return _unbegun(held.claimed, FAILED, now, RETRY_DEADLINE, error)._replace(follow=bool(held.work.on_failure))
 
 
-def given_back(held: Held, now: float) -> Outcome:
+def given_back(held: HeldRun, now: float) -> Outcome:
     """A run that has not begun goes back."""
     return _unbegun(held.claimed, QUEUED, now)._replace(started=NEVER)
 
@@ -179,7 +179,7 @@ def end_lost(claimed: Claimed, on_unknown: OnUnknown, now: float) -> Outcome:
             return _unbegun(claimed, FAILED, now, UNKNOWN_OUTCOME, error)
 
 
-def called_off(held: Held, now: float, *, revoked: bool) -> Outcome:
+def called_off(held: HeldRun, now: float, *, revoked: bool) -> Outcome:
     """The end of a run that was asked back before it began; else it was cancelled."""
     state, reason = (SKIPPED, "revoked") if revoked else (CANCELLED, "cancelled")
     return _unbegun(held.claimed, state, now, reason)

@@ -36,7 +36,7 @@ from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Continuity
 from tickwise.roles.executor.claim_loop import say_given_back
-from tickwise.roles.executor.held_runs import Books, Held, Stage, read_body
+from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage, read_body
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outbox import Outbox
 from tickwise.roles.executor.outcomes import end_lost, never_answered, unreadable
@@ -97,7 +97,7 @@ class Reconciliation:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        books: Books,
+        books: HeldRuns,
         outbox: Outbox,
         telemetry: Telemetry,
         report: Callable[[Outcome], None],
@@ -225,7 +225,7 @@ class Reconciliation:
         self._stop(stray)
         await self._tell(number, lost)
 
-    async def _look(self, number: int, upto: int) -> tuple[list[Pair], list[Held]]:
+    async def _look(self, number: int, upto: int) -> tuple[list[Pair], list[HeldRun]]:
         """Pairs that only the store knows, and runs that only we do. Of one whose start is being recorded, the store's
         answer says whether it is ours still."""
         before = set(self._known())
@@ -237,7 +237,7 @@ class Reconciliation:
             held
             for held in mine
             if held.claimed.token <= upto
-            and held.stage is not Stage.STARTING
+            and held.stage is not RunStage.STARTING
             and self._books.holds(held)
             and listed.get(held.claimed.run_id) != held.claimed.token
         ]
@@ -266,7 +266,7 @@ class Reconciliation:
         runs = [str(run_id) for run_id, _ in fresh[:MAX_SHOWN]]
         logger.error("held_otherwise", executor=self._lease.number, count=len(fresh), runs=runs)
 
-    def _stop(self, stray: Sequence[Held]) -> None:
+    def _stop(self, stray: Sequence[HeldRun]) -> None:
         """The store gives, or has given, these to others."""
         for held in stray:
             if self._books.holds(held):
@@ -305,5 +305,5 @@ class Reconciliation:
             return unreadable(claimed, now, f"{type(wrong).__name__}: {wrong}")
 
 
-def _pair(held: Held) -> Pair:
+def _pair(held: HeldRun) -> Pair:
     return held.claimed.run_id, held.claimed.token

@@ -26,7 +26,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Runs
 from tickwise.roles.shared.messages import Results, encode
-from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.signatures import ResultsSigning, signed
 
 ASK_SECONDS: Final = 0.1
@@ -61,7 +61,7 @@ class Publisher:
     """One executor's."""
 
     def __init__(
-        self, broker: Broker, *, runs: Runs, clock: Clock, teller: Teller, signing: ResultsSigning | None = None
+        self, broker: Broker, *, runs: Runs, clock: Clock, teller: OutcomeWriter, signing: ResultsSigning | None = None
     ) -> None:
         """`signing`: with what is signed; None: nothing is, for tests."""
         self.kept_more = asyncio.Event()

@@ -34,25 +34,25 @@ from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Began, CancelKind, Executing, NewExecutor, Records
-from tickwise.roles.executor.capacity import Intake, Terms
+from tickwise.roles.executor.capacity import ClaimTerms, RunnerCapacity
 from tickwise.roles.executor.circuit_record import CircuitRecord
 from tickwise.roles.executor.claim_hints import Hinting
-from tickwise.roles.executor.claim_loop import Claimer
-from tickwise.roles.executor.held_runs import Books, Held, Seat, Stage, read_body
+from tickwise.roles.executor.claim_loop import ClaimLoop
+from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunnerConfig, RunStage, read_body
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outbox import Outbox
 from tickwise.roles.executor.outcomes import KILLED, SUCCESS, called_off, given_back, outcome_of, unreadable
 from tickwise.roles.executor.reconciliation import Reconciliation
 from tickwise.roles.executor.result_publisher import MAX_KEPT, Publisher
 from tickwise.roles.executor.run_log import RunLog
-from tickwise.roles.executor.run_starter import IDLE_SECONDS, Starter
+from tickwise.roles.executor.run_starter import IDLE_SECONDS, RunStarter
 from tickwise.roles.executor.store_clock import StoreClock
-from tickwise.roles.shared.dead_letter_writer import Parking
-from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter
+from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import Loop, Service, Telemetry, wait_for
 from tickwise.roles.shared.signatures import ResultsSigning
 
-__all__ = ["Executor", "ExecutorSettings", "Seat"]
+__all__ = ["Executor", "ExecutorSettings", "RunnerConfig"]
 
 CLAIM_GAP_SECONDS: Final = 0.001
 """Between two claims that did not fill, so that a ring for each submit does not become a claim for each submit. Rings
@@ -108,7 +108,7 @@ class Executor(Service):
         self,
         *,
         runs: Executing,
-        seats: Sequence[Seat],
+        seats: Sequence[RunnerConfig],
         signals: Signals,
         clock: Clock,
         settings: ExecutorSettings,
@@ -134,7 +134,7 @@ class Executor(Service):
         self._claim_wake = self._rings if broker is None else asyncio.Event()
         self._beat_wake = signals.listen(Topic.CANCELS, concerns=lambda run: run in self._books.live)
         self._lease = Lease(clock, settings.lease_seconds, doubt=self._beat_wake.set, tell=hold_until)
-        self._books = Books()
+        self._books = HeldRuns()
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, lambda: self._lease.number, bound)
         self._draining = self._releasing = False
@@ -143,7 +143,7 @@ class Executor(Service):
         self._publisher: Publisher | None = None
         self._outbox = self._make_outbox(broker, signing)
         self._reconciliation = self._make_reconciliation()
-        self._starter = Starter(
+        self._starter = RunStarter(
             runs=runs,
             clock=clock,
             time=self._time,
@@ -153,7 +153,7 @@ class Executor(Service):
             ended=self._end,
             run_log=self._run_log,
         )
-        terms = Terms(
+        terms = ClaimTerms(
             queues=settings.queues,
             labels=settings.labels,
             ahead_seconds=settings.ahead_seconds,
@@ -162,7 +162,7 @@ class Executor(Service):
             poll_seconds=settings.poll_seconds,
         )
         self._hinting = None if broker is None else self._make_hinting(broker, terms)
-        self._claimer = Claimer(
+        self._claimer = ClaimLoop(
             runs=runs,
             clock=clock,
             time=self._time,
@@ -177,7 +177,7 @@ class Executor(Service):
 
     def _make_outbox(self, broker: Broker | None, signing: ResultsSigning | None) -> Outbox:
         settings = self._settings
-        teller = Teller(self._runs, self._telemetry, self._signals)
+        teller = OutcomeWriter(self._runs, self._telemetry, self._signals)
         if broker is not None and settings.results == "broker":
             self._publisher = Publisher(broker, runs=self._runs, clock=self._clock, teller=teller, signing=signing)
         return Outbox(
@@ -203,20 +203,20 @@ class Executor(Service):
             report=lambda outcome: self._outbox.add(outcome, self._intakes[0]),
         )
 
-    def _make_hinting(self, broker: Broker, terms: Terms) -> Hinting:
+    def _make_hinting(self, broker: Broker, terms: ClaimTerms) -> Hinting:
         return Hinting(
             broker,
             clock=self._clock,
             time=self._time,
-            parking=Parking(broker, role=self.name, clock=self._clock, telemetry=self._telemetry),
+            parking=DeadLetterWriter(broker, role=self.name, clock=self._clock, telemetry=self._telemetry),
             terms=terms,
             intakes=self._intakes,
             slots=self._settings.slots,
         )
 
-    def _intake(self, seat: Seat) -> Intake:
+    def _intake(self, seat: RunnerConfig) -> RunnerCapacity:
         settings = self._settings
-        return Intake(
+        return RunnerCapacity(
             seat.runner,
             clock=self._clock,
             wake=self._claim_wake,
@@ -286,7 +286,7 @@ class Executor(Service):
         if self._hinting is not None:
             # What it has not claimed goes to others now, not when its tasks have ended.
             await self._hinting.stop()
-        self._give_back([held for held in self._books.live.values() if held.stage is Stage.HOLDING])
+        self._give_back([held for held in self._books.live.values() if held.stage is RunStage.HOLDING])
         for intake in self._intakes:
             intake.runner.release_waiting()
         idle, until = self._books.idle, self._clock.monotonic() + self._settings.drain_seconds
@@ -300,9 +300,9 @@ class Executor(Service):
         """End at once: kill what still runs, report nothing of it, and give it back."""
         self._draining = self._claimer.ending = True
         now = self._time.now() if self._lease.number else 0.0
-        launched = [held for held in self._books.live.values() if held.stage is Stage.LAUNCHED]
+        launched = [held for held in self._books.live.values() if held.stage is RunStage.LAUNCHED]
         begun = [Began(held.claimed.run_id, held.claimed.token, now) for held in launched if not held.guarded]
-        if starting := [held for held in self._books.live.values() if held.stage is Stage.STARTING]:
+        if starting := [held for held in self._books.live.values() if held.stage is RunStage.STARTING]:
             # Perhaps their starts are on record, and then only we know that they came to nothing.
             self._give_back(starting)
         # Comparisons go on with the heartbeats.
@@ -433,7 +433,9 @@ class Executor(Service):
 
     def _stop_covered(self) -> None:
         self._release_late()
-        running = [held for held in self._books.live.values() if held.stage is Stage.LAUNCHED and not held.letting_go]
+        running = [
+            held for held in self._books.live.values() if held.stage is RunStage.LAUNCHED and not held.letting_go
+        ]
         if running:
             logger.error("lease_over", executor=self._lease.number, stopped=len(running))
             self._telemetry.let_go(len(running))
@@ -464,7 +466,7 @@ class Executor(Service):
                 # The store believes that we hold it, and nothing of it is on its way.
                 self._reconciliation.doubt()
             return
-        if held.stage is Stage.HOLDING:
+        if held.stage is RunStage.HOLDING:
             now = self._time.now()
             if kind is CancelKind.RETURN:
                 self._settle(held, given_back(held, now))
@@ -472,7 +474,7 @@ class Executor(Service):
                 self._settle(held, called_off(held, now, revoked=kind is CancelKind.REVOKE))
         elif kind is CancelKind.CANCEL and not held.cancelling:
             held.cancelling = True
-            if held.stage is Stage.LAUNCHED:
+            if held.stage is RunStage.LAUNCHED:
                 held.intake.runner.stop(run, grace_seconds=self._settings.kill_grace_seconds)
 
     # ------------------------------------------------------------------ claim
@@ -526,7 +528,7 @@ class Executor(Service):
         for claimed in rows:
             try:
                 body = read_body(claimed.spec)
-                held = Held(claimed, body, by_kind[body.kind], claimed.guarded or body.guarded)
+                held = HeldRun(claimed, body, by_kind[body.kind], claimed.guarded or body.guarded)
             except (msgspec.MsgspecError, KeyError) as wrong:
                 self._refuse(claimed, f"{type(wrong).__name__}: {wrong}")
                 continue
@@ -557,7 +559,7 @@ class Executor(Service):
         logger.error("definition_unreadable", run_id=str(claimed.run_id), detail=detail)
         self._outbox.add(unreadable(claimed, self._time.now(), detail), self._intakes[0])
 
-    def _give_back(self, batch: Iterable[Held]) -> None:
+    def _give_back(self, batch: Iterable[HeldRun]) -> None:
         now = self._time.now()
         for held in batch:
             self._settle(held, given_back(held, now))
@@ -614,14 +616,14 @@ class Executor(Service):
         else:
             self._end(held, ending)
 
-    def _end(self, held: Held, ending: Ending) -> None:
+    def _end(self, held: HeldRun, ending: Ending) -> None:
         if held.claimed.attempt == 1:
             self._outbox.late(ending.started - held.claimed.due)
         if ending.verdict is Verdict.UNOFFERED and self._circuits is not None:
             self._circuits.add(ending)
         self._settle(held, outcome_of(held, ending, self._clock.chance()))
 
-    def _settle(self, held: Held, outcome: Outcome) -> None:
+    def _settle(self, held: HeldRun, outcome: Outcome) -> None:
         """From here on the run is an outcome that waits for the store."""
         self._books.forget(held)
         if self._run_log is not None:

@@ -25,8 +25,8 @@ from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.store import Began, Runs
-from tickwise.roles.executor.capacity import Intake
-from tickwise.roles.executor.held_runs import Books, Held, Stage
+from tickwise.roles.executor.capacity import RunnerCapacity
+from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import is_too_late, too_late
 from tickwise.roles.executor.run_log import RunLog
@@ -42,12 +42,12 @@ GUARD_RETRY_SECONDS: Final = 0.5
 LEASE_LOOK_SECONDS: Final = 0.02
 """How often who waits for our lease looks whether it stands again."""
 IDLE_SECONDS: Final = 3600.0
-_LAUNCHED: Final = Stage.LAUNCHED
+_LAUNCHED: Final = RunStage.LAUNCHED
 
 logger = structlog.get_logger("tickwise.executor")
 
 
-class Starter:
+class RunStarter:
     """One executor's."""
 
     def __init__(
@@ -57,9 +57,9 @@ class Starter:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        books: Books,
-        settle: Callable[[Held, Outcome], None],
-        ended: Callable[[Held, Ending], None],
+        books: HeldRuns,
+        settle: Callable[[HeldRun, Outcome], None],
+        ended: Callable[[HeldRun, Ending], None],
         run_log: RunLog | None = None,
     ) -> None:
         """`settle` takes the outcome of a run that never begins, `ended` the ending of one that was stopped before."""
@@ -73,7 +73,7 @@ class Starter:
         self._settle = settle
         self._ended = ended
         self._run_log = run_log
-        self._heap: list[tuple[float, int, Held]] = []
+        self._heap: list[tuple[float, int, HeldRun]] = []
         self._order = itertools.count()
         # A dict, because sets of tasks have another order in each process, and a simulation none of its own.
         self._starting: dict[asyncio.Task[None], None] = {}
@@ -87,10 +87,10 @@ class Starter:
         for task in [*self._starting]:
             task.cancel()
 
-    def take(self, claimed: Iterable[Held]) -> None:
+    def take(self, claimed: Iterable[HeldRun]) -> None:
         """Claimed runs: those that are due go on at once, the others are held."""
         now = self._time.now()
-        due: list[Held] = []
+        due: list[HeldRun] = []
         waiting = False
         for held in claimed:
             run = held.claimed
@@ -105,7 +105,7 @@ class Starter:
         if waiting:
             self.changed.set()
 
-    def _hold(self, held: Held, start_at: float) -> None:
+    def _hold(self, held: HeldRun, start_at: float) -> None:
         heapq.heappush(self._heap, (start_at, next(self._order), held))
 
     async def launch_due(self) -> float:
@@ -118,10 +118,10 @@ class Starter:
             await self._clock.sleep(LEASE_LOOK_SECONDS)
             return 0.0
         now = self._time.now()
-        due: list[Held] = []
+        due: list[HeldRun] = []
         while heap and heap[0][0] <= now and len(due) < LAUNCH_BATCH:
             held = heapq.heappop(heap)[2]
-            if held.stage is Stage.HOLDING and self._books.holds(held):
+            if held.stage is RunStage.HOLDING and self._books.holds(held):
                 due.append(held)
         if due:
             self._launch(due)
@@ -131,14 +131,14 @@ class Starter:
         gap = heap[0][0] - now
         return gap - FINE_SECONDS if gap > 2 * FINE_SECONDS else 0.001
 
-    def _launch(self, batch: Iterable[Held]) -> None:
+    def _launch(self, batch: Iterable[HeldRun]) -> None:
         if not self._lease.stands():
             for held in batch:
                 self._hold(held, 0.0)
             self.changed.set()
             return
-        groups: dict[Intake, list[Assignment]] = collections.defaultdict(list)
-        guarded: list[Held] = []
+        groups: dict[RunnerCapacity, list[Assignment]] = collections.defaultdict(list)
+        guarded: list[HeldRun] = []
         launched: list[Claimed] = []
         lines = 0 if self._run_log is None else self._run_log.starts_room
         for held in batch:
@@ -149,7 +149,7 @@ class Starter:
             intake.held -= 1
             intake.launched += 1
             if held.guarded:
-                held.stage = Stage.STARTING
+                held.stage = RunStage.STARTING
                 guarded.append(held)
                 continue
             held.stage = _LAUNCHED
@@ -165,7 +165,7 @@ class Starter:
             self._starting[task] = None
             task.add_done_callback(self._starting.pop)
 
-    async def _launch_guarded(self, batch: Sequence[Held]) -> None:
+    async def _launch_guarded(self, batch: Sequence[HeldRun]) -> None:
         """Record the start, fenced, and begin only what the store accepted."""
         while True:
             now = self._time.now()
@@ -194,10 +194,10 @@ class Starter:
             elif held.cancelling:
                 self._ended(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
             else:
-                held.stage = Stage.LAUNCHED
+                held.stage = RunStage.LAUNCHED
                 if self._run_log is not None:
                     self._run_log.launched([held.claimed], 1, self._time.now())
                 held.intake.runner.launch([held.assignment()])
 
-    def _ours(self, batch: Sequence[Held]) -> Iterator[Held]:
+    def _ours(self, batch: Sequence[HeldRun]) -> Iterator[HeldRun]:
         return (held for held in batch if self._books.holds(held))

@@ -19,7 +19,7 @@ from tickwise.ports.broker import REQUESTS, Broker, Delivery, Message
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
 from tickwise.roles.recorder.role import Recorder
-from tickwise.roles.shared.messages import Request, Unreadable, decode
+from tickwise.roles.shared.messages import Request, UnreadableMessage, decode
 from tickwise.roles.shared.service import Loop, Telemetry
 from tickwise.roles.shared.signatures import RequestCheck
 
@@ -112,7 +112,7 @@ class RequestsRecorder(Recorder):
                 _check_asker(request)
                 if self._check is not None and is_signed:
                     self._check.check_age(delivery, request)
-            except Unreadable as wrong:
+            except UnreadableMessage as wrong:
                 wrongs.append((delivery, wrong))
             else:
                 requests.append(request)
@@ -134,7 +134,7 @@ class RequestsRecorder(Recorder):
 
 
 def _check_asker(request: Request) -> None:
-    """Refuse names that no key has. Raises `Unreadable`."""
+    """Refuse names that no key has. Raises `UnreadableMessage`."""
     for what, name in (("namespace", request.namespace), ("principal", request.principal)):
         if not 1 <= len(name) <= NAME_MAX or "\0" in name:
-            raise Unreadable(f"the name of its {what} has 1 to {NAME_MAX} characters, and no U+0000")
+            raise UnreadableMessage(f"the name of its {what} has 1 to {NAME_MAX} characters, and no U+0000")

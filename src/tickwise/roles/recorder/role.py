@@ -25,11 +25,11 @@ from tickwise.ports.broker import RESULTS, Broker, Channel, Delivery
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Runs
-from tickwise.roles.shared.dead_letter_writer import Parking, Rejected
-from tickwise.roles.shared.messages import Results, Unreadable, decode
-from tickwise.roles.shared.outcome_writer import Teller
+from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter, Rejected
+from tickwise.roles.shared.messages import Results, UnreadableMessage, decode
+from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import Loop, Service, Telemetry
-from tickwise.roles.shared.signatures import Reason, ResultCheck, Unverified
+from tickwise.roles.shared.signatures import RefusalReason, ResultCheck, Unverified
 
 TAKE_SECONDS: Final = 1.0
 """How long it waits for the first message."""
@@ -59,7 +59,7 @@ class Recorder(Service):
         self._channel = channel
         self._most = most
         self._telemetry = telemetry
-        self._parking = Parking(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
+        self._parking = DeadLetterWriter(broker, role=f"recorder of {channel.name}", clock=clock, telemetry=telemetry)
         self._consumer = broker.consumer([channel], f"recorders.{channel.name}")
         self._batch: Sequence[Delivery] = ()
         self._parked: list[Delivery] = []
@@ -68,13 +68,13 @@ class Recorder(Service):
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """Bring all of these into the store; in their order, as far as that matters. May be asked for the same again.
 
-        Raises `Unavailable`: later. `Unreadable`, or any other error: one of them cannot be applied.
+        Raises `Unavailable`: later. `UnreadableMessage`, or any other error: one of them cannot be applied.
         """
         raise NotImplementedError
 
     async def start(self) -> None:
         """Join the other recorders of this channel, and begin."""
-        self._telemetry.expects(self._channel.name, [*Reason])
+        self._telemetry.expects(self._channel.name, [*RefusalReason])
         await self._consumer.start()
         self.spawn(Loop(f"record {self._channel.name}", self.step, self._clock))
 
@@ -103,7 +103,7 @@ class Recorder(Service):
             if len(batch) == 1:
                 await self._park(batch[0], wrong)
                 return
-            if not isinstance(wrong, Unreadable):
+            if not isinstance(wrong, UnreadableMessage):
                 logger.exception("batch_inapplicable", channel=self._channel.name, messages=len(batch))
             for delivery in batch:
                 await self._apply_all([delivery])
@@ -131,7 +131,7 @@ class Recorder(Service):
 
 
 def _said(wrong: Exception) -> str:
-    return str(wrong) if isinstance(wrong, Unreadable) else f"{type(wrong).__name__}: {wrong}"
+    return str(wrong) if isinstance(wrong, UnreadableMessage) else f"{type(wrong).__name__}: {wrong}"
 
 
 class ResultsRecorder(Recorder):
@@ -153,7 +153,7 @@ class ResultsRecorder(Recorder):
         self._check = check
         self._applied: dict[int, int] = {}
         """By executor, the number up to which all is applied or settled; those that were heard of last."""
-        self._teller = Teller(runs, telemetry, signals)
+        self._teller = OutcomeWriter(runs, telemetry, signals)
 
     async def apply(self, batch: Sequence[Delivery]) -> None:
         """As the frame says. Those of one executor in order, those of several side by side."""
@@ -182,9 +182,9 @@ class ResultsRecorder(Recorder):
                 message = decode(Results, delivery.value)
                 if message.executor != maker.executor:
                     raise Unverified(
-                        Reason.FORGED, f"executor {maker.executor} speaks of results of {message.executor}"
+                        RefusalReason.FORGED, f"executor {maker.executor} speaks of results of {message.executor}"
                     )
-            except Unreadable as wrong:
+            except UnreadableMessage as wrong:
                 wrongs.append((delivery, wrong))
             else:
                 messages.append(message)

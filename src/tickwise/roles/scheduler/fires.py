@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.domain import zones
-from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Reason, Skip
+from tickwise.domain.decision import NEVER, Decision, Firing, Hold, Overlap, Skip, SkipReason
 from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.schedule import Schedule, ScheduleType, count_between
 from tickwise.ports.store import Fire, NewRun, NewSkip, Runs, Timer
@@ -86,9 +86,9 @@ def _run(timer: Timer, firing: Firing, overlap: Overlap) -> NewRun:
 
 
 def _skip(timer: Timer, skip: Skip) -> NewSkip:
-    if skip.reason is Reason.DST:
+    if skip.reason is SkipReason.DST:
         # Another occurrence may be at this very instant, with a name of its own.
-        name = run_id(timer.job_id, skip.nominal, request=Reason.DST.value.encode())
+        name = run_id(timer.job_id, skip.nominal, request=SkipReason.DST.value.encode())
     else:
         name = run_id(timer.job_id, skip.nominal) if timer.run_id is None else timer.run_id
     # One text that the store refuses would hold up the whole batch, and with it every schedule.
@@ -158,7 +158,7 @@ def _made_before(decided: Decided, now: float) -> int:
 def _parked(fire: Fire, reason: str) -> Fire:
     """The same without its runs, and with the job held back."""
     nominals = [(run, run.due if run.nominal is None else run.nominal) for run in fire.runs]
-    skips = [NewSkip(run.run_id, at, at, 1, Reason.FUSE, reason, run.trigger) for run, at in nominals]
+    skips = [NewSkip(run.run_id, at, at, 1, SkipReason.FUSE, reason, run.trigger) for run, at in nominals]
     timer = fire.timer
     if timer is not None:
         fired = timer.fired - len(fire.runs)

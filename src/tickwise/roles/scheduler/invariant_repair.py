@@ -21,7 +21,7 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain import schedule as schedules
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Trigger
@@ -82,7 +82,7 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 
 @dataclass(slots=True)
-class Tally:
+class WalkTally:
     """What one walk has come to."""
 
     found: int = 0
@@ -148,8 +148,8 @@ class Healing:
             if tally.found > tally.told:
                 logger.warning("invariant_violations_untold", invariant=check.value, count=tally.found - tally.told)
 
-    async def _walk(self, check: Check) -> Tally:
-        tally = Tally()
+    async def _walk(self, check: Check) -> WalkTally:
+        tally = WalkTally()
         lasting: frozenset[UUID] | None = None
         if check in PASSING:
             lasting = await self._found(check)
@@ -186,7 +186,7 @@ class Healing:
             if after is None:
                 return
 
-    async def _see_to(self, check: Check, found: Sequence[Violation], tally: Tally) -> None:
+    async def _see_to(self, check: Check, found: Sequence[Violation], tally: WalkTally) -> None:
         if check is Check.PLANNED:
             found = [violation for violation in found if violation.subject not in self._over]
         elif check is Check.CLAIMED_IN_TIME:
@@ -210,7 +210,7 @@ class Healing:
         if check in BELLS:
             self._signals.send(BELLS[check])
 
-    def _tell(self, check: Check, found: Sequence[Violation], mended: int, tally: Tally) -> None:
+    def _tell(self, check: Check, found: Sequence[Violation], mended: int, tally: WalkTally) -> None:
         new = [violation for violation in found if self._is_news(check, violation.subject)]
         tally.told += len(found) - len(new)
         told = new[: max(0, MAX_LOGGED - tally.told)]
@@ -288,7 +288,7 @@ class Healing:
             return None
         return await self._store.timer_restore(job.namespace, job.job_id, timer, expected_version=job.version)
 
-    async def _timer_of(self, job: JobRow) -> Pending | None:
+    async def _timer_of(self, job: JobRow) -> TimerState | None:
         """Where the schedule of a job stands by what is on record; None: it is over."""
         reading = read_plan(job.definition, job.job_id)
         # What was made up for after a pause is on record too, by a trigger of its own.
@@ -302,7 +302,7 @@ class Healing:
         return timer_after(reading.schedule, last, since)
 
 
-def timer_after(schedule: Schedule, last: float | None, since: float) -> Pending | None:
+def timer_after(schedule: Schedule, last: float | None, since: float) -> TimerState | None:
     """The timer of a schedule of which everything up to `last` (None: nothing) is on record, and nothing before `since`
     is owed. What has passed meanwhile is decided when it fires, as after any downtime.
 
@@ -314,4 +314,4 @@ def timer_after(schedule: Schedule, last: float | None, since: float) -> Pending
     # What it was planned at is no occurrence of it, as when it was planned: an interval would begin with one too many.
     start = schedules.just_after(since if last is None else max(since, last))
     due = schedules.first_fire(schedule, start)
-    return None if due is None else Pending(due)
+    return None if due is None else TimerState(due)

@@ -31,7 +31,7 @@ LOOK_SECONDS: Final = 2.0
 logger = structlog.get_logger("tickwise.scheduler")
 
 
-class Page(Protocol):
+class PageResult(Protocol):
     """What one page came to."""
 
     @property
@@ -55,7 +55,7 @@ class Page(Protocol):
         ...
 
 
-CarryOut = Callable[[OperationRow, int], Awaitable[Page]]
+CarryOut = Callable[[OperationRow, int], Awaitable[PageResult]]
 """Carries out the next page of so many things. What it does twice is done once."""
 
 

@@ -42,7 +42,7 @@ from tickwise.roles.scheduler.outage_record import Presence
 from tickwise.roles.scheduler.rule_budget import RuleShare
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.rulebook import Rulebook
 from tickwise.roles.shared.service import Loop, Service, Telemetry
 
@@ -117,7 +117,7 @@ class Scheduler(Service):
         settings: SchedulerSettings,
         telemetry: Telemetry,
         carry_out: CarryOut | None = None,
-        announcer: Announcer | None = None,
+        announcer: HintPublisher | None = None,
     ) -> None:
         """`carry_out` does the work of operations over many things; without it they are left to other schedulers.
         `announcer` tells executors by a broker what they can claim."""

@@ -27,7 +27,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Follow, JobRow, NewRun, Ready, RunRow, Store, Successor
 from tickwise.roles.shared.definition import decode_definition, with_payload
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Telemetry
 
 PAGE: Final = 100
@@ -52,7 +52,7 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 
 @dataclass(slots=True)
-class Page:
+class SequencePage:
     """What one step has looked up, and what it has gathered for the next transaction."""
 
     jobs: Jobs = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Sequences:
         signals: Signals,
         clock: Clock,
         telemetry: Telemetry,
-        announcer: Announcer | None = None,
+        announcer: HintPublisher | None = None,
     ) -> None:
         self._store = store
         self._announcer = announcer
@@ -107,7 +107,7 @@ class Sequences:
         # The oldest come first: those that are put off must not be all that is seen.
         limit = PAGE + len(self._put_off)
         follows = await self._store.follows(limit)
-        page = Page()
+        page = SequencePage()
         for follow in follows:
             if follow.run.run_id not in self._put_off:
                 with self._putting_off(follow.run.run_id):
@@ -117,7 +117,7 @@ class Sequences:
         await self._commit(page)
         return 0.0 if len(follows) >= limit else LOOK_SECONDS
 
-    async def _commit(self, page: Page) -> None:
+    async def _commit(self, page: SequencePage) -> None:
         """Store what was gathered: the ends of each namespace in one transaction."""
         for namespace, ends in page.take().items():
             try:
@@ -158,7 +158,7 @@ class Sequences:
                 [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
             )
 
-    async def _starts(self, follow: Follow, page: Page) -> Sequence[Successor]:
+    async def _starts(self, follow: Follow, page: SequencePage) -> Sequence[Successor]:
         run = follow.run
         job = await self._job(run.namespace, run.job_id, page.jobs)
         text = run.definition if run.definition is not None or job is None else job.definition

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.schedule import just_before
@@ -60,7 +60,7 @@ class Movable(Protocol):
         ...
 
 
-class Firing(Protocol):
+class DrivenScheduler(Protocol):
     """The part of a scheduler that a simulation drives."""
 
     async def fire_due(self) -> int:
@@ -68,7 +68,7 @@ class Firing(Protocol):
         ...
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """From one instant to before another."""
 
     begin: float
@@ -91,14 +91,14 @@ class Happening(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SimulationInput:
     """What is simulated: where, by whom, when, and how long runs take."""
 
     store: Store
     """With the jobs in it."""
     clock: Movable
-    span: Span
-    outages: Sequence[Span] = ()
+    span: TimeSpan
+    outages: Sequence[TimeSpan] = ()
     """In these nothing fires and nothing starts; what runs goes on. Ascending, apart from each other."""
     run_seconds: float = 0.0
     step_seconds: float = STEP_SECONDS
@@ -109,7 +109,7 @@ class Watched:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.skipped: list[tuple[UUID, float, float, int, Reason]] = []
+        self.skipped: list[tuple[UUID, float, float, int, SkipReason]] = []
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
@@ -122,7 +122,7 @@ class Watched:
 
 
 class _WatchedBatch:
-    def __init__(self, batch: FireBatch, skipped: list[tuple[UUID, float, float, int, Reason]]) -> None:
+    def __init__(self, batch: FireBatch, skipped: list[tuple[UUID, float, float, int, SkipReason]]) -> None:
         self._batch = batch
         self._skipped = skipped
 
@@ -149,7 +149,7 @@ class _WatchedBatch:
 class Simulator:
     """One simulation. `happenings` gives, step by step, what happened in it."""
 
-    def __init__(self, world: World, scheduler: Callable[[float], Firing], watched: Watched) -> None:
+    def __init__(self, world: SimulationInput, scheduler: Callable[[float], DrivenScheduler], watched: Watched) -> None:
         """`scheduler` gives the one that plans so many seconds ahead: a step, and no further than an outage."""
         self._store = world.store
         self._clock = world.clock
@@ -296,21 +296,21 @@ def in_order(each: Happening) -> tuple[float, float, UUID]:
     return each.at, each.nominal, each.job_id
 
 
-def _steps(world: World) -> Iterable[Span]:
+def _steps(world: SimulationInput) -> Iterable[TimeSpan]:
     """The stretches of work: a step long, or until an outage begins; after it they go on at its end."""
     span, begin = world.span, world.span.begin
-    for outage in [*world.outages, Span(span.end, span.end)]:
+    for outage in [*world.outages, TimeSpan(span.end, span.end)]:
         until = min(outage.begin, span.end)
         while begin < until:
             end = min(begin + world.step_seconds, until)
-            yield Span(begin, end)
+            yield TimeSpan(begin, end)
             begin = end
         begin = max(begin, min(outage.end, span.end))
 
 
-def tidied(outages: Sequence[Span]) -> tuple[Span, ...]:
+def tidied(outages: Sequence[TimeSpan]) -> tuple[TimeSpan, ...]:
     """Outages in their order, those that touch made one."""
-    found: list[Span] = []
+    found: list[TimeSpan] = []
     for outage in sorted(outages):
         if found and outage.begin <= found[-1].end:
             found[-1] = found[-1]._replace(end=max(found[-1].end, outage.end))

@@ -26,7 +26,7 @@ from tickwise.domain.calendar.rules import Calendar, Dates, Entry, Period, Recur
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import CronInvalid, Invalid
 from tickwise.domain.zones import DAY_SECONDS, zone_named
-from tickwise.ports.calendars import ICS_MAX, CalendarReader, Span
+from tickwise.ports.calendars import ICS_MAX, CalendarReader, DaySpan
 
 NAME_MAX: Final = 200
 DAYS_MAX: Final = 1_000
@@ -114,10 +114,10 @@ class StoredCalendar:
     warnings: tuple[str, ...] = ()
 
 
-def span_from(now: float) -> Span:
+def span_from(now: float) -> DaySpan:
     """What `ics` and `holidays` are resolved for at an instant: from the first day of last year, for ten years on."""
     year = datetime.fromtimestamp(now, UTC).year
-    return Span(date(year - 1, 1, 1), date(year + 10, 12, 31))
+    return DaySpan(date(year - 1, 1, 1), date(year + 10, 12, 31))
 
 
 def read_calendar(body: CalendarBody, reader: CalendarReader, *, now: float, pointer: str = "") -> StoredCalendar:
@@ -193,7 +193,7 @@ _encoder = msgspec.json.Encoder()
 _texts = msgspec.json.Decoder(_Text)
 
 
-def _read(body: CalendarBody, reader: CalendarReader, span: Span) -> StoredCalendar:
+def _read(body: CalendarBody, reader: CalendarReader, span: DaySpan) -> StoredCalendar:
     zone_named(body.timezone)
     _check_names(body)
     entries = list(_entries(body))

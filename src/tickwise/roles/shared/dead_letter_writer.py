@@ -40,7 +40,7 @@ class Rejected(NamedTuple):
     error: str
 
 
-class Parking:
+class DeadLetterWriter:
     """One role's way to the channel of dead messages."""
 
     def __init__(self, broker: Broker, *, role: str, clock: Clock, telemetry: Telemetry) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from tickwise.domain.calendar.rules import Mode, Otherwise
+from tickwise.domain.calendar.rules import CalendarMode, Otherwise
 from tickwise.domain.decision import Overlap
 from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
 from tickwise.domain.schedule import FUSE_PER_MINUTE, Misfire, MisfireMode, Schedule, ScheduleType
@@ -134,7 +134,7 @@ class CalendarUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     excludes."""
 
     name: str
-    mode: Mode = Mode.EXCLUDE
+    mode: CalendarMode = CalendarMode.EXCLUDE
     otherwise: Annotated[Otherwise, Meta(description="What is closed is skipped, or runs as soon as all allow it.")] = (
         Otherwise.SKIP
     )

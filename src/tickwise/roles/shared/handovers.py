@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import Handover
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 
 
-def handover_bell(signals: Signals, announcer: Announcer | None = None) -> Callable[[Handover], None]:
+def handover_bell(signals: Signals, announcer: HintPublisher | None = None) -> Callable[[Handover], None]:
     """The function that a store calls after each commit (`Store.on_handover`), in every role."""
 
     def ring(handover: Handover) -> None:

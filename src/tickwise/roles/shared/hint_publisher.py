@@ -26,7 +26,7 @@ SPREAD_SECONDS: Final = 0.25
 """A pack is claimed when its last run can be, so its first must not be ready much earlier."""
 
 
-class Announcer:
+class HintPublisher:
     """One process's."""
 
     def __init__(self, broker: Broker) -> None:

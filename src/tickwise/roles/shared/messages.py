@@ -2,8 +2,8 @@
 
 MessagePack maps with the names of the fields, so that a message can be read by a person with any tool. The rule of
 versions: a reader ignores fields that it does not know, and a field that is added has a default. What cannot be read
-so is a new `v`; it is read for one release before it is written, and who meets a later one than it knows (`Unreadable`)
-parks the message with its bytes.
+so is a new `v`; it is read for one release before it is written. A reader that meets a later version than it knows
+(`UnreadableMessage`) parks the message with its bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_HINTED: Final = 1_000
 """Runs of one hint. Ours name a hundred; what names very many would fill an executor's memory."""
 
 
-class Unreadable(Exception):
+class UnreadableMessage(Exception):
     """These bytes are no message of ours, or one of a later version. The text says which."""
 
 
@@ -137,10 +137,10 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     v: int = VERSION
 
     def new_job(self) -> NewJob:
-        """Of a create: what is to be stored. Raises `Unreadable` if nothing is said of it."""
+        """Of a create: what is to be stored. Raises `UnreadableMessage` if nothing is said of it."""
         said = self.job
         if said is None:
-            raise Unreadable("a request to create a job brings the job")
+            raise UnreadableMessage("a request to create a job brings the job")
         return NewJob(
             job_id=self.job_id,
             namespace=self.namespace,
@@ -183,17 +183,17 @@ def encode(message: Hints | Results | Request) -> bytes:
 
 
 def decode(kind: type[T], value: bytes) -> T:
-    """As it was meant. Raises `Unreadable`."""
+    """As it was meant. Raises `UnreadableMessage`."""
     try:
         message: T = _decoders[kind].decode(value)  # type: ignore[assignment]  # by its own kind
     except (msgspec.MsgspecError, ValueError) as wrong:
-        raise Unreadable(_why(value, wrong)) from wrong
+        raise UnreadableMessage(_why(value, wrong)) from wrong
     if message.v > VERSION:
-        raise Unreadable(f"it is of version {message.v}, and this program reads up to {VERSION}")
+        raise UnreadableMessage(f"it is of version {message.v}, and this program reads up to {VERSION}")
     if isinstance(message, Hints) and len(message.runs) % ID_BYTES:
-        raise Unreadable("its list of runs does not end with a whole id")
+        raise UnreadableMessage("its list of runs does not end with a whole id")
     if isinstance(message, Hints) and len(message.runs) > MAX_HINTED * ID_BYTES:
-        raise Unreadable(f"it names {len(message.runs) // ID_BYTES} runs, and a hint names {MAX_HINTED} at most")
+        raise UnreadableMessage(f"it names {len(message.runs) // ID_BYTES} runs, and a hint names {MAX_HINTED} at most")
     return message
 
 

@@ -32,7 +32,7 @@ ENDED: Final = frozenset(CODES[state] for state in FINAL)
 logger = structlog.get_logger("tickwise.executor")
 
 
-class Teller:
+class OutcomeWriter:
     """One process's way of telling."""
 
     def __init__(self, runs: Runs, telemetry: Telemetry, signals: Signals) -> None:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
-from tickwise.domain.calendar.rules import Calendar, Otherwise, Rule, Rules, Window, next_cover
+from tickwise.domain.calendar.rules import Calendar, CalendarRule, Otherwise, ScheduleRules, Window, next_cover
 from tickwise.domain.errors import Bug
 from tickwise.ports.store import RuleKind, RuleRow
 from tickwise.ports.store import Rules as RuleStore
@@ -68,7 +68,7 @@ def decode_window(name: str, text: str) -> StoredWindow:
     return StoredWindow(Window(name, when.calendar, found.labels, found.action, found.reason), when.said, when.warnings)
 
 
-class _Known(NamedTuple):
+class _KnownInterval(NamedTuple):
     """What holds from one instant to before another: a window is going on, or none is and the next begins then."""
 
     begin: float
@@ -88,8 +88,8 @@ class Rulebook:
         self._gone: set[tuple[str, str]] = set()
         """Calendars that jobs named and that are not there."""
         self._windows: dict[str, list[Window]] = {}
-        self._windows_known: _Known | None = None
-        self._kept: dict[object, Rules] = {}
+        self._windows_known: _KnownInterval | None = None
+        self._kept: dict[object, ScheduleRules] = {}
 
     async def load(self) -> None:
         """Read them all."""
@@ -125,21 +125,23 @@ class Rulebook:
             known = self._windows_known = self._look_at_windows(now)
         return known.going_on or known.end < now + seconds
 
-    def _look_at_windows(self, now: float) -> _Known:
+    def _look_at_windows(self, now: float) -> _KnownInterval:
         earliest = math.inf
         for window in chain.from_iterable(self._windows.values()):
             cover = next_cover(window.when, now)
             if cover is not None and cover.begin <= now:
-                return _Known(now, cover.end, going_on=True)
+                return _KnownInterval(now, cover.end, going_on=True)
             if cover is not None:
                 earliest = min(earliest, cover.begin)
-        return _Known(now, earliest, going_on=False)
+        return _KnownInterval(now, earliest, going_on=False)
 
     def has_windows(self) -> bool:
         """Whether there are any."""
         return bool(self._windows)
 
-    def rules(self, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None) -> Rules | None:
+    def rules(
+        self, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
+    ) -> ScheduleRules | None:
         """What may close the times of a job; None: nothing. Raises `Bug` if it names a calendar that cannot be read, or
         that is gone."""
         windows = self._windows.get(namespace)
@@ -151,13 +153,13 @@ class Rulebook:
         key = (namespace, tuple(uses), tuple(window.name for window in concerned))
         found = self._kept.get(key)
         if found is None:
-            found = Rules(tuple(self._rule(namespace, use) for use in uses), concerned)
+            found = ScheduleRules(tuple(self._rule(namespace, use) for use in uses), concerned)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             self._kept[key] = found
         return found
 
-    def _rule(self, namespace: str, use: CalendarUse) -> Rule:
+    def _rule(self, namespace: str, use: CalendarUse) -> CalendarRule:
         key = (namespace, use.name)
         if key in self._unreadable:
             raise Bug(f"the calendar {use.name} cannot be read, so nothing that goes by it is decided")
@@ -168,7 +170,7 @@ class Rulebook:
                 self._gone.add(key)
                 logger.error("calendar_gone", namespace=namespace, calendar=use.name)
             raise Bug(f"the calendar {use.name} is gone, so nothing that goes by it is decided")
-        return Rule(use.name, calendar, use.mode, use.otherwise)
+        return CalendarRule(use.name, calendar, use.mode, use.otherwise)
 
     def _cannot_read(self, row: RuleRow, wrong: Exception) -> None:
         detail = f"{type(wrong).__name__}: {wrong}"[:500]

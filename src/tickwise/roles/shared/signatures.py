@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tickwise.ports.broker import Broker, Channel, Delivery, Message
 from tickwise.ports.signing import ExecutorKeys, Signer, Verifier
-from tickwise.roles.shared.messages import Request, Unreadable
+from tickwise.roles.shared.messages import Request, UnreadableMessage
 
 HEADER: Final = "signature"
 """The header of a message that holds its signature."""
@@ -45,7 +45,7 @@ class Unsigned(StrEnum):
     """Requests too, although a secret is set: for the time in which it is introduced."""
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """Why a message was refused: the label of a metric."""
 
     UNSIGNED = "unsigned"
@@ -54,10 +54,10 @@ class Reason(StrEnum):
     LATE = "late"
 
 
-class Unverified(Unreadable):
+class Unverified(UnreadableMessage):
     """Nobody knows who made this message, or it comes too late. The text says which."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: RefusalReason, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
 
@@ -141,10 +141,12 @@ class RequestCheck:
         if signature is None:
             if self._unsigned is Unsigned.ACCEPTED:
                 return False
-            raise Unverified(Reason.UNSIGNED, "it is not signed, and requests_keys is set: no API of this one sent it")
+            raise Unverified(
+                RefusalReason.UNSIGNED, "it is not signed, and requests_keys is set: no API of this one sent it"
+            )
         if not self._verifier.verify(_text_of(delivery, self._cluster), signature):
             raise Unverified(
-                Reason.FORGED,
+                RefusalReason.FORGED,
                 "its signature is by none of requests_keys, or it was made for another cluster, channel or partition",
             )
         return True
@@ -154,7 +156,7 @@ class RequestCheck:
         age = delivery.sent_at - request.accepted
         if age > self._late_seconds:
             raise Unverified(
-                Reason.LATE,
+                RefusalReason.LATE,
                 f"it came {age:.0f} s after it was accepted, and the store may have forgotten what it came to",
             )
 
@@ -183,15 +185,15 @@ class ResultCheck:
         """Which executor made it. Raises `Unverified`."""
         number = _executor(delivery)
         if number is None or number not in self._remembered:
-            raise Unverified(Reason.UNKNOWN, "its key names no executor that the store knows")
+            raise Unverified(RefusalReason.UNKNOWN, "its key names no executor that the store knows")
         key, signature = self._remembered[number], _signature(delivery)
         if key is None and self._unsigned is not Unsigned.REFUSED:
             return Maker(number, signed=False)
         if signature is None:
-            raise Unverified(Reason.UNSIGNED, f"it is not signed, and executor {number} signs what it publishes")
+            raise Unverified(RefusalReason.UNSIGNED, f"it is not signed, and executor {number} signs what it publishes")
         if not key or not self._keys.verify(key, _text_of(delivery, self._cluster), signature):
             raise Unverified(
-                Reason.FORGED,
+                RefusalReason.FORGED,
                 f"its signature is not by executor {number}, or it was made for another cluster, channel or partition",
             )
         return Maker(number, signed=True)

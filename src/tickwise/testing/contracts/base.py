@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import NEVER, Pending
+from tickwise.domain.decision import NEVER, TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane, Outcome, Principal
 from tickwise.ports.identity import Keys
@@ -179,7 +179,7 @@ def microseconds(instant: float | None) -> int | None:
     return None if instant is None else round(instant * 1_000_000)
 
 
-def instants(pending: Pending | None) -> tuple[object, ...] | None:
+def instants(pending: TimerState | None) -> tuple[object, ...] | None:
     """A timer with its instants as stores keep them, for comparison."""
     if pending is None:
         return None

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.ports.limits import Limits, Pace, Passed
+from tickwise.ports.limits import Pace, Passed, RateLimits
 from tickwise.testing.contracts.base import Contract
 
 SLOW = Pace(rate=0.001, burst=10)
@@ -17,20 +17,20 @@ SLOW = Pace(rate=0.001, burst=10)
 QUICK = Pace(rate=50.0, burst=5)
 _CLOCK = SystemClock()
 
-MakeLimits = Callable[[Pace], tuple[Limits, Limits]]
-StartLimits = Callable[[Pace], Awaitable[tuple[Limits, Limits]]]
+MakeLimits = Callable[[Pace], tuple[RateLimits, RateLimits]]
+StartLimits = Callable[[Pace], Awaitable[tuple[RateLimits, RateLimits]]]
 
 
-class LimitsContract(Contract):
+class RateLimitsContract(Contract):
     """What every count does. The adapter's class provides the fixture `make_limits`: from a pace two that count
     together, not started. Where only one can be, it is the same object twice."""
 
     @pytest_asyncio.fixture
     async def started(self, make_limits: MakeLimits) -> AsyncIterator[StartLimits]:
         """Makes them, at work."""
-        made: list[Limits] = []
+        made: list[RateLimits] = []
 
-        async def make(pace: Pace) -> tuple[Limits, Limits]:
+        async def make(pace: Pace) -> tuple[RateLimits, RateLimits]:
             pair = make_limits(pace)
             made.extend(pair)
             for each in pair:
@@ -41,7 +41,7 @@ class LimitsContract(Contract):
         for each in made:
             await each.stop()
 
-    async def refused(self, limits: Limits) -> Passed:
+    async def refused(self, limits: RateLimits) -> Passed:
         """What Anna hears when she has asked too much at once, however slow each answer is."""
         answers = await asyncio.gather(*(limits.hit("anna") for _ in range(20)))
         return next(answer for answer in answers[::-1] if not answer.allowed)

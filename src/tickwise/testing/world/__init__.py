@@ -37,6 +37,6 @@ Invariants: the same seed comes to the same trace, byte for byte, in any process
 """
 
 from tickwise.testing.world.swarm import Swarm, draw
-from tickwise.testing.world.world import SOMETIMES, Report, play, played
+from tickwise.testing.world.world import SOMETIMES, SeedReport, play, played
 
-__all__ = ["SOMETIMES", "Report", "Swarm", "draw", "play", "played"]
+__all__ = ["SOMETIMES", "SeedReport", "Swarm", "draw", "play", "played"]

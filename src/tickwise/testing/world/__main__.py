@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from tickwise.testing.world.world import SOMETIMES, Report, play
+from tickwise.testing.world.world import SOMETIMES, SeedReport, play
 
 ENOUGH: Final = 200
 """In so many worlds, everything that must happen sometimes has."""
@@ -63,7 +63,7 @@ def _many(seeds: Sequence[int]) -> int:
     return int(bool(failed or missing))
 
 
-def _again(report: Report) -> int:
+def _again(report: SeedReport) -> int:
     """1 if the same seed does not come to the same trace."""
     if play(report.seed).digest == report.digest:
         return 0

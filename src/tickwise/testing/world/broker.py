@@ -15,10 +15,10 @@ from random import Random
 
 from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.domain.errors import BrokerUnavailable
-from tickwise.ports.broker import BrokerState, Channel, Consumer, Kind, Message
+from tickwise.ports.broker import BrokerState, Channel, ChannelKind, Consumer, Message
 from tickwise.ports.clock import Clock
 from tickwise.testing.world.loop import NETWORK, WorldLoop
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.process import SimulatedProcess
 
 SESSION_SECONDS = 3.0
 """Whoever is not heard for so long loses its partitions."""
@@ -53,7 +53,7 @@ class Post:
         self._start = start
         self._seen = seen
 
-    def of(self, process: Process, clock: Clock) -> ProcessBroker:
+    def of(self, process: SimulatedProcess, clock: Clock) -> ProcessBroker:
         """What one process has of it."""
         return ProcessBroker(self, process, clock)
 
@@ -68,7 +68,7 @@ class Post:
     def _carry(self, channel: Channel, messages: Sequence[Message]) -> Sequence[Message]:
         carriage, dice = self.carriage, self._dice
         for message in messages:
-            what = "hint" if channel.kind is Kind.RUNS else "result"
+            what = "hint" if channel.kind is ChannelKind.RUNS else "result"
             if dice.random() < carriage.lost:
                 self._seen(f"{what} lost")
                 continue
@@ -88,7 +88,7 @@ class Post:
 class ProcessBroker:
     """The port `Broker` of one process."""
 
-    def __init__(self, post: Post, process: Process, clock: Clock) -> None:
+    def __init__(self, post: Post, process: SimulatedProcess, clock: Clock) -> None:
         self._post = post
         self._process = process
         self._clock = clock
@@ -131,7 +131,7 @@ class ProcessBroker:
     def state(self) -> BrokerState:
         return self._inner.state()
 
-    def _silent(self, process: Process) -> None:
+    def _silent(self, process: SimulatedProcess) -> None:
         """It is dead, or stands still: if it is so for a session, others take over."""
 
         def judge() -> None:

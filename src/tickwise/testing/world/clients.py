@@ -17,14 +17,14 @@ from uuid import UUID
 
 from tickwise.control.control import Control
 from tickwise.domain.errors import InDoubt, Refused, Unavailable
-from tickwise.domain.history.checker import Answer, Operation
+from tickwise.domain.history.checker import ClientAnswer, Operation
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.ports.store import Receipt
 from tickwise.testing.world.loop import NETWORK, WorldLoop
-from tickwise.testing.world.nodes import Node
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.nodes import SimulatedNode
+from tickwise.testing.world.process import SimulatedProcess
 from tickwise.testing.world.swarm import Swarm
-from tickwise.testing.world.watch import Tally, Watch
+from tickwise.testing.world.watch import EventTally, Watch
 
 T = TypeVar("T")
 Request = Callable[[], Coroutine[Any, Any, None]]
@@ -54,7 +54,7 @@ class Asking:
     """What all clients share: the way to an API process, and a book of what was asked."""
 
     def __init__(
-        self, loop: WorldLoop, swarm: Swarm, apis: list[Node], dice: Random, *, watch: Watch, tell: Tally
+        self, loop: WorldLoop, swarm: Swarm, apis: list[SimulatedNode], dice: Random, *, watch: Watch, tell: EventTally
     ) -> None:
         self.operations: list[Operation] = []
         self.jobs: list[Known] = []
@@ -72,7 +72,7 @@ class Asking:
         self.gate_limit = dice.choice((1, 2, 4))
         """How many runs with the shared concurrency key may go on at once."""
         self._under_way: dict[asyncio.Task[None], None] = {}
-        self._served: list[tuple[Process, asyncio.Task[None]]] = []
+        self._served: list[tuple[SimulatedProcess, asyncio.Task[None]]] = []
         self._ends_at = 0.0
 
     def now(self) -> float:
@@ -140,22 +140,22 @@ class Asking:
             timer.cancel()
             process.at_death.remove(broken)
 
-    async def _told(self, do: Callable[[Control], Awaitable[T]], what: str) -> tuple[Answer, T | None]:
+    async def _told(self, do: Callable[[Control], Awaitable[T]], what: str) -> tuple[ClientAnswer, T | None]:
         """What a client may conclude, and the answer if it was positive."""
         self._watch.note("a client asks:", what)
         try:
             answer = await self._call(do)
         except (NoAnswer, InDoubt) as unknown:
             self._watch.note("a client heard nothing of:", what, "--", unknown)
-            return Answer.INFO, None
+            return ClientAnswer.INFO, None
         except (Refused, Unavailable) as refusal:
             self._watch.note("a client was refused:", what, "--", refusal)
-            return Answer.FAIL, None
+            return ClientAnswer.FAIL, None
         except Exception as wrong:  # noqa: BLE001  # it is a defect of control, and is judged as one
             self.broken.append(f"{what}: {type(wrong).__name__}: {wrong}")
-            return Answer.INFO, None
+            return ClientAnswer.INFO, None
         self._watch.note("a client was told:", what)
-        return Answer.OK, answer
+        return ClientAnswer.OK, answer
 
 
 def receipt(route: str, key: str, digest: bytes, made: UUID) -> Receipt:

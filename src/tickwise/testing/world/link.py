@@ -23,7 +23,7 @@ from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Handover
 from tickwise.testing.world.loop import NETWORK, WorldLoop
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.process import SimulatedProcess
 
 SESSION_SECONDS: Final = 30.0
 """A transaction whose client says nothing for so long is rolled back, as the PostgreSQL adapter asks its server to."""
@@ -41,7 +41,7 @@ READS: Final = frozenset(
 """Calls that leave nothing behind: one that got no answer was not written, whatever became of it."""
 
 
-class Fate(Enum):
+class CallFate(Enum):
     """What becomes of one call."""
 
     FINE = "fine"
@@ -76,7 +76,7 @@ class Way(Enum):
 class Passage(NamedTuple):
     """How one call goes."""
 
-    fate: Fate
+    fate: CallFate
     out_seconds: float
     back_seconds: float
     patience_seconds: float
@@ -88,11 +88,11 @@ class Passage(NamedTuple):
 class CallFaults(Protocol):
     """Decides how calls go."""
 
-    def passage(self, process: Process, call: str) -> Passage:
+    def passage(self, process: SimulatedProcess, call: str) -> Passage:
         """Of a call that begins now."""
         ...
 
-    def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
+    def way(self, process: SimulatedProcess, *, back: bool, sent_in: int) -> Way:
         """How the way to the store, or back, is at this moment. `sent_in` is the `era` in which the call began."""
         ...
 
@@ -105,15 +105,15 @@ class CallFaults(Protocol):
         """Whether what was sent in that era, and not yet taken up, was lost with its server."""
         ...
 
-    def strike(self, process: Process, fate: Fate) -> None:
+    def strike(self, process: SimulatedProcess, fate: CallFate) -> None:
         """Let the caller die or freeze."""
         ...
 
 
-class Call(NamedTuple):
+class StoreCall(NamedTuple):
     """A call on its way."""
 
-    process: Process
+    process: SimulatedProcess
     """Whose it is."""
     name: str
     arguments: Sequence[Any]
@@ -124,35 +124,35 @@ class Call(NamedTuple):
 class Observer(Protocol):
     """Sees every call that reaches the store."""
 
-    def asked(self, call: Call) -> None:
+    def asked(self, call: StoreCall) -> None:
         """It begins on its way."""
         ...
 
-    def before(self, call: Call) -> None:
+    def before(self, call: StoreCall) -> None:
         """It is about to take effect."""
         ...
 
-    def after(self, call: Call, answer: Any) -> None:
+    def after(self, call: StoreCall, answer: Any) -> None:
         """It took effect; a refusal is an exception as `answer`."""
         ...
 
-    def answered(self, call: Call, answer: Any) -> None:
+    def answered(self, call: StoreCall, answer: Any) -> None:
         """Its answer reached a living caller."""
         ...
 
 
-class Store:
-    """The memory store as seen through one process's link: the ports `Store` and `Keys`, whatever methods they have."""
+class LinkedStore:
+    """The memory store as seen through the link of one process: the ports `Store` and `Keys`."""
 
     def __init__(
-        self, store: MemoryStore, process: Process, *, loop: WorldLoop, weather: CallFaults, observer: Observer
+        self, store: MemoryStore, process: SimulatedProcess, *, loop: WorldLoop, weather: CallFaults, observer: Observer
     ) -> None:
         self._store = store
         self._process = process
         self._loop = loop
         self._weather = weather
         self._observer = observer
-        self._sessions: list[Session] = []
+        self._sessions: list[FireSession] = []
         self._tell: Callable[[Handover], None] | None = None
         process.at_death.append(self.hang_up)
 
@@ -171,11 +171,11 @@ class Store:
 
     def fires(self, request: FireRequest) -> AbstractAsyncContextManager[FireBatch]:
         """Timers, in a transaction that the store may end by itself."""
-        return Session(self, self._store.fires(request), request)
+        return FireSession(self, self._store.fires(request), request)
 
     async def call(self, name: str, effect: Callable[[], Any], arguments: Sequence[Any] = ()) -> Any:
         """One round trip."""
-        call = Call(self._process, name, arguments, self._loop.time())
+        call = StoreCall(self._process, name, arguments, self._loop.time())
         self._observer.asked(call)
         trip = _Trip(self, call, effect, self._weather.passage(self._process, name))
         trip.begin()
@@ -194,7 +194,7 @@ class Store:
 class _Trip:
     """One call on its way. All of it happens outside of the caller's process."""
 
-    def __init__(self, link: Store, call: Call, effect: Callable[[], Any], passage: Passage) -> None:
+    def __init__(self, link: LinkedStore, call: StoreCall, effect: Callable[[], Any], passage: Passage) -> None:
         self.answer: asyncio.Future[Any] = link._loop.create_future()
         self.handovers: list[Handover] = []
         """What it did for other runs."""
@@ -209,15 +209,15 @@ class _Trip:
         passage, outside = self._passage, NETWORK
         later = self._link._loop.call_later
         fate = passage.fate
-        if fate is Fate.REFUSED:
+        if fate is CallFate.REFUSED:
             later(passage.out_seconds, self._fail, StoreUnavailable("nobody listens there"), context=outside)
-        elif fate is Fate.REQUEST_LOST:
+        elif fate is CallFate.REQUEST_LOST:
             later(passage.out_seconds, self._break, context=outside)
-        elif fate is Fate.LATE:
+        elif fate is CallFate.LATE:
             self._is_lost()
             late = passage.patience_seconds + passage.out_seconds + passage.late_seconds
             later(late, self._take_effect_late, context=outside)
-        elif fate is Fate.SWALLOWED:
+        elif fate is CallFate.SWALLOWED:
             self._is_lost()
         else:
             later(passage.out_seconds, self._arrive, context=outside)
@@ -230,11 +230,11 @@ class _Trip:
             return
         answer = self._take_effect()
         fate = self._passage.fate
-        if fate in (Fate.DIES_AFTER, Fate.FREEZES_AFTER):
+        if fate in (CallFate.DIES_AFTER, CallFate.FREEZES_AFTER):
             link._weather.strike(process, fate)
-        if fate is Fate.ANSWER_LOST:
+        if fate is CallFate.ANSWER_LOST:
             link._loop.call_later(self._passage.back_seconds, self._break, context=NETWORK)
-        elif fate is Fate.HANGS:
+        elif fate is CallFate.HANGS:
             self._is_lost()
         else:
             link._loop.call_later(self._passage.back_seconds, self._return, answer, context=NETWORK)
@@ -291,10 +291,10 @@ class _Trip:
             self.answer.set_exception(failure)
 
 
-class Session:
+class FireSession:
     """The port `FireBatch`, and the transaction that it lives in."""
 
-    def __init__(self, link: Store, taken: AbstractAsyncContextManager[FireBatch], request: FireRequest) -> None:
+    def __init__(self, link: LinkedStore, taken: AbstractAsyncContextManager[FireBatch], request: FireRequest) -> None:
         self._link = link
         self._taken = taken
         self._request = request

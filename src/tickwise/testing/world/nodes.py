@@ -21,24 +21,24 @@ from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_QUEUE
 from tickwise.ports.blobs import BlobInfo
 from tickwise.ports.store import Retention
-from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.roles.shared.handovers import handover_bell
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Service
 from tickwise.testing.world.broker import Post, ProcessBroker
-from tickwise.testing.world.link import CallFaults, Store
+from tickwise.testing.world.link import CallFaults, LinkedStore
 from tickwise.testing.world.loop import WorldLoop
-from tickwise.testing.world.process import Process, ProcessClock
+from tickwise.testing.world.process import ProcessClock, SimulatedProcess
 from tickwise.testing.world.signals import Bell, ProcessSignals
 from tickwise.testing.world.swarm import Swarm
-from tickwise.testing.world.tasks import QUICK, SLOW, Host, Kind, Runner
+from tickwise.testing.world.tasks import QUICK, SLOW, Host, SimulatedRunner, SimulatedTaskKind
 from tickwise.testing.world.watch import Watch
 
 DAY: float = 86_400.0
 RETENTION = Retention(runs_seconds=30 * DAY, failed_seconds=30 * DAY)
-KINDS = {name: Kind(name) for name in (SLOW, QUICK)}
+KINDS = {name: SimulatedTaskKind(name) for name in (SLOW, QUICK)}
 DRAIN_SECONDS = 5.0
 INVARIANTS_SECONDS = 20.0
 SIDE = "side"
@@ -49,15 +49,15 @@ GRACE_SECONDS = 0.5
 class NodeFaults(CallFaults, Protocol):
     """Decides what becomes of the processes of nodes, too."""
 
-    def hit(self, process: Process) -> None:
+    def hit(self, process: SimulatedProcess) -> None:
         """This process may lose its lease now."""
         ...
 
-    def die(self, process: Process) -> None:
+    def die(self, process: SimulatedProcess) -> None:
         """Kill this process, and boot its node again later."""
         ...
 
-    def poisoned(self, process: Process) -> None:
+    def poisoned(self, process: SimulatedProcess) -> None:
         """A task of this process takes it down."""
         ...
 
@@ -77,19 +77,19 @@ class Ground:
     dice: Random
 
 
-class Node:
+class SimulatedNode:
     """A place for one role."""
 
     def __init__(self, ground: Ground, kind: str, number: int) -> None:
         self.kind = kind
         self.name = f"{kind}-{number}"
-        self.process: Process | None = None
+        self.process: SimulatedProcess | None = None
         self.role: Any = None
-        self.link: Store | None = None
+        self.link: LinkedStore | None = None
         self.clock: ProcessClock | None = None
         self.broker: ProcessBroker | None = None
         self.lives = 0
-        self.all_processes: list[Process] = []
+        self.all_processes: list[SimulatedProcess] = []
         self.started = False
         """Its role is at work."""
         self.leaving = False
@@ -116,18 +116,18 @@ class Node:
         ground, swarm = self._ground, self._ground.swarm
         self.lives += 1
         self.started = self.leaving = self.parting = False
-        process = self.process = Process(ground.loop, f"{self.name}.{self.lives}")
+        process = self.process = SimulatedProcess(ground.loop, f"{self.name}.{self.lives}")
         self.all_processes.append(process)
         ground.watch.note(process.name, "boots")
         self.clock = ProcessClock(ground.loop, start=swarm.start, seed=f"{swarm.seed}/{process.name}")
-        self.link = Store(ground.store, process, loop=ground.loop, weather=ground.weather, observer=ground.watch)
+        self.link = LinkedStore(ground.store, process, loop=ground.loop, weather=ground.weather, observer=ground.watch)
         if ground.post is not None:
             self.broker = ground.post.of(process, self.clock)
         # The role is made inside of its process, so that whatever it makes belongs to it.
         self.role = process.context.copy().run(self._make, process)
         self._spawn(process, self._live(process, self.role))
 
-    def _make(self, process: Process) -> Service | Control:
+    def _make(self, process: SimulatedProcess) -> Service | Control:
         ground, swarm = self._ground, self._ground.swarm
         assert self.link is not None
         assert self.clock is not None
@@ -179,8 +179,8 @@ class Node:
             broker=self.broker,
         )
 
-    def _announcer(self) -> Announcer | None:
-        return None if self.broker is None else Announcer(self.broker)
+    def _announcer(self) -> HintPublisher | None:
+        return None if self.broker is None else HintPublisher(self.broker)
 
     def _context(self, signals: ProcessSignals) -> ControlContext:
         assert self.link is not None
@@ -203,17 +203,17 @@ class Node:
             calendars=CalendarFiles(),
         )
 
-    def _seats(self, process: Process) -> Sequence[Seat]:
+    def _seats(self, process: SimulatedProcess) -> Sequence[RunnerConfig]:
         def poisoned() -> None:
             self._ground.weather.poisoned(process)
 
         slow, quick = (
-            Runner(self.host, process, KINDS[name], places=self._ground.swarm.places, poisoned=poisoned)
+            SimulatedRunner(self.host, process, KINDS[name], places=self._ground.swarm.places, poisoned=poisoned)
             for name in (SLOW, QUICK)
         )
-        return [Seat(slow), Seat(quick, quick.spare)]
+        return [RunnerConfig(slow), RunnerConfig(quick, quick.spare)]
 
-    async def _live(self, process: Process, role: Any) -> None:
+    async def _live(self, process: SimulatedProcess, role: Any) -> None:
         """A process whose store is away when it starts gives up, as the real ones do, and is started anew."""
         try:
             await role.start()
@@ -223,7 +223,7 @@ class Node:
             self._ground.weather.die(process)
 
     @staticmethod
-    def _spawn(process: Process, life: Coroutine[Any, Any, None]) -> None:
+    def _spawn(process: SimulatedProcess, life: Coroutine[Any, Any, None]) -> None:
         process.spawn(life).add_done_callback(lambda _: None)
 
     def leave(self) -> None:
@@ -233,7 +233,7 @@ class Node:
             self.leaving = True
             self._spawn(process, self._end(process, role))
 
-    async def _end(self, process: Process, role: Any) -> None:
+    async def _end(self, process: SimulatedProcess, role: Any) -> None:
         watch = self._ground.watch
         watch.note(process.name, "leaves")
         try:

@@ -23,7 +23,7 @@ from typing import Any
 from tickwise.testing.world.loop import PROCESS, WorldLoop
 
 
-class Process:
+class SimulatedProcess:
     """One life of one role."""
 
     def __init__(self, loop: WorldLoop, name: str) -> None:

@@ -25,7 +25,7 @@ from tickwise.control.control import Control
 from tickwise.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
 from tickwise.control.schedules.calendars import WindowBody
 from tickwise.domain.calendar.rules import Otherwise
-from tickwise.domain.history.checker import Answer, Asked, Operation
+from tickwise.domain.history.checker import ClientAnswer, Operation, RequestKind
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import Replay, RuleKind, Ruling, RunQuery
@@ -34,7 +34,7 @@ from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.submits import Submits
 
 
-class Requests(Submits):
+class SimulatedRequests(Submits):
     """What clients ask of what they submitted."""
 
     def _some_job(self, *, recurring: bool = False) -> Known | None:
@@ -58,9 +58,9 @@ class Requests(Submits):
             begun = self.now()
             answer, run_id = await self._told(lambda c: self._demand(c, job_id, key), key)
             self.operations.append(
-                Operation(Asked.RUN_NOW, answer, begun, self.now(), key=key, job_id=job_id, run_id=run_id)
+                Operation(RequestKind.RUN_NOW, answer, begun, self.now(), key=key, job_id=job_id, run_id=run_id)
             )
-            if answer is not Answer.INFO:
+            if answer is not ClientAnswer.INFO:
                 break
             await pause(self._loop, self._dice.random() * 2.0)
 
@@ -84,7 +84,9 @@ class Requests(Submits):
         begun = self.now()
         answer, new = await self._told(lambda c: c.runs.retry(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
-        self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
+        self.operations.append(
+            Operation(RequestKind.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made)
+        )
 
     async def _cancel_run(self) -> None:
         found = await self._some_run(RunState.RUNNING, RunState.DISPATCHED, RunState.QUEUED, RunState.RETRYING)
@@ -94,7 +96,7 @@ class Requests(Submits):
         begun = self.now()
         answer, state = await self._told(lambda c: c.runs.cancel(WHO, run_id), f"cancel run {run_id}")
         self.operations.append(
-            Operation(Asked.CANCEL, answer, begun, self.now(), job_id=job_id, run_id=run_id, state=state)
+            Operation(RequestKind.CANCEL, answer, begun, self.now(), job_id=job_id, run_id=run_id, state=state)
         )
 
     def _touch(self, job: Known) -> UUID:
@@ -121,7 +123,7 @@ class Requests(Submits):
         for _ in range(MAX_REPEATS):
             body = msgspec.convert({"missed": missed}, ResumeBody)
             answer, _row = await self._told(lambda c, body=body: c.jobs.resume(WHO, job_id, body), f"resume {job_id}")  # type: ignore[misc]  # mypy knows no lambda with a default
-            if answer is Answer.OK:
+            if answer is ClientAnswer.OK:
                 break
             await pause(self._loop, 1.0)
 
@@ -155,7 +157,9 @@ class Requests(Submits):
         answer, new = await self._told(lambda c: c.letters.redrive(WHO, run_id, body), key)
         made = new if isinstance(new, UUID) else None
         self._tell(f"redrive {answer}")
-        self.operations.append(Operation(Asked.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made))
+        self.operations.append(
+            Operation(RequestKind.RETRY, answer, begun, self.now(), key=key, job_id=job_id, run_id=made)
+        )
 
     async def _settle(self) -> None:
         """A failed run is discarded; one whose outcome is unknown is decided."""

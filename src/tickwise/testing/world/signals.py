@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tickwise.ports.signals import Topic
 from tickwise.testing.world.loop import NETWORK, WorldLoop
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.process import SimulatedProcess
 
 Concerns = Callable[[UUID], bool]
 
@@ -39,9 +39,9 @@ class Bell:
         self._loop = loop
         self._dice = dice
         self._seen = seen
-        self._listeners: list[tuple[Process, Topic, Concerns | None, asyncio.Event]] = []
+        self._listeners: list[tuple[SimulatedProcess, Topic, Concerns | None, asyncio.Event]] = []
 
-    def of(self, process: Process) -> ProcessSignals:
+    def of(self, process: SimulatedProcess) -> ProcessSignals:
         """What one process has of it."""
         return ProcessSignals(self, process)
 
@@ -66,7 +66,7 @@ class Bell:
 class ProcessSignals:
     """The port `Signals` of one process."""
 
-    def __init__(self, bell: Bell, process: Process) -> None:
+    def __init__(self, bell: Bell, process: SimulatedProcess) -> None:
         self._bell = bell
         self._process = process
 

@@ -17,7 +17,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import Submitted
 from tickwise.domain.errors import Refused
-from tickwise.domain.history.checker import Answer, Asked, Operation
+from tickwise.domain.history.checker import ClientAnswer, Operation, RequestKind
 from tickwise.domain.model import time_id
 from tickwise.ports.store import Replay
 from tickwise.testing.world.clients import MAX_REPEATS, WHO, Asking, Known, Request, pause, receipt, written
@@ -155,7 +155,7 @@ class Submits(Asking):
             answer, job_id = await self._told(lambda c: self._send(c, text, key), f"submit {body['name']}")
             known.job_id = job_id or known.job_id
             operation = Operation(
-                Asked.SUBMIT,
+                RequestKind.SUBMIT,
                 answer,
                 begun,
                 self.now(),
@@ -165,7 +165,7 @@ class Submits(Asking):
             )
             self.operations.append(operation)
             self._watch.note("    ", operation.asked, operation.answer, operation.job_id)
-            again = answer is not Answer.OK or (self._swarm.wants("repeat") and dice.random() < 0.2)
+            again = answer is not ClientAnswer.OK or (self._swarm.wants("repeat") and dice.random() < 0.2)
             if not again or self.now() > self._ends_at:
                 break
             if number:
@@ -212,17 +212,17 @@ class Submits(Asking):
                     if isinstance(verdict, Refused):
                         raise verdict
 
-        answer = Answer.INFO
+        answer = ClientAnswer.INFO
         for _ in range(MAX_REPEATS):
             answer, _nothing = await self._told(send, "a burst")
-            if answer is Answer.OK:
+            if answer is ClientAnswer.OK:
                 break
             # What was in doubt once stays so, whatever is said of the repeats.
-            answer = Answer.INFO
+            answer = ClientAnswer.INFO
             await pause(self._loop, 1.0)
         for body in bodies:
             job_id = UUID(str(body["job_id"]))
-            self.operations.append(Operation(Asked.SUBMIT, answer, begun, self.now(), job_id=job_id))
+            self.operations.append(Operation(RequestKind.SUBMIT, answer, begun, self.now(), job_id=job_id))
 
 
 def job_of(done: Submitted | Replay) -> UUID:

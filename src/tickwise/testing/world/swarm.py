@@ -32,7 +32,7 @@ QUIET_SHARE: Final = 0.06
 """So many worlds have no fault at all: what goes wrong there goes wrong everywhere."""
 
 
-class Place(NamedTuple):
+class ClockChangePlace(NamedTuple):
     """A zone, and an instant at which its clock changes."""
 
     zone: str
@@ -40,12 +40,12 @@ class Place(NamedTuple):
 
 
 CHANGES: Final = (
-    Place("Europe/Berlin", "2027-03-28T01:00:00"),
-    Place("Europe/Berlin", "2027-10-31T01:00:00"),
-    Place("America/New_York", "2027-03-14T07:00:00"),
-    Place("America/New_York", "2027-11-07T06:00:00"),
-    Place("Australia/Lord_Howe", "2027-04-03T15:00:00"),
-    Place("Australia/Lord_Howe", "2027-10-02T15:30:00"),
+    ClockChangePlace("Europe/Berlin", "2027-03-28T01:00:00"),
+    ClockChangePlace("Europe/Berlin", "2027-10-31T01:00:00"),
+    ClockChangePlace("America/New_York", "2027-03-14T07:00:00"),
+    ClockChangePlace("America/New_York", "2027-11-07T06:00:00"),
+    ClockChangePlace("Australia/Lord_Howe", "2027-04-03T15:00:00"),
+    ClockChangePlace("Australia/Lord_Howe", "2027-10-02T15:30:00"),
 )
 ORDINARY: Final = 1_800_000_000.0
 

@@ -23,7 +23,7 @@ from uuid import UUID
 from tickwise.adapters.runner.checks import refuse_unknown
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 from tickwise.testing.world.loop import NETWORK, WorldLoop
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.process import SimulatedProcess
 
 SLOW: Final = "slow"
 """The kind that takes a slot each."""
@@ -51,7 +51,7 @@ class Act:
     """After a failure, it asks for so much time (`Retry-After`)."""
 
 
-class Kind:
+class SimulatedTaskKind:
     """The port `TaskKind`: anything that `Act` can say."""
 
     limits: Collection[str] = ()
@@ -77,7 +77,7 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenExecution:
     """One time that a task ran, as it writes itself."""
 
     run_id: UUID
@@ -100,8 +100,8 @@ class Living:
 
     assignment: Assignment
     act: Act
-    written: Written
-    runner: Runner
+    written: WrittenExecution
+    runner: SimulatedRunner
     over: Any = None
     """The timer of its end."""
 
@@ -124,7 +124,7 @@ class Host:
     """Killing a whole tree takes up to so long."""
     begin_seconds: float = 0.0
     """And beginning a task."""
-    written: list[Written] = field(default_factory=list)
+    written: list[WrittenExecution] = field(default_factory=list)
     living: dict[Name, Living] = field(default_factory=dict)
 
     def now(self) -> float:
@@ -159,10 +159,18 @@ class Host:
                 told(task)
 
 
-class Runner:
-    """The port `Runner` of one executor process, for one kind."""
+class SimulatedRunner:
+    """The port `SimulatedRunner` of one executor process, for one kind."""
 
-    def __init__(self, host: Host, process: Process, kind: Kind, *, places: int, poisoned: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        process: SimulatedProcess,
+        kind: SimulatedTaskKind,
+        *,
+        places: int,
+        poisoned: Callable[[], None],
+    ) -> None:
         """`poisoned` is called by a task that takes its executor down."""
         self.kinds: Sequence[TaskKind] = (kind,)
         self._kind = kind
@@ -219,7 +227,7 @@ class Runner:
         if self._beginning.pop(assignment.run_id, None) is not assignment:
             return
         act = self._kind.act(assignment.task)
-        written = Written(assignment.run_id, assignment.token, assignment.job_id, self._host.now())
+        written = WrittenExecution(assignment.run_id, assignment.token, assignment.job_id, self._host.now())
         task = Living(assignment, act, written, self)
         self._tokens[assignment.run_id] = assignment.token
         self._host.begin(task)

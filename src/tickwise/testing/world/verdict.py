@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.history.checker import Answer, Edge, Execution, History, Operation, Run
+from tickwise.domain.history.checker import ClientAnswer, Edge, Execution, History, Operation, Run
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import ScheduleType, fires_between
@@ -22,7 +22,7 @@ from tickwise.testing.world.swarm import Swarm
 from tickwise.testing.world.watch import Watch
 
 if TYPE_CHECKING:
-    from tickwise.testing.world.nodes import Node
+    from tickwise.testing.world.nodes import SimulatedNode
     from tickwise.testing.world.workload import Clients
 
 MAX_OCCURRENCES: Final = 5_000
@@ -30,7 +30,9 @@ SLACK_SECONDS: Final = 1e-5
 """Instants are rounded to the microsecond on their way."""
 
 
-def history_of(store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[Node], swarm: Swarm) -> History:
+def history_of(
+    store: MemoryStore, watch: Watch, clients: Clients, nodes: Sequence[SimulatedNode], swarm: Swarm
+) -> History:
     """What the history checker reads."""
     state = store._state
     executions = [
@@ -60,7 +62,7 @@ def _as_far_as_kept(operation: Operation, watch: Watch, start: float) -> Operati
     """What was answered while a standby was behind may be lost, and then it was as good as not answered."""
     begun, ended = operation.begun - start, (operation.ended or operation.begun) - start
     if any(begun <= gap.end and ended >= gap.begin for gap in watch.gaps):
-        return operation._replace(answer=Answer.INFO)
+        return operation._replace(answer=ClientAnswer.INFO)
     return operation
 
 
@@ -129,7 +131,7 @@ def _edges(state: Any) -> Iterator[Edge]:
                 yield Edge(job.job_id, after, successor)
 
 
-def direct(store: MemoryStore, nodes: Sequence[Node], clients: Clients) -> list[str]:
+def direct(store: MemoryStore, nodes: Sequence[SimulatedNode], clients: Clients) -> list[str]:
     """What must be true of the store, the hosts and the roles when all is quiet."""
     state = store._state
     return [
@@ -171,13 +173,13 @@ def _letters_are_settled_once(state: Any) -> Iterator[str]:
             yield f"the letter of run {run_id} became {letter.redriven_as}, which does not say so"
 
 
-def _no_ghosts(nodes: Sequence[Node]) -> Iterator[str]:
+def _no_ghosts(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
     for node in nodes:
         for run_id, token in node.host.living:
             yield f"on {node.name} a task of run {run_id} lives on under token {token}"
 
 
-def books_out_of_balance(nodes: Sequence[Node]) -> Iterator[str]:
+def books_out_of_balance(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
     """Slots that are taken by nothing, and what executors still have in hand."""
     for node in nodes:
         if node.kind != "executor" or not node.alive or node.leaving:

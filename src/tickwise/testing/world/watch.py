@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.decision import Reason
-from tickwise.domain.history.checker import Change, Fault, LeaseEnd
+from tickwise.domain.decision import SkipReason
+from tickwise.domain.history.checker import Fault, LeaseEnd, RunChange
 from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
 from tickwise.domain.model import Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD, EXECUTOR_LOST, UNKNOWN_OUTCOME
-from tickwise.testing.world.link import READS, Call
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.link import READS, StoreCall
+from tickwise.testing.world.process import SimulatedProcess
 
 JUST_NOW_SECONDS: Final = 5.0
 """A heartbeat that was under way when its executor was hit may still arrive so much later."""
@@ -52,7 +52,7 @@ QUIET: Final = UNMOVING - {"executor_join"} | POLLS | {"leases_expire"}
 """Calls that are traced only if something came of them, as they are made again and again."""
 
 
-class Seen(NamedTuple):
+class SeenRun(NamedTuple):
     """A run as it was at the last look."""
 
     state: RunState
@@ -60,14 +60,14 @@ class Seen(NamedTuple):
     version: int
 
 
-class Mark(NamedTuple):
+class StandbyMark(NamedTuple):
     """Where a standby stopped following."""
 
     at: float
     """The world's time."""
     changes: int
     """Of the journal."""
-    runs: Mapping[int, Seen]
+    runs: Mapping[int, SeenRun]
     forgotten: Mapping[int, int]
     ended: int
 
@@ -89,11 +89,11 @@ class Watch:
         self._seconds = seconds
         self._tell = tell
         self.trace: list[str] = []
-        self.journal: list[Change] = []
+        self.journal: list[RunChange] = []
         self.lease_ends: dict[int, LeaseEnd] = {}
         self.faults: list[Fault] = []
         self.stale_refused = 0
-        self.tasks_of: Callable[[Process], int] = lambda _process: 0
+        self.tasks_of: Callable[[SimulatedProcess], int] = lambda _process: 0
         """How many tasks that a process has begun live."""
         self.asking = True
         """Things are still asked for."""
@@ -111,7 +111,7 @@ class Watch:
         self._heard: dict[int, float] = {}
         """When an executor last heard of the store that its lease goes on."""
         self._names: dict[int, str] = {}
-        self._runs: dict[int, Seen] = {}
+        self._runs: dict[int, SeenRun] = {}
         """By the id as a number: it is looked up a million times, and the hash of a UUID is made in Python."""
         self._forgotten: dict[int, int] = {}
         """The last version of runs that were taken back: their occurrence may be made again, under the same name."""
@@ -124,11 +124,11 @@ class Watch:
 
     # ------------------------------------------------------------------ what is lost
 
-    def mark(self) -> Mark:
+    def mark(self) -> StandbyMark:
         """A standby follows no longer from here on."""
-        return Mark(self._seconds(), len(self.journal), {**self._runs}, {**self._forgotten}, self._ended)
+        return StandbyMark(self._seconds(), len(self.journal), {**self._runs}, {**self._forgotten}, self._ended)
 
-    def set_back(self, mark: Mark) -> None:
+    def set_back(self, mark: StandbyMark) -> None:
         """The store is as it was there. What the journal says since is no more; its tokens must never come again."""
         lost = self.journal[mark.changes :]
         del self.journal[mark.changes :]
@@ -148,14 +148,14 @@ class Watch:
 
     # ------------------------------------------------------------------ what links tell
 
-    def asked(self, call: Call) -> None:
+    def asked(self, call: StoreCall) -> None:
         if call.name == "executor_join" and self.tasks_of(call.process):
             # Others may run them by now, and this executor has heard so.
             self.findings.append(f"{call.process} is born anew while tasks of its former life go on")
         if call.name not in QUIET:
             self.note(call.process.name, "asks", call.name)
 
-    def before(self, call: Call) -> None:
+    def before(self, call: StoreCall) -> None:
         if call.name == "leases_expire":
             self._before_burials()
         elif call.name == "executor_leave":
@@ -166,7 +166,7 @@ class Watch:
             executor, starts = call.arguments
             self._reported = {began.run_id: (executor, began.token) for began in starts}
 
-    def after(self, call: Call, answer: Any) -> None:
+    def after(self, call: StoreCall, answer: Any) -> None:
         before, name = len(self.journal), call.name
         if name not in UNMOVING and (answer or name not in POLLS):
             self._look(name)
@@ -203,7 +203,7 @@ class Watch:
         elif name == "operation_step":
             self._tell("operation went on")
 
-    def answered(self, call: Call, answer: Any) -> None:
+    def answered(self, call: StoreCall, answer: Any) -> None:
         if isinstance(answer, Exception):
             return
         if call.name == "executor_join":
@@ -221,7 +221,7 @@ class Watch:
 
     # ------------------------------------------------------------------ what explains that something runs again
 
-    def is_hit(self, process: Process) -> None:
+    def is_hit(self, process: SimulatedProcess) -> None:
         """Something befell this executor that may cost it its lease."""
         self._hit[process.name] = self._seconds()
 
@@ -299,7 +299,7 @@ class Watch:
             for number in sorted(seen.keys() - {run_id.int for run_id in living}):
                 self._moved(UUID(int=number), None, seen[number].token, 0)
 
-    def _steps(self, known: Seen, run: Any, call: str) -> None:
+    def _steps(self, known: SeenRun, run: Any, call: str) -> None:
         if known.token != run.token and known.state in HELD:
             # Freed and claimed anew within one call, or written over: the table of moves decides which is legal.
             self._moved(run.run_id, run.state, run.token, run.executor or 0)
@@ -317,14 +317,14 @@ class Watch:
                 f"run {run_id} was claimed under token {token}, and {self._token_floor} was given before"
             )
         at = self._over.get((run_id.int, token), self._state.now()) if before in HELD else self._state.now()
-        self.journal.append(Change(run_id, version + 1, before, after, token, executor, at))
+        self.journal.append(RunChange(run_id, version + 1, before, after, token, executor, at))
         self.trace.append(f"    run {run_id} {before or '-'} -> {after or 'forgotten'} token {token} by {executor}")
         if after is None:
             self._forgotten[run_id.int] = version + 1
         if after is None or after in FINAL:
             self._runs.pop(run_id.int, None)
         else:
-            self._runs[run_id.int] = Seen(after, token, version + 1)
+            self._runs[run_id.int] = SeenRun(after, token, version + 1)
 
     def _has_ended(self, row: Any) -> None:
         run_id = row.run_id
@@ -333,7 +333,7 @@ class Watch:
         self._moved(run_id, row.state, token, executor)
         if row.reason in (POISON, EXECUTOR_LOST, UNKNOWN_OUTCOME):
             self._tell(f"ended: {row.reason}")
-        elif row.reason in tuple(Reason):
+        elif row.reason in tuple(SkipReason):
             self._tell(f"skipped: {row.reason}")
         elif row.reason == "cancelled":
             self._tell("cancelled")
@@ -343,7 +343,7 @@ class Watch:
             self._tell("catch-up")
 
 
-class Tally:
+class EventTally:
     """How often each thing worth knowing was seen."""
 
     def __init__(self) -> None:

@@ -14,26 +14,26 @@ from random import Random
 from typing import Final
 
 from tickwise.testing.world.broker import Carriage, Post
-from tickwise.testing.world.link import READS, Fate, Passage, Way
+from tickwise.testing.world.link import READS, CallFate, Passage, Way
 from tickwise.testing.world.loop import NETWORK, WorldLoop
-from tickwise.testing.world.nodes import Node
-from tickwise.testing.world.process import Process
+from tickwise.testing.world.nodes import SimulatedNode
+from tickwise.testing.world.process import SimulatedProcess
 from tickwise.testing.world.signals import Bell, Sound
 from tickwise.testing.world.swarm import FAILOVER, Swarm
-from tickwise.testing.world.watch import Tally, Watch
+from tickwise.testing.world.watch import EventTally, Watch
 
 BEAT_PATIENCE_SECONDS: Final = 3.0
 """How long a heartbeat waits for its answer, as the PostgreSQL adapter does."""
 PATIENCE_SECONDS: Final = (2.0, 10.0, 60.0)
 """How long other calls do."""
 CALL_FATES: Final = {
-    "request lost": Fate.REQUEST_LOST,
-    "answer lost": Fate.ANSWER_LOST,
-    "hang": Fate.HANGS,
-    "half open": Fate.SWALLOWED,
-    "late effect": Fate.LATE,
-    "dies after a call": Fate.DIES_AFTER,
-    "freezes after a call": Fate.FREEZES_AFTER,
+    "request lost": CallFate.REQUEST_LOST,
+    "answer lost": CallFate.ANSWER_LOST,
+    "hang": CallFate.HANGS,
+    "half open": CallFate.SWALLOWED,
+    "late effect": CallFate.LATE,
+    "dies after a call": CallFate.DIES_AFTER,
+    "freezes after a call": CallFate.FREEZES_AFTER,
 }
 SLOW_SECONDS: Final = 1.0
 """What a slow way takes at most."""
@@ -47,7 +47,7 @@ DOWN_SECONDS: Final = (0.1, 5.0)
 class Weather:
     """How things go between processes and the store."""
 
-    def __init__(self, loop: WorldLoop, swarm: Swarm, dice: Random, tell: Tally) -> None:
+    def __init__(self, loop: WorldLoop, swarm: Swarm, dice: Random, tell: EventTally) -> None:
         self.era = self.lost_era = 0
         self.rough = bool(swarm.faults)
         self.away = False
@@ -61,54 +61,57 @@ class Weather:
         self.tell = tell
         self._fates = [fate for name, fate in CALL_FATES.items() if swarm.can(name)]
         self._patience = dice.choice(PATIENCE_SECONDS)
-        self.nodes: list[Node] = []
+        self.nodes: list[SimulatedNode] = []
         self.watch: Watch
 
-    def node_of(self, process: Process) -> Node:
+    def node_of(self, process: SimulatedProcess) -> SimulatedNode:
         """Where it lives."""
         return next(node for node in self.nodes if process in node.all_processes)
 
     # ------------------------------------------------------------------ what links ask
 
-    def passage(self, process: Process, call: str) -> Passage:
+    def passage(self, process: SimulatedProcess, call: str) -> Passage:
         dice, most = self._dice, self._swarm.latency_seconds
         if self.rough and self._swarm.can("latency") and dice.random() < 0.02:
             most = SLOW_SECONDS
             if call in OF_LEASES:
                 self.hit(process)
         patience = BEAT_PATIENCE_SECONDS if call == "executor_beat" else self._patience
-        fate = Fate.FINE
+        fate = CallFate.FINE
         if self.rough and self._fates and dice.random() < self._swarm.call_fault_share:
             fate = dice.choice(self._fates)
             if call in OF_LEASES or self.node_of(process).parting:
                 self.hit(process)
-            if fate in (Fate.ANSWER_LOST, Fate.HANGS, Fate.REQUEST_LOST, Fate.SWALLOWED) and call not in READS:
+            if (
+                fate in (CallFate.ANSWER_LOST, CallFate.HANGS, CallFate.REQUEST_LOST, CallFate.SWALLOWED)
+                and call not in READS
+            ):
                 self.tell("commit in doubt")
         if self.away:
-            fate = Fate.REFUSED
+            fate = CallFate.REFUSED
         return Passage(fate, dice.random() * most, dice.random() * most, patience, dice.random() * LATE_SECONDS)
 
-    def way(self, process: Process, *, back: bool, sent_in: int) -> Way:
+    def way(self, process: SimulatedProcess, *, back: bool, sent_in: int) -> Way:
         if self.away or sent_in != self.era:
             return Way.BROKEN
         cut = self.cut_back if back else self.cut_out
         return Way.CUT if process.name.partition(".")[0] in cut else Way.OPEN
 
-    def strike(self, process: Process, fate: Fate) -> None:
-        if fate is Fate.DIES_AFTER:
+    def strike(self, process: SimulatedProcess, fate: CallFate) -> None:
+        if fate is CallFate.DIES_AFTER:
             self.tell("died between a commit and its answer")
             self.die(process)
         else:
             self.tell("frozen between a commit and its answer")
             self.freeze(process, self._swarm.lease_seconds * self._dice.uniform(0.3, 2.5))
 
-    def poisoned(self, process: Process) -> None:
+    def poisoned(self, process: SimulatedProcess) -> None:
         """A task takes its executor down."""
         self.die(process)
 
     # ------------------------------------------------------------------ what is done
 
-    def hit(self, process: Process) -> None:
+    def hit(self, process: SimulatedProcess) -> None:
         """Tell the watch that this may cost it its lease."""
         self.watch.is_hit(process)
 
@@ -122,7 +125,7 @@ class Weather:
             if node.process is not None and node.alive:
                 self.hit(node.process)
 
-    def die(self, process: Process) -> None:
+    def die(self, process: SimulatedProcess) -> None:
         """Kill it, and start another one later."""
         node = self.node_of(process)
         if not process.alive:
@@ -132,7 +135,7 @@ class Weather:
         process.kill()
         self.later(self._dice.uniform(*DOWN_SECONDS), lambda: None if node.alive else node.boot())
 
-    def freeze(self, process: Process, seconds: float) -> None:
+    def freeze(self, process: SimulatedProcess, seconds: float) -> None:
         """Let it stand still for so long."""
         if not process.alive or process.frozen:
             return
@@ -143,7 +146,7 @@ class Weather:
             broker.is_frozen()
         self.later(seconds, lambda: self._thaw(process))
 
-    def _thaw(self, process: Process) -> None:
+    def _thaw(self, process: SimulatedProcess) -> None:
         if process.alive and process.frozen:
             self.hit(process)
             self.watch.note(process.name, "goes on")
@@ -215,7 +218,7 @@ class Storm:
             self._dice.choice(self._menu)()
             self._next()
 
-    def _victim(self) -> Node | None:
+    def _victim(self) -> SimulatedNode | None:
         living = [node for node in self._weather.nodes if node.alive]
         # Executors hold what can be lost, so they are hit more often.
         weights = [3 if node.kind == "executor" else 1 for node in living]

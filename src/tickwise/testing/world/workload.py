@@ -6,13 +6,13 @@ from typing import Final
 
 from tickwise.testing.world.clients import Request, pause
 from tickwise.testing.world.loop import NETWORK
-from tickwise.testing.world.requests import Requests
+from tickwise.testing.world.requests import SimulatedRequests
 
 CLOSING_SECONDS: Final = 10.0
 """So long after the last request no schedule fires any more."""
 
 
-class Clients(Requests):
+class Clients(SimulatedRequests):
     """All clients of a world."""
 
     async def ask(self) -> None:

@@ -20,12 +20,12 @@ from tickwise.testing.world.broker import Post
 from tickwise.testing.world.clients import pause
 from tickwise.testing.world.link import at_once
 from tickwise.testing.world.loop import PROCESS, Stalled, WorldLoop
-from tickwise.testing.world.nodes import Ground, Node
-from tickwise.testing.world.process import Process, ProcessClock
+from tickwise.testing.world.nodes import Ground, SimulatedNode
+from tickwise.testing.world.process import ProcessClock, SimulatedProcess
 from tickwise.testing.world.signals import Bell
 from tickwise.testing.world.swarm import Swarm, draw
 from tickwise.testing.world.verdict import books_out_of_balance, direct, history_of, lives_through
-from tickwise.testing.world.watch import Tally, Watch
+from tickwise.testing.world.watch import EventTally, Watch
 from tickwise.testing.world.weather import Mishaps, Storm, Weather
 from tickwise.testing.world.workload import Clients
 
@@ -98,7 +98,7 @@ SOMETIMES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SeedReport:
     """What came of one seed."""
 
     seed: int
@@ -136,8 +136,8 @@ class World:
     bell: Bell = field(init=False)
     post: Post | None = field(init=False)
     clients: Clients = field(init=False)
-    nodes: list[Node] = field(init=False)
-    tally: Tally = field(default_factory=Tally)
+    nodes: list[SimulatedNode] = field(init=False)
+    tally: EventTally = field(default_factory=EventTally)
     findings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -166,7 +166,7 @@ class World:
         )
         counts = {"scheduler": swarm.schedulers, "executor": swarm.executors, "api": swarm.apis}
         counts["recorder"] = swarm.recorders
-        self.nodes = [Node(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
+        self.nodes = [SimulatedNode(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
         self.weather.nodes = self.nodes
         self.watch.tasks_of = lambda process: sum(
             task.runner.process is process for node in self.nodes for task in node.host.living.values()
@@ -241,7 +241,7 @@ class World:
 
     # ------------------------------------------------------------------ what came of it
 
-    def report(self, *, whole: bool) -> Report:
+    def report(self, *, whole: bool) -> SeedReport:
         """Judge it."""
         swarm, watch = self.swarm, self.watch
         if swarm.clock_changes is not None and lives_through(self.store, swarm.clock_changes):
@@ -261,7 +261,7 @@ class World:
         if verdict.status is Status.UNKNOWN:
             self.tally("nothing happened")
         text = "\n".join(watch.trace)
-        return Report(
+        return SeedReport(
             seed=swarm.seed,
             findings=tuple(findings),
             seen=self.tally.as_dict(),
@@ -281,12 +281,12 @@ class World:
         self.loop.close()
 
 
-def play(seed: int, *, whole: bool = False) -> Report:
+def play(seed: int, *, whole: bool = False) -> SeedReport:
     """Everything that happens under one seed. The same again for the same; with its `whole` trace if that is wanted."""
     return played(draw(seed), whole=whole)
 
 
-def played(swarm: Swarm, *, whole: bool = False) -> Report:
+def played(swarm: Swarm, *, whole: bool = False) -> SeedReport:
     """The same for a world that was put together by hand."""
     world = World(swarm)
     collects = gc.isenabled()
@@ -321,7 +321,7 @@ class _Log:
                 cause = f"{type(failure).__name__}: {failure}"
             words = " ".join(f"{name}={value}" for name, value in said.items())
             watch.note(process, "logs", level, event, words, cause)
-            if event == "leave_unheard" and isinstance(process, Process):
+            if event == "leave_unheard" and isinstance(process, SimulatedProcess):
                 self._world.weather.hit(process)
             if event in OF_LEASES:
                 if not watch.is_explained(said["executor"]):
@@ -356,5 +356,5 @@ def logs_of(world: World) -> Iterator[None]:
 
 
 def _keep(process: Any, task: Any) -> None:
-    if isinstance(process, Process):
+    if isinstance(process, SimulatedProcess):
         process.tasks.append(task)

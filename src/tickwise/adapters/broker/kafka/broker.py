@@ -22,7 +22,7 @@ from tickwise.adapters.broker.kafka.share import ShareMember
 from tickwise.adapters.broker.kafka.topics import Found, Topics, topic_name
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
 from tickwise.observability.tasks import end_tasks
-from tickwise.ports.broker import BrokerState, Channel, Kind, Message
+from tickwise.ports.broker import BrokerState, Channel, ChannelKind, Message
 from tickwise.ports.clock import Clock
 
 KEEP_SECONDS: Final = 3.0
@@ -124,7 +124,7 @@ class KafkaBroker:
         return made
 
     def _fetcher(self, channels: Sequence[Channel], group: str) -> Fetcher:
-        if self._address.group_protocol == "share" and all(channel.kind is Kind.RUNS for channel in channels):
+        if self._address.group_protocol == "share" and all(channel.kind is ChannelKind.RUNS for channel in channels):
             return ShareMember(self._address, self._clock, self._complaints, channels, group)
         member = Member(self._address, self._clock, self._complaints, channels, group)
         member.reachable = lambda: self._reachable

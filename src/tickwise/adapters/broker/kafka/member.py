@@ -17,7 +17,7 @@ from typing import Any, Final
 from tickwise.adapters.broker.kafka.address import KafkaAddress
 from tickwise.adapters.broker.kafka.library import STOP_SECONDS, Complaints, admin_library, client_library
 from tickwise.adapters.broker.kafka.remade import Remade
-from tickwise.adapters.broker.kafka.shelves import Place, Shelves
+from tickwise.adapters.broker.kafka.shelves import PartitionId, Shelves
 from tickwise.adapters.broker.kafka.topics import topic_name
 from tickwise.ports.broker import Channel, Delivery
 from tickwise.ports.clock import Clock
@@ -64,9 +64,9 @@ class Member:
         self._stopped = threading.Event()
         self._anew = threading.Event()
         self._remade = Remade()
-        self._epochs: dict[Place, int] = {}
+        self._epochs: dict[PartitionId, int] = {}
         """The newest leader's of which there was a message: what it wrote stands behind what earlier ones wrote."""
-        self._shorter: set[Place] = set()
+        self._shorter: set[PartitionId] = set()
         """They lost their end, and are to be read again."""
         self._thread: threading.Thread | None = None
         self._committing = False
@@ -218,7 +218,7 @@ class Member:
                 self._complaints.complain(error.name(), error.str())
                 continue
             delivery = self._delivery(message)
-            place = Place(delivery.channel, delivery.partition)
+            place = PartitionId(delivery.channel, delivery.partition)
             epoch = message.leader_epoch() or 0
             if epoch > self._epochs.get(place, -1):
                 self._epochs[place] = epoch
@@ -252,7 +252,7 @@ class Member:
         """How far behind we are, as the last answers to fetches said. Of a partition that is paused, since who takes
         from it cannot go on, they would say for ever what was true before: there the broker is asked, now and then."""
         self._look_at = now + LOOK_SECONDS
-        ends, paused = {}, frozenset[Place]()
+        ends, paused = {}, frozenset[PartitionId]()
         if now >= self._ask_at and self.reachable():
             self._ask_at = now + ASK_SECONDS
             paused = self.shelves.paused()
@@ -271,7 +271,7 @@ class Member:
                 ends[place] = end
         self.shelves.ends(ends)
 
-    def _begin_again(self, consumer: Any, place: Place) -> None:
+    def _begin_again(self, consumer: Any, place: PartitionId) -> None:
         """This log lost its end, as when a broker died with what only it had, and was written on from there. What is
         known of its offsets is void, and where it was cut is not known: read it from where it begins."""
         [partition] = self._partitions([place])
@@ -313,22 +313,22 @@ class Member:
     def _lost(self, _consumer: Any, partitions: Sequence[Any]) -> None:
         self.shelves.revoke(self._places(partitions))
 
-    def _forget(self, places: Iterable[Place]) -> None:
+    def _forget(self, places: Iterable[PartitionId]) -> None:
         for place in places:
             self._epochs.pop(place, None)
             self._shorter.discard(place)
 
-    def _places(self, partitions: Iterable[Any]) -> list[Place]:
-        return [Place(self._channels[each.topic], each.partition) for each in partitions]
+    def _places(self, partitions: Iterable[Any]) -> list[PartitionId]:
+        return [PartitionId(self._channels[each.topic], each.partition) for each in partitions]
 
-    def _partitions(self, places: Iterable[Place]) -> list[Any]:
+    def _partitions(self, places: Iterable[PartitionId]) -> list[Any]:
         return [
             self._library.TopicPartition(topic_name(self._address, place.channel), place.partition) for place in places
         ]
 
     # ---------------------------------------------------------------------------------------------- what is done
 
-    def _offsets(self, offsets: Mapping[Place, int]) -> list[Any]:
+    def _offsets(self, offsets: Mapping[PartitionId, int]) -> list[Any]:
         partitions = self._partitions(offsets)
         for partition, offset in zip(partitions, offsets.values(), strict=True):
             partition.offset = offset

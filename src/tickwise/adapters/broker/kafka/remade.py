@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from tickwise.adapters.broker.kafka.shelves import Place
+from tickwise.adapters.broker.kafka.shelves import PartitionId
 from tickwise.ports.broker import Channel
 
 HEARD_SECONDS: Final = 60.0
@@ -30,7 +30,7 @@ class _New:
         self.heard_at = heard_at
         self.joined = False
         """There was an assignment since."""
-        self.begun: set[Place] = set()
+        self.begun: set[PartitionId] = set()
 
 
 class Remade:
@@ -45,7 +45,7 @@ class Remade:
         with self._lock:
             self._channels |= {channel: _New(now) for channel in channels}
 
-    def assigned(self, places: Iterable[Place], now: float) -> set[Place]:
+    def assigned(self, places: Iterable[PartitionId], now: float) -> set[PartitionId]:
         """These are assigned now: which of them to read from where they begin."""
         with self._lock:
             known = {

@@ -27,7 +27,7 @@ MAX_BATCH: Final = 500
 """Messages put at once."""
 
 
-class Place(NamedTuple):
+class PartitionId(NamedTuple):
     """One partition of one channel."""
 
     channel: Channel
@@ -53,8 +53,8 @@ class Shelf:
 class Turning(NamedTuple):
     """What the fetching thread should do about partitions."""
 
-    pause: list[Place]
-    resume: list[Place]
+    pause: list[PartitionId]
+    resume: list[PartitionId]
 
 
 class Shelves:
@@ -63,7 +63,7 @@ class Shelves:
     def __init__(self, channels: Sequence[Channel]) -> None:
         self._urgency = {channel: place for place, channel in enumerate(channels)}
         self._lock = threading.Lock()
-        self._shelves: dict[Place, Shelf] = {}
+        self._shelves: dict[PartitionId, Shelf] = {}
         self._takes = 0
         self._bytes = 0
         self.waiting = 0
@@ -71,14 +71,14 @@ class Shelves:
 
     # ---------------------------------------------------------------------------------------------- the thread's
 
-    def assign(self, places: Iterable[Place]) -> None:
+    def assign(self, places: Iterable[PartitionId]) -> None:
         """These are ours from now on; their first message says where they begin."""
         with self._lock:
             for place in places:
                 self._drop(place)
                 self._shelves[place] = Shelf()
 
-    def revoke(self, places: Iterable[Place]) -> None:
+    def revoke(self, places: Iterable[PartitionId]) -> None:
         """These are not ours any more."""
         with self._lock:
             for place in places:
@@ -94,7 +94,7 @@ class Shelves:
         count = 0
         with self._lock:
             for delivery in deliveries:
-                shelf = self._shelves.get(Place(delivery.channel, delivery.partition))
+                shelf = self._shelves.get(PartitionId(delivery.channel, delivery.partition))
                 if shelf is None or _end(shelf) > delivery.offset:
                     continue  # of a partition that was revoked meanwhile, or fetched again after a pause
                 shelf.kept.append(delivery)
@@ -120,7 +120,7 @@ class Shelves:
                     turning.resume.append(place)
             return turning
 
-    def paused(self) -> frozenset[Place]:
+    def paused(self) -> frozenset[PartitionId]:
         """Those of which nothing is fetched now."""
         with self._lock:
             return frozenset(place for place, shelf in self._shelves.items() if shelf.paused)
@@ -130,7 +130,7 @@ class Shelves:
         with self._lock:
             return any(shelf.paused for shelf in self._shelves.values())
 
-    def to_commit(self, places: Iterable[Place] | None = None) -> dict[Place, int]:
+    def to_commit(self, places: Iterable[PartitionId] | None = None) -> dict[PartitionId, int]:
         """Of these partitions (None: of all), those of which something is done that no commit has told, with the
         offset to commit."""
         offsets = {}
@@ -142,14 +142,14 @@ class Shelves:
                     offsets[place] = shelf.ledger.committed()
         return offsets
 
-    def not_committed(self, places: Iterable[Place]) -> None:
+    def not_committed(self, places: Iterable[PartitionId]) -> None:
         """That commit failed: these are to be told again."""
         with self._lock:
             for place in places:
                 if place in self._shelves:
                     self._shelves[place].dirty = True
 
-    def ends(self, ends: Mapping[Place, int]) -> None:
+    def ends(self, ends: Mapping[PartitionId, int]) -> None:
         """Where these partitions end now, on the broker."""
         with self._lock:
             for place, end in ends.items():
@@ -161,13 +161,13 @@ class Shelves:
         """No partition is ours."""
         return not self._shelves
 
-    def next(self, place: Place) -> int:
+    def next(self, place: PartitionId) -> int:
         """The lowest offset of this partition that is not known yet; 0 if nothing was fetched of it."""
         with self._lock:
             shelf = self._shelves.get(place)
             return _end(shelf) if shelf is not None else 0
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[PartitionId]:
         """Which are ours."""
         with self._lock:
             return list(self._shelves)
@@ -201,7 +201,7 @@ class Shelves:
         """These need not come again."""
         with self._lock:
             for delivery in deliveries:
-                shelf = self._shelves.get(Place(delivery.channel, delivery.partition))
+                shelf = self._shelves.get(PartitionId(delivery.channel, delivery.partition))
                 if shelf is not None and shelf.ledger is not None:
                     shelf.ledger.done(delivery.offset)
                     shelf.dirty = True
@@ -216,7 +216,7 @@ class Shelves:
                 lag[place.channel.name] += max(0, shelf.end - at)
         return lag
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, place: PartitionId) -> None:
         shelf = self._shelves.pop(place, None)
         if shelf is not None:
             self.waiting -= len(shelf.kept)

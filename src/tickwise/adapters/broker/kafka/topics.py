@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from tickwise.adapters.broker.kafka.address import KafkaAddress
 from tickwise.adapters.broker.kafka.library import Complaints, admin_library, client_library
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured
-from tickwise.ports.broker import DEAD, REQUESTS, RESULTS, Channel, Kind
+from tickwise.ports.broker import DEAD, REQUESTS, RESULTS, Channel, ChannelKind
 
 ANSWER_SECONDS: Final = 4.0
 """How long a look may take. An absent broker is known to be absent after so long, and after one look's pause."""
@@ -53,7 +53,7 @@ def topic_name(address: KafkaAddress, channel: Channel) -> str:
 
 def channels_of(address: KafkaAddress) -> list[Channel]:
     """All channels."""
-    return [REQUESTS, *(Channel(Kind.RUNS, lane) for lane in range(address.lanes)), RESULTS, DEAD]
+    return [REQUESTS, *(Channel(ChannelKind.RUNS, lane) for lane in range(address.lanes)), RESULTS, DEAD]
 
 
 class Topics:

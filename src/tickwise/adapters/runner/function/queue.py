@@ -18,7 +18,7 @@ MAX_SAMPLE_SECONDS = 0.005
 """What one run counts for at most, so that a single stall of the machine does not make a quick function slow."""
 
 
-class Lane:
+class FunctionQueue:
     """The waiting runs of one function."""
 
     __slots__ = ("is_async", "mean_seconds", "name", "waiting")
@@ -28,7 +28,7 @@ class Lane:
         self.is_async = is_async
         self.mean_seconds: float | None = None
         """None: it never ran, so one goes ahead to see."""
-        self.waiting: deque[Run] = deque()
+        self.waiting: deque[QueuedRun] = deque()
 
     @property
     def oldest(self) -> int:
@@ -53,7 +53,7 @@ class RunHolder(Protocol):
     sacrificed: bool
     """It is killed for a run that did not stop in time."""
 
-    def ask_to_stop(self, run: Run) -> None:
+    def ask_to_stop(self, run: QueuedRun) -> None:
         """Pass on that a run shall stop; the worker may obey."""
         ...
 
@@ -66,11 +66,11 @@ class RunHolder(Protocol):
         ...
 
 
-class Run(msgspec.Struct, eq=False):
+class QueuedRun(msgspec.Struct, eq=False):
     """One assignment on its way through workers. A struct: tens of thousands are made a second."""
 
     assignment: Assignment
-    lane: Lane
+    lane: FunctionQueue
     arrival: int
     """Its place in the order of all runs of the runner: the oldest is served first."""
     launched: float

@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from operator import attrgetter
 from uuid import UUID
 
-from tickwise.adapters.runner.function.queue import Lane, Run
+from tickwise.adapters.runner.function.queue import FunctionQueue, QueuedRun
 from tickwise.adapters.runner.function.wire import Hello, Report, Result
 from tickwise.adapters.runner.function.worker_process import WorkerProcess, WorkerSettings
 from tickwise.adapters.runner.kinds import FunctionKind
@@ -81,8 +81,8 @@ class FunctionRunner:
         self._settings = settings
         self._workers_most = workers
         self._modules = modules
-        self._lanes: dict[str, Lane] = {}
-        self._runs: dict[int, Run] = {}
+        self._lanes: dict[str, FunctionQueue] = {}
+        self._runs: dict[int, QueuedRun] = {}
         """By the run's id as a number, which has a quicker hash than the id itself."""
         self._workers: list[WorkerProcess] = []
         self._worker_count = 0
@@ -158,7 +158,7 @@ class FunctionRunner:
         if hello.problems:
             await self.close()
             raise Misconfigured("functions could not be loaded: " + "; ".join(hello.problems))
-        self._housekeeping = asyncio.get_running_loop().create_task(self._keep_house())
+        self._housekeeping = asyncio.get_running_loop().create_task(self._housekeep())
 
     # ---------------------------------------------------------------------------------------- in
 
@@ -170,7 +170,7 @@ class FunctionRunner:
             if lane is None or self._closing:
                 self._refuse(assignment)
                 continue
-            run = runs[assignment.run_id.int] = Run(assignment, lane, arrival := arrival + 1, now)
+            run = runs[assignment.run_id.int] = QueuedRun(assignment, lane, arrival := arrival + 1, now)
             lane.waiting.append(run)
         self._arrivals = arrival
         self._feed()
@@ -193,7 +193,7 @@ class FunctionRunner:
         elif (sink := self._closing_sinks.get(run_id.int)) is not None:
             sink.hurry()
 
-    def _stop(self, run: Run, reason: str, grace_seconds: float) -> None:
+    def _stop(self, run: QueuedRun, reason: str, grace_seconds: float) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + grace_seconds
         if run.stop_reason is not None:
@@ -214,7 +214,7 @@ class FunctionRunner:
         run.patience_until = until
         run.deadline = loop.call_later(grace_seconds, self._out_of_patience, run)
 
-    def _out_of_patience(self, run: Run) -> None:
+    def _out_of_patience(self, run: QueuedRun) -> None:
         worker = run.worker
         if worker is None or self._runs.get(run.assignment.run_id.int) is not run:
             return
@@ -251,12 +251,12 @@ class FunctionRunner:
         while any(self._feed_lane(lane) for lane in self._hungry()):
             pass
 
-    def _hungry(self) -> Sequence[Lane]:
+    def _hungry(self) -> Sequence[FunctionQueue]:
         """Lanes with something to do, in the order of their oldest runs, so none starves."""
         lanes = [lane for lane in self._lanes.values() if lane.waiting]
         return sorted(lanes, key=_oldest) if len(lanes) > 1 else lanes
 
-    def _feed_lane(self, lane: Lane) -> bool:
+    def _feed_lane(self, lane: FunctionQueue) -> bool:
         """Send some of a lane's runs to the best worker; False if there is no place now."""
         if lane.is_quick:
             worker = self._least_loaded(lambda worker: WINDOW_RUNS - worker.brief)
@@ -342,7 +342,7 @@ class FunctionRunner:
         worker.idle_since = self._settings.clock.monotonic()
         for name, is_async in hello.functions:
             if name not in self._lanes:
-                self._lanes[name] = Lane(name, is_async=is_async)
+                self._lanes[name] = FunctionQueue(name, is_async=is_async)
         names = self.offers()
         self._labels = ("task:function", "function:*", *(f"function:{name}" for name in names)) if names else ()
         if self._known is not None and not self._known.done():
@@ -375,7 +375,7 @@ class FunctionRunner:
         self._workers.remove(worker)
         if not worker.ready and not self._closing:
             self._start_failed(worker)
-        waiting: list[Run] = []
+        waiting: list[QueuedRun] = []
         for number, run in worker.held.items():
             if run.started is not None or number == current:
                 self._died(run, worker)
@@ -397,7 +397,7 @@ class FunctionRunner:
         self._may_start_at = self._settings.clock.monotonic() + pause
         _logger.error("a function worker ended before it was ready, the next start is in %.1f s: %s", pause, tail)
 
-    def _take_back(self, runs: Sequence[Run]) -> None:
+    def _take_back(self, runs: Sequence[QueuedRun]) -> None:
         """Put runs that had not begun in front of their lanes, in their order."""
         for run in reversed(runs):
             run.worker, run.number = None, 0
@@ -408,7 +408,7 @@ class FunctionRunner:
 
     # ---------------------------------------------------------------------------------------- out
 
-    def _began(self, run: Run | None, started: float) -> None:
+    def _began(self, run: QueuedRun | None, started: float) -> None:
         if run is None or run.started is not None:
             return
         run.started = started
@@ -421,7 +421,7 @@ class FunctionRunner:
             self._out_of_patience(run)
         self._reports.began(run.assignment.run_id, started)
 
-    def _wrote(self, run: Run | None, content: bytes) -> None:
+    def _wrote(self, run: QueuedRun | None, content: bytes) -> None:
         if run is None:
             return
         if run.sink is None:
@@ -436,7 +436,7 @@ class FunctionRunner:
         # Reading slower would hold up the results of all runs of the worker.
         run.sink.write_or_drop(content)
 
-    def _take_results(self, held: dict[int, Run], results: Sequence[Result]) -> None:
+    def _take_results(self, held: dict[int, QueuedRun], results: Sequence[Result]) -> None:
         """Report what ended. Most runs end well, silently and without a limit: those take as few steps as can be."""
         runs = self._runs
         endings: list[tuple[UUID, Ending]] = []
@@ -461,7 +461,7 @@ class FunctionRunner:
         if endings:
             self._reports.ended_many(endings)
 
-    def _without_success(self, run: Run, result: Result, verdict: Verdict) -> Ending:
+    def _without_success(self, run: QueuedRun, result: Result, verdict: Verdict) -> Ending:
         started, ended = result.started, result.ended
         if run.stop_reason not in (None, "cancelled") and verdict is Verdict.CANCELLED:
             return self._stopped_ending(run, started, ended)
@@ -480,13 +480,13 @@ class FunctionRunner:
         error = f"the result has {size} bytes of JSON, {most} are the most; store it elsewhere and return where"
         return Ending(Verdict.FAILED, result.started, result.ended, "result", error)
 
-    def _stopped_ending(self, run: Run, started: float, ended: float) -> Ending:
+    def _stopped_ending(self, run: QueuedRun, started: float, ended: float) -> Ending:
         if run.stop_reason == "cancelled":
             return Ending(Verdict.CANCELLED, started, ended, "cancelled")
         error = f"it ran longer than its {run.assignment.timeout_seconds:g} s"
         return Ending(Verdict.FAILED, started, ended, run.stop_reason, error)
 
-    def _died(self, run: Run, worker: WorkerProcess) -> None:
+    def _died(self, run: QueuedRun, worker: WorkerProcess) -> None:
         now = self._now()
         started = now if run.started is None else run.started
         if worker.unkillable:
@@ -500,11 +500,11 @@ class FunctionRunner:
         else:
             self._report(run, Ending(Verdict.FAILED, started, now, "crashed", _last_words(worker)))
 
-    def _release(self, run: Run) -> None:
+    def _release(self, run: QueuedRun) -> None:
         now = self._now()
         self._report(run, Ending(Verdict.RELEASED, now, now))
 
-    def _report(self, run: Run, ending: Ending) -> None:
+    def _report(self, run: QueuedRun, ending: Ending) -> None:
         """The one way out of a run."""
         if self._runs.pop(run.assignment.run_id.int, None) is not run:
             raise Bug(f"run {run.assignment.run_id} ended twice in its runner")
@@ -517,7 +517,7 @@ class FunctionRunner:
         self._endings.add(task)
         task.add_done_callback(self._endings.discard)
 
-    async def _report_with_output(self, run: Run, sink: OutputSink, ending: Ending) -> None:
+    async def _report_with_output(self, run: QueuedRun, sink: OutputSink, ending: Ending) -> None:
         name = run.assignment.run_id.int
         self._closing_sinks[name] = sink
         try:
@@ -530,7 +530,7 @@ class FunctionRunner:
 
     # ---------------------------------------------------------------------------------------- house
 
-    async def _keep_house(self) -> None:
+    async def _housekeep(self) -> None:
         """Ends idle workers, and sees runs that hold a worker so tightly that it cannot even say so."""
         seen: Mapping[WorkerProcess, int] = {}
         while True:

@@ -21,7 +21,7 @@ from typing import Protocol, cast
 import msgspec
 
 from tickwise.adapters.runner.context import inherited_environment
-from tickwise.adapters.runner.function.queue import Run
+from tickwise.adapters.runner.function.queue import QueuedRun
 from tickwise.adapters.runner.function.wire import (
     Frames,
     Hello,
@@ -99,7 +99,7 @@ class WorkerProcess(asyncio.Protocol):
         self._patience: asyncio.TimerHandle | None = None
         self._no_patience = asyncio.Event()
         self.stderr_tail = b""
-        self.held: dict[int, Run] = {}
+        self.held: dict[int, QueuedRun] = {}
         """Sent and not reported as ended, by number."""
         self.slow: set[int] = set()
         """Those of `held` that run on its loop for a while, beside others."""
@@ -132,7 +132,7 @@ class WorkerProcess(asyncio.Protocol):
         if self._lifetime is not None:
             await asyncio.wait([self._lifetime])
 
-    def send(self, runs: Sequence[Run]) -> None:
+    def send(self, runs: Sequence[QueuedRun]) -> None:
         """Hand over runs, in order."""
         items: list[ItemFields] = []
         held = self.held
@@ -163,7 +163,7 @@ class WorkerProcess(asyncio.Protocol):
         base = self._settings.now() - self._settings.clock.monotonic()
         self._write(OutgoingBatch(base, items))
 
-    def ask_to_stop(self, run: Run) -> None:
+    def ask_to_stop(self, run: QueuedRun) -> None:
         """Pass on that a run shall stop; the worker may obey."""
         self._write(Stop(run.number))
 

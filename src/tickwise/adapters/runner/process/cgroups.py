@@ -49,14 +49,14 @@ SWAP_BYTES: Final = 1 << 20
 _VERSION_1: Final = {Resource.MEMORY: "memory", Resource.PIDS: "pids", Resource.CPU: "cpuacct"}
 
 
-class Place(NamedTuple):
+class GroupFolder(NamedTuple):
     """Where groups for a resource are made."""
 
     version: int
     folder: Path
 
 
-Places = Mapping[Resource, Place]
+Places = Mapping[Resource, GroupFolder]
 
 
 class Usage(NamedTuple):
@@ -82,14 +82,14 @@ class _Mount(NamedTuple):
 
 def find_places(name: str, *, process: Path = SELF) -> Places:
     """Where groups of this `name` can be made, by trying. Blocking, a few milliseconds."""
-    found: dict[Resource, Place] = {}
+    found: dict[Resource, GroupFolder] = {}
     for resource, place in candidates(process):
         if resource not in found and _can_make(place, resource, f"{PREFIX}{name}-probe"):
             found[resource] = place
     return found
 
 
-def candidates(process: Path) -> Iterator[tuple[Resource, Place]]:
+def candidates(process: Path) -> Iterator[tuple[Resource, GroupFolder]]:
     """Places that may do, version 2 first."""
     try:
         mounts = _mounts((process / "mountinfo").read_text())
@@ -99,14 +99,14 @@ def candidates(process: Path) -> Iterator[tuple[Resource, Place]]:
     for mount in mounts:
         if mount.version == 2 and "" in own:
             folder = _folder(mount, own[""])
-            yield Resource.CPU, Place(2, folder)
+            yield Resource.CPU, GroupFolder(2, folder)
             for base in (folder, *([folder.parent] if _is_delegated(folder.parent) else [])):
                 for resource in passed_on(base):
-                    yield resource, Place(2, base)
+                    yield resource, GroupFolder(2, base)
     for mount in mounts:
         for resource, controller in _VERSION_1.items():
             if mount.version == 1 and controller in mount.controllers and controller in own:
-                yield resource, Place(1, _folder(mount, own[controller]))
+                yield resource, GroupFolder(1, _folder(mount, own[controller]))
 
 
 def _mounts(text: str) -> Sequence[_Mount]:
@@ -157,7 +157,7 @@ def passed_on(base: Path) -> Sequence[Resource]:
     return [one for one in wanted if one in passed]
 
 
-def _can_make(place: Place, resource: Resource, name: str) -> bool:
+def _can_make(place: GroupFolder, resource: Resource, name: str) -> bool:
     try:
         (place.folder / name).mkdir()
     except OSError:
@@ -264,18 +264,18 @@ def make_group(places: Places, name: str, limits: TaskLimits) -> Group | None:
         Resource.PIDS: limits.processes is not None,
         Resource.CPU: limits.cpu_seconds is not None,
     }
-    made: dict[Resource, Place] = {}
+    made: dict[Resource, GroupFolder] = {}
     for resource, place in places.items():
         if wanted[resource]:
             folder = place.folder / f"{PREFIX}{name}"
             with contextlib.suppress(OSError):
                 folder.mkdir(exist_ok=True)
-                _limit(Place(place.version, folder), resource, limits)
-                made[resource] = Place(place.version, folder)
+                _limit(GroupFolder(place.version, folder), resource, limits)
+                made[resource] = GroupFolder(place.version, folder)
     return Group(made) if made else None
 
 
-def _limit(place: Place, resource: Resource, limits: TaskLimits) -> None:
+def _limit(place: GroupFolder, resource: Resource, limits: TaskLimits) -> None:
     """Raises `OSError` if the limit cannot be set."""
     if resource is Resource.PIDS:
         _write(place.folder / "pids.max", str(limits.processes))
@@ -293,7 +293,7 @@ def left_behind(places: Places, name: str) -> Iterable[Group]:
     """The groups that an executor of this name has made and not removed."""
     for resource, place in places.items():
         for folder in place.folder.glob(f"{PREFIX}{name}-*"):
-            yield Group({resource: Place(place.version, folder)})
+            yield Group({resource: GroupFolder(place.version, folder)})
 
 
 def _removed(folder: Path) -> bool:

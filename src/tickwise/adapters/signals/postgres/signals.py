@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.signals.keeping import Back, wait_within
-from tickwise.adapters.signals.listeners import Concerns, Listeners, Pending, pack, unpack
+from tickwise.adapters.signals.listeners import Concerns, Listeners, PendingRings, pack, unpack
 from tickwise.adapters.signals.postgres.link import CHECK_SECONDS, PostgresLink, statement
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.signals import Topic
@@ -38,7 +38,7 @@ class PostgresSignals:
         self._link = link
         self._clock = link.clock
         self._listeners = Listeners()
-        self._pending = Pending()
+        self._pending = PendingRings()
         self._wanted = asyncio.Event()
         self._own_pid = 0
         self._task: asyncio.Task[None] | None = None

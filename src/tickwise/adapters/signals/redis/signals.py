@@ -22,7 +22,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.signals.keeping import Back, wait_within
-from tickwise.adapters.signals.listeners import Concerns, Listeners, Pending, pack, unpack
+from tickwise.adapters.signals.listeners import Concerns, Listeners, PendingRings, pack, unpack
 from tickwise.adapters.signals.redis.link import CHECK_SECONDS, Command, RedisLink
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.signals import Topic
@@ -50,7 +50,7 @@ class RedisSignals:
         self._clock = clock = link.clock
         self._origin = clock.noise(_ORIGIN_BYTES)
         self._listeners = Listeners()
-        self._pending = Pending()
+        self._pending = PendingRings()
         self._wanted = asyncio.Event()
         self._channels = {link.key("signals", topic): topic for topic in Topic}
         self._kept = link.key("cancels")

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import NEVER, Overlap, Pending, Reason
+from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.model import Trigger, place_of
 from tickwise.ports.store import (
@@ -110,7 +110,7 @@ class Definitions(Duty):
         for run in new.missed:
             self._state.make(job, run)
         if not new.never:
-            pending = Pending(now if new.due is None else new.due)
+            pending = TimerState(now if new.due is None else new.due)
             self._state.plan(job, pending, run_id=new.run_id, zone_data=new.zone_data)
 
     # ------------------------------------------------------------------------------------------- looking up
@@ -217,15 +217,15 @@ class Definitions(Duty):
             if is_postponed(run, move):
                 self._hold_back(run, move)
             elif run.due > now:
-                self._state.drop_unstarted(run, Reason.PAUSED, PAUSED)
+                self._state.drop_unstarted(run, SkipReason.PAUSED, PAUSED)
 
     def _hold_back(self, run: RunRecord, move: JobMove) -> None:
         """A postponed run waits for the end of a pause: from now on, or from when its holder gives it back."""
         now = self._state.now()
         if run.held:
-            skipped = run.request is not None and run.request.skipped is Reason.REQUESTED
+            skipped = run.request is not None and run.request.skipped is SkipReason.REQUESTED
             if run.due > now and not run.cancelling and not skipped:
-                run.request = StopRequest(CancelKind.RETURN, now, PAUSED, Reason.PAUSED)
+                run.request = StopRequest(CancelKind.RETURN, now, PAUSED, SkipReason.PAUSED)
         elif not run.blocked and max(run.due, run.ready) > now:
             run.slot = run.rate_key = None
             run.ready = max(run.due, NEVER if move.until is None else move.until)
@@ -275,7 +275,7 @@ class Definitions(Duty):
                 run.settled = False  # The new plan may put others before it.
                 if not stays:
                     state.forget(run)
-            elif run.request is None or run.request.skipped is not Reason.REQUESTED:
+            elif run.request is None or run.request.skipped is not SkipReason.REQUESTED:
                 run.request = run.request if run.cancelling else None if stays else StopRequest(CancelKind.REVOKE, now)
         for missed in plan.missed:
             state.make(job, missed)

@@ -15,7 +15,7 @@ from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, StopRequest, TimeQueue
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
@@ -89,7 +89,7 @@ class Dispatch(Duty):
             return run
         if run.begun:
             return run.state
-        self._state.drop_unstarted(run, Reason.REQUESTED, error)
+        self._state.drop_unstarted(run, SkipReason.REQUESTED, error)
         return run.state if run.held else RunState.SKIPPED
 
     async def run_postpone(self, namespace: str, run_id: UUID, due: float) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import PAUSED
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Follow, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
@@ -106,7 +106,7 @@ def paused(run: NewRun) -> NewSkip:
         nominal=nominal,
         until=nominal,
         occurrences=1,
-        reason=Reason.PAUSED,
+        reason=SkipReason.PAUSED,
         error=PAUSED,
         trigger=run.trigger,
     )

@@ -15,7 +15,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.losses import lose
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import ON_DEMAND, Duty, State
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.model import Lane
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Check, Examined, JobAction, OperationStatus, Violation
@@ -60,7 +60,7 @@ class Health(Duty):
             if (run := self._state.runs.get(subject)) is not None and judge(self._state, subject) is not None:
                 cure(self._state, run)
 
-    async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
+    async def timer_restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
         job = self._state.jobs.get(job_id)
         if job is None or job.namespace != namespace or job.version != expected_version or job.timer is not None:
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tickwise.adapters.store.memory.records import RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import State
-from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, Reason
+from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, SkipReason
 from tickwise.domain.lifecycle import RunEvent
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import CancelKind
@@ -24,7 +24,7 @@ def settle(state: State, run: RunRecord) -> bool:
     skips = run.overlap is Overlap.SKIP or (run.overlap is Overlap.QUEUE_ONE and len(earlier) > 1)
     if skips and run.request is None:
         run.attempt -= 1
-        state.end_skipped(run, Reason.OVERLAP, f"{_count(len(earlier))} of the job had not ended")
+        state.end_skipped(run, SkipReason.OVERLAP, f"{_count(len(earlier))} of the job had not ended")
     else:
         run.blocked = True
         state.let_go(run, RunEvent.RELEASED, run.due)
@@ -46,7 +46,7 @@ def _ended(state: State, run: RunRecord) -> bool:
     if run.begun:
         state.cancel(run, StopRequest(CancelKind.CANCEL, state.now(), REPLACED_SENTENCE), began=False)
     else:
-        state.end_skipped(run, Reason.OVERLAP, REPLACED_SENTENCE)
+        state.end_skipped(run, SkipReason.OVERLAP, REPLACED_SENTENCE)
     return True
 
 

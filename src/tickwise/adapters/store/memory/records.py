@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from tickwise.domain.decision import NEVER, Overlap, Pending, Reason
+from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
 from tickwise.domain.lifecycle import HELD, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
@@ -71,7 +71,7 @@ class TimerRecord(Placed):
     """Where a schedule stands. Never changed, only replaced, so that a scheduler sees by identity whether it was."""
 
     job: JobRecord
-    pending: Pending
+    pending: TimerState
     run_id: UUID | None
     """The name of the fire of a one-time job that needs no decision."""
     zone_data: str | None
@@ -121,7 +121,7 @@ class StopRequest(NamedTuple):
     kind: CancelKind
     asked_at: float
     error: str | None = None
-    skipped: Reason | None = None
+    skipped: SkipReason | None = None
     """With REVOKE: the record that it leaves; None: nothing."""
     heard_at: float | None = None
 

@@ -31,7 +31,7 @@ from tickwise.adapters.store.memory.records import (
 )
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
-from tickwise.domain.decision import NEVER, Hold, Overlap, Pending, Reason
+from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
@@ -197,7 +197,7 @@ class State:
     # ------------------------------------------------------------------------------------------- timers
 
     def set_timer(
-        self, job: JobRecord, pending: Pending, *, run_id: UUID | None = None, zone_data: str | None = None
+        self, job: JobRecord, pending: TimerState, *, run_id: UUID | None = None, zone_data: str | None = None
     ) -> None:
         """Where the job's schedule stands, in place of what stood before."""
         self.drop_timer(job)
@@ -212,7 +212,7 @@ class State:
     def queue_of(self, timer: TimerRecord) -> TimeQueue[TimerRecord]:
         return self.decided if timer.run_id is None else self.one_time
 
-    def plan(self, job: JobRecord, pending: Pending, *, run_id: UUID | None, zone_data: str | None) -> None:
+    def plan(self, job: JobRecord, pending: TimerState, *, run_id: UUID | None, zone_data: str | None) -> None:
         """What a job will do. A fire that needs no decision is a run at once if it is near; all else is a timer."""
         if run_id is not None and pending.hold is None and pending.due <= self.now() + self.near_seconds:
             self.drop_timer(job)
@@ -220,7 +220,7 @@ class State:
         else:
             self.set_timer(job, pending, run_id=run_id if pending.hold is None else None, zone_data=zone_data)
 
-    def move_timer(self, job: JobRecord, pending: Pending | None, *, zone_data: str | None) -> None:
+    def move_timer(self, job: JobRecord, pending: TimerState | None, *, zone_data: str | None) -> None:
         """A job's timer goes there, and with a hold needs a decision from then on; None: it goes for good."""
         run_id = None if job.timer is None or pending is None or pending.hold is not None else job.timer.run_id
         if pending is None:
@@ -331,7 +331,7 @@ class State:
         if request is not None and request.kind is not CancelKind.RETURN and not began:
             self._revoke(run, request)
             return False
-        held_back = request is not None and request.kind is CancelKind.RETURN and request.skipped is Reason.PAUSED
+        held_back = request is not None and request.kind is CancelKind.RETURN and request.skipped is SkipReason.PAUSED
         self._unhold(run)
         run.state, run.ready = state, ready if run.slot is None else max(ready, run.slot)
         if held_back and not began and self.is_paused(run.job):
@@ -346,12 +346,12 @@ class State:
         else:
             self.end_skipped(run, request.skipped, request.error)
 
-    def end_skipped(self, run: RunRecord, reason: Reason, error: str | None) -> None:
+    def end_skipped(self, run: RunRecord, reason: SkipReason, error: str | None) -> None:
         """The store itself ends what did not begin: a free run, or one whose holder has not begun it."""
         self._unhold(run)
         self.end(run, RunEvent.SKIPPED, Report(ended=self.now(), reason=reason, error=error))
 
-    def drop_unstarted(self, run: RunRecord, reason: Reason, error: str) -> None:
+    def drop_unstarted(self, run: RunRecord, reason: SkipReason, error: str) -> None:
         """A run that has not begun will not run: SKIPPED at once if it is free, else when it comes back."""
         if not run.held:
             self.end_skipped(run, reason, error)

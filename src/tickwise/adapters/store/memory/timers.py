@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.records import TimeQueue, TimerRecord
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Fire, FireBatch, FireRequest, JobAction, NewRun, OccurrenceMove, Ready, Timer
@@ -56,7 +56,7 @@ class Batch:
         runs = sorted(fire.runs, key=lambda run: (run.due, run.run_id))
         made = sum(self._state.make(job, run, settled_by=goes_on) for run in runs)
         for skip in fire.skips:
-            if skip.reason == Reason.PAUSED and job.standing is JobAction.PAUSE:
+            if skip.reason == SkipReason.PAUSED and job.standing is JobAction.PAUSE:
                 by = f" by {job.paused_by}" if job.paused_by is not None else ""
                 why = f": {job.pause_reason}" if job.pause_reason is not None else ""
                 skip = skip._replace(error=f"{skip.error}{by}{why}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
-from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, Claimer
+from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, ClaimCursor
 from tickwise.adapters.store.postgres.queue.lanes import Lanes
 from tickwise.adapters.store.postgres.queue.releases import Stuck
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
@@ -40,7 +40,7 @@ class Part:
         self._clock = clock
         self._near_seconds = near_seconds
         self._lanes = Lanes(self._links, clock)
-        self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], Claimer] = {}
+        self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], ClaimCursor] = {}
         self._reached: dict[int, dict[int, float]] = {}
         """By executor and lane, the last instant of readiness that was claimed."""
         self._timers_mark = FAR_PAST

@@ -21,7 +21,7 @@ from tickwise.adapters.store.postgres.jobs.changes import put_timer
 from tickwise.adapters.store.postgres.queue.releases import FreeTerms, free_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Check, Examined, Violation
@@ -68,7 +68,7 @@ class Health(Part):
                     log.error("%s: %s cannot be put right: %s", check, subject, error)
         return count
 
-    async def timer_restore(self, namespace: str, job_id: UUID, timer: Pending, *, expected_version: int) -> bool:
+    async def timer_restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             job = await connection.fetchrow(statement("job_lock"), namespace, job_id)

@@ -17,7 +17,7 @@ from tickwise.adapters.store.postgres.jobs.flow import Flow
 from tickwise.adapters.store.postgres.jobs.jobs import Jobs
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
 from tickwise.adapters.store.postgres.jobs.rules import Rules
-from tickwise.adapters.store.postgres.jobs.run_commands import Asked
+from tickwise.adapters.store.postgres.jobs.run_commands import RunCommands
 from tickwise.adapters.store.postgres.jobs.submits import Submits
 from tickwise.adapters.store.postgres.jobs.tasks import Tasks
 from tickwise.adapters.store.postgres.records.letters import Letters
@@ -38,7 +38,7 @@ class PostgresStore(
     Submits,
     Changes,
     Timers,
-    Asked,
+    RunCommands,
     Attempts,
     Executors,
     Continuity,

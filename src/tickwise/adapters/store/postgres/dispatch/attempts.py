@@ -12,7 +12,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
-from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, NEAR_SECONDS, Claimer, Reach, Seen
+from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, NEAR_SECONDS, ClaimCursor, Reach, Seen
 from tickwise.adapters.store.postgres.queue.starts import ON_UNKNOWN, OpenStart, Settlement, settle
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake, wake_or_not
 from tickwise.adapters.store.postgres.statements import statement
@@ -69,15 +69,15 @@ class Attempts(Part):
             claims += await self._claim(request, claimer, Reach.AHEAD, free)
         return claims
 
-    def _claimer(self, request: ClaimRequest) -> Claimer:
+    def _claimer(self, request: ClaimRequest) -> ClaimCursor:
         key = (request.executor, tuple(request.queues), tuple(request.labels))
-        claimer = self._claimers.pop(key, None) or Claimer()
+        claimer = self._claimers.pop(key, None) or ClaimCursor()
         self._claimers[key] = claimer  # the last is the newest: the oldest is forgotten first
         if len(self._claimers) > _MAX_CLAIMERS:
             del self._claimers[next(iter(self._claimers))]
         return claimer
 
-    async def _claim(self, request: ClaimRequest, claimer: Claimer, reach: Reach, limit: int) -> list[Claimed]:
+    async def _claim(self, request: ClaimRequest, claimer: ClaimCursor, reach: Reach, limit: int) -> list[Claimed]:
         marks = claimer.marks(reach)
         ahead = min(request.ahead_seconds, NEAR_SECONDS) if reach is Reach.NEAR else request.ahead_seconds
         fair = claimer.fair
@@ -154,7 +154,7 @@ class Attempts(Part):
             if ready > reached.get(lane, FAR_PAST):
                 reached[lane] = ready
 
-    async def _in_order(self, rows: list[asyncpg.Record], claimer: Claimer, *, fair: bool) -> list[asyncpg.Record]:
+    async def _in_order(self, rows: list[asyncpg.Record], claimer: ClaimCursor, *, fair: bool) -> list[asyncpg.Record]:
         """As the port orders them; the update returns them as they lie on their pages."""
         rows.sort(key=_ready)
         if fair:

@@ -18,7 +18,7 @@ from tickwise.adapters.store.postgres.connection.link import UniqueBroken, trans
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, LAG_SECONDS
 from tickwise.adapters.store.postgres.queue.new_runs import run_columns, skip_columns
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import Hold, Overlap, Pending
+from tickwise.domain.decision import Hold, Overlap, TimerState
 from tickwise.domain.errors import Bug, StoreUnavailable, Unavailable
 from tickwise.ports.store import Fire, FireBatch, FireRequest, Ready, Timer
 
@@ -27,9 +27,9 @@ SWEEP_SECONDS: Final = 1.0
 than the store's horizon after it was written."""
 SWEEP_SHARE: Final = 20
 
-_NOWHERE: Final = (None,) * len(Pending._fields)
+_NOWHERE: Final = (None,) * len(TimerState._fields)
 """Where a timer stands that never fires again."""
-_NOTHING: Final[tuple[tuple[Any, ...], ...]] = ((),) * len(Pending._fields)
+_NOTHING: Final[tuple[tuple[Any, ...], ...]] = ((),) * len(TimerState._fields)
 _DUE: Final = attrgetter("pending.due")
 
 # The driver's own transaction objects cannot end one from within the block that began it.
@@ -242,7 +242,7 @@ class Timers(Part):
             Timer(
                 job_id,
                 namespace,
-                Pending(due, since, None if hold is None else Hold(hold), *counts),
+                TimerState(due, since, None if hold is None else Hold(hold), *counts),
                 definition,
                 None if labels is None else json.loads(labels),
                 run_id,

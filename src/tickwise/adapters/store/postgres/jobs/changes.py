@@ -20,7 +20,7 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skip
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
 from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
@@ -185,7 +185,7 @@ async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool
 
 
 async def put_timer(
-    connection: asyncpg.Connection, job_id: UUID, timer: Pending, run_id: UUID | None, zone_data: str | None
+    connection: asyncpg.Connection, job_id: UUID, timer: TimerState, run_id: UUID | None, zone_data: str | None
 ) -> None:
     """Write where a job's schedule stands, within the caller's transaction."""
     await connection.execute(

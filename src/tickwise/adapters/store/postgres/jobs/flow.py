@@ -15,7 +15,7 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skip
 from tickwise.adapters.store.postgres.queue.wakeups import wake_queue
 from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.store import Follow, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
@@ -120,7 +120,7 @@ def _named(run: NewRun) -> NewRun:
 
 def _paused(run: NewRun) -> NewSkip:
     nominal = run.due if run.nominal is None else run.nominal
-    return NewSkip(run.run_id, nominal, nominal, 1, Reason.PAUSED, WAS_PAUSED, run.trigger)
+    return NewSkip(run.run_id, nominal, nominal, 1, SkipReason.PAUSED, WAS_PAUSED, run.trigger)
 
 
 def _queue_row(namespace: str, row: asyncpg.Record) -> QueueRow:

@@ -14,7 +14,7 @@ from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES
 from tickwise.adapters.store.postgres.records.searches import LAST_ID, like, search
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import Hold, Pending
+from tickwise.domain.decision import Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane
 from tickwise.domain.schedule import ScheduleType
@@ -169,10 +169,10 @@ def job_row(row: asyncpg.Record) -> JobRow:
     )
 
 
-def pending(row: asyncpg.Record, prefix: str = "") -> Pending:
+def pending(row: asyncpg.Record, prefix: str = "") -> TimerState:
     """Where a schedule stands, from columns whose names begin with `prefix`."""
     hold = row[f"{prefix}hold"]
-    return Pending(
+    return TimerState(
         due=row[f"{prefix}due"],
         since=row[f"{prefix}since"],
         hold=None if hold is None else Hold(hold),

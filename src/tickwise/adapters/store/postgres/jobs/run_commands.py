@@ -24,7 +24,7 @@ class _JobCancelled(Exception):
     """Ends a transaction that must leave nothing, not even its receipt."""
 
 
-class Asked(Part):
+class RunCommands(Part):
     """`runs_add`, `run_skip`, `run_postpone`, `runs_cancel`, `runs_cancel_all`, `runs_unblock` and `runs_waiting`
     of the port."""
 

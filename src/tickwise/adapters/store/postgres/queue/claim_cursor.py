@@ -75,7 +75,7 @@ class Marks:
 
 
 @dataclass(slots=True)
-class Claimer:
+class ClaimCursor:
     """The marks of one executor and one set of queues and labels."""
 
     near: Marks = field(default_factory=Marks)

@@ -32,7 +32,7 @@ FREED_SECONDS: Final = 7 * 86_400.0
 Numbers = Mapping[tuple[str, Lane], int]
 
 
-class Place(NamedTuple):
+class NamespaceLane(NamedTuple):
     """Where runs of one namespace wait."""
 
     namespace: str
@@ -47,7 +47,7 @@ class Lanes:
         self._monotonic = clock.monotonic
         self._numbers: dict[tuple[str, Lane], int] = {}
         """Those that are in use."""
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, NamespaceLane] = {}
         self._read_at = float("-inf")
         self._full: dict[str, float] = {}
         """Namespaces that have no room, and until when that is so."""
@@ -71,11 +71,11 @@ class Lanes:
             raise no_lane(namespace)
         return numbers[namespace, lane]
 
-    async def place(self, number: int) -> Place:
+    async def place(self, number: int) -> NamespaceLane:
         """What a number that the store gave stands for."""
         return (await self.places([number]))[number]
 
-    async def places(self, numbers: Collection[int]) -> Mapping[int, Place]:
+    async def places(self, numbers: Collection[int]) -> Mapping[int, NamespaceLane]:
         """What numbers that the store gave stand for, among all that are known."""
         if not self._places.keys() >= set(numbers):
             await self._load()
@@ -114,7 +114,7 @@ class Lanes:
 
     def _learn(self, rows: Iterable[tuple[int, str, str, int, list[str], bool]]) -> None:
         for number, namespace, queue, priority, requires, idle in rows:
-            place = Place(namespace, Lane(queue, priority, tuple(requires)))
+            place = NamespaceLane(namespace, Lane(queue, priority, tuple(requires)))
             self._places[number] = place
             if not idle:
                 self._numbers[place] = number

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import Hold, Overlap, Pending, Reason
+from tickwise.domain.decision import Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
@@ -374,7 +374,7 @@ class PlansContract(StoreContract):
         """`skips`, in the same transaction; a change in doubt that is repeated records them once."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
-        skip = make.skip(job.job_id, make.now + 60.0, until=make.now + 180.0, occurrences=3, reason=Reason.PAUSED)
+        skip = make.skip(job.job_id, make.now + 60.0, until=make.now + 180.0, occurrences=3, reason=SkipReason.PAUSED)
         change = make.change(
             await self.job_row(store, job.job_id), name="changed", replan=make.plan(make.now + HOUR, skips=[skip])
         )
@@ -389,7 +389,7 @@ class PlansContract(StoreContract):
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
         for timer in (
-            Pending(make.now + HOUR, fired=4, minute=make.now + 0.000001, in_minute=2),
+            TimerState(make.now + HOUR, fired=4, minute=make.now + 0.000001, in_minute=2),
             held(make.now + 60.0, make.now + HOUR, Hold.CALENDAR, fired=9),
         ):
             await self.replan(store, make, job.job_id, make.plan(timer))

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import Hold, Overlap, Pending, Reason
+from tickwise.domain.decision import Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
 from tickwise.ports.store import JobAction, NewRun
@@ -27,10 +27,10 @@ class DecisionsContract(StoreContract):
         job = make.recurring(make.now)
         await self.add(store, job)
         timers = [
-            Pending(make.now + 1.000001, fired=3, minute=make.now + 0.000001, in_minute=2),
-            Pending(make.now + 2.0, make.now + 1.000003, Hold.CALENDAR, fired=2**31 - 1),
-            Pending(make.now + 3.0, make.now + 1.5, Hold.MAINTENANCE),
-            Pending(make.now + 4.0, make.now + 1.5, Hold.PAUSED),
+            TimerState(make.now + 1.000001, fired=3, minute=make.now + 0.000001, in_minute=2),
+            TimerState(make.now + 2.0, make.now + 1.000003, Hold.CALENDAR, fired=2**31 - 1),
+            TimerState(make.now + 3.0, make.now + 1.5, Hold.MAINTENANCE),
+            TimerState(make.now + 4.0, make.now + 1.5, Hold.PAUSED),
         ]
         for pending in timers:
             async with self.near(store, 10.0) as batch:
@@ -46,7 +46,7 @@ class DecisionsContract(StoreContract):
         job = make.recurring(make.now + 0.5)
         await self.add(store, job)
         async with self.near(store) as batch:
-            assert [instants(timer.pending) for timer in batch.timers] == [instants(Pending(make.now + 0.5))]
+            assert [instants(timer.pending) for timer in batch.timers] == [instants(TimerState(make.now + 0.5))]
 
     async def test_a_timer_is_handed_over_with_its_jobs_labels(self, store: KeyedStore, make: Factory) -> None:
         """For windows that go by label; as they are now, and none if there are none."""
@@ -115,7 +115,7 @@ class DecisionsContract(StoreContract):
         job = make.job(make.now + 10.0)
         await self.add(store, job)
         assert job.run_id is not None
-        skip = make.skip(job.job_id, make.now + 10.0, reason=Reason.MAINTENANCE)
+        skip = make.skip(job.job_id, make.now + 10.0, reason=SkipReason.MAINTENANCE)
         async with self.near(store, 20.0, once=True) as batch:
             [timer] = batch.timers
             firing = asyncio.create_task(other.timers_fire(20.0, 10))
@@ -155,7 +155,7 @@ class DecisionsContract(StoreContract):
         expected = (await self.job_row(store, moved.job_id)).timer
         assert expected is not None
         await store.occurrence_move(
-            make.occurrence(moved.job_id, expected, Pending(make.now + 200.0), zone_data="2026b")
+            make.occurrence(moved.job_id, expected, TimerState(make.now + 200.0), zone_data="2026b")
         )
         for version, found in (("2026b", set()), ("2026c", {edited.job_id, moved.job_id})):
             async with self.near(store, 10.0, other_zone_data_than=version) as batch:
@@ -209,8 +209,8 @@ class DecisionsContract(StoreContract):
         await self.add(store, job)
         await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="holidays", until=make.now + 2.0, by="ops"))
         await self.shift(store, 3.0)
-        skip = make.skip(job.job_id, make.now + 1.0, reason=Reason.PAUSED)._replace(error="the job was paused")
-        other = make.skip(job.job_id, make.now + 1.5, reason=Reason.MISFIRE)._replace(error="too late")
+        skip = make.skip(job.job_id, make.now + 1.0, reason=SkipReason.PAUSED)._replace(error="the job was paused")
+        other = make.skip(job.job_id, make.now + 1.5, reason=SkipReason.MISFIRE)._replace(error="too late")
         async with self.near(store) as batch:
             [timer] = batch.timers
             fire = make.fire(job.job_id, timer.pending.due, held(make.now + HOUR), runs=(), skips=[skip, other])
@@ -223,7 +223,7 @@ class DecisionsContract(StoreContract):
         job, executor = make.recurring(make.now), await self.born(store)
         await self.add(store, job)
         run = make.scheduled(job.job_id)
-        skip = make.skip(job.job_id, make.now + 0.5, reason=Reason.FUSE)
+        skip = make.skip(job.job_id, make.now + 0.5, reason=SkipReason.FUSE)
         stands = held(make.now + 0.75, fired=1)
         async with self.near(store) as batch:
             [timer] = batch.timers
@@ -285,7 +285,7 @@ class SkipsContract(StoreContract):
         """As a run that never was: its time, its reason, a sentence for people."""
         job_id = await self.recurring(store, make)
         nominal = make.now + 0.000001
-        skip = make.skip(job_id, nominal, reason=Reason.CALENDAR, error="excluded by the calendar 😀")
+        skip = make.skip(job_id, nominal, reason=SkipReason.CALENDAR, error="excluded by the calendar 😀")
         async with self.near(store) as batch:
             [timer] = batch.timers
             fire = make.fire(job_id, timer.pending.due, make.now + HOUR, runs=(), skips=[skip])
@@ -307,7 +307,7 @@ class SkipsContract(StoreContract):
         """With their count and the nominal time of the last, however many they are."""
         job_id = await self.recurring(store, make)
         since, until = make.now - 10 * 365 * 86_400.0, make.now - 0.999999
-        skip = make.skip(job_id, since, until=until, occurrences=315_360_000, reason=Reason.MISFIRE)
+        skip = make.skip(job_id, since, until=until, occurrences=315_360_000, reason=SkipReason.MISFIRE)
         async with self.near(store) as batch:
             [timer] = batch.timers
             await batch.commit([make.fire(job_id, timer.pending.due, make.now + HOUR, runs=(), skips=[skip])])
@@ -315,8 +315,8 @@ class SkipsContract(StoreContract):
         assert (row.occurrences, microseconds(row.until)) == (315_360_000, microseconds(until))
         assert microseconds(row.nominal_at) == microseconds(since)
 
-    @pytest.mark.parametrize("reason", list(Reason))
-    async def test_every_reason_can_be_kept(self, store: KeyedStore, make: Factory, reason: Reason) -> None:
+    @pytest.mark.parametrize("reason", list(SkipReason))
+    async def test_every_reason_can_be_kept(self, store: KeyedStore, make: Factory, reason: SkipReason) -> None:
         """Programs read it."""
         job_id = await self.recurring(store, make)
         skip = make.skip(job_id, reason=reason)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import Pending
+from tickwise.domain.decision import TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
@@ -346,7 +346,7 @@ class HealsContract(HealthContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         await self.damage(store, Check.PLANNED, job.job_id)
-        timer = Pending(make.now + 5.0, fired=3)
+        timer = TimerState(make.now + 5.0, fired=3)
         assert await store.timer_restore("default", job.job_id, timer, expected_version=1) is True
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(timer)
         assert await self.found(store, Check.PLANNED) == []
@@ -358,9 +358,9 @@ class HealsContract(HealthContract):
         """Another one was quicker."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
-        assert await store.timer_restore("default", job.job_id, Pending(make.now), expected_version=1) is False
+        assert await store.timer_restore("default", job.job_id, TimerState(make.now), expected_version=1) is False
         timer = (await self.job_row(store, job.job_id)).timer
-        assert instants(timer) == instants(Pending(make.now + HOUR))
+        assert instants(timer) == instants(TimerState(make.now + HOUR))
 
     @pytest.mark.parametrize("meanwhile", ["changed", "paused", "cancelled", "elsewhere", "gone"])
     async def test_no_timer_is_restored_to_what_is_otherwise_by_now(
@@ -380,7 +380,7 @@ class HealsContract(HealthContract):
         else:
             action = JobAction.PAUSE if meanwhile == "paused" else JobAction.CANCEL
             await store.job_move(make.move(job.job_id, action, reason="no"))
-        assert await store.timer_restore(namespace, job_id, Pending(make.now), expected_version=1) is False
+        assert await store.timer_restore(namespace, job_id, TimerState(make.now), expected_version=1) is False
         assert (await self.job_row(store, job.job_id)).timer is None
 
     async def test_a_timer_that_is_held_back_is_restored_so(self, store: KeyedStore, make: Factory) -> None:

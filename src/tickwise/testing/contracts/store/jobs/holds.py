@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import NEVER, Hold, Pending, Reason
+from tickwise.domain.decision import NEVER, Hold, SkipReason, TimerState
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
 from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewRun
@@ -52,7 +52,7 @@ class HoldsContract(StoreContract):
         """Runs that were made are made."""
         job = make.recurring(make.now)
         await self.add(store, job)
-        counted = Pending(make.now + HOUR, fired=7, minute=make.now, in_minute=3)
+        counted = TimerState(make.now + HOUR, fired=7, minute=make.now, in_minute=3)
         async with self.near(store) as batch:
             await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, counted)])
         await store.job_move(make.move(job.job_id, JobAction.PAUSE))
@@ -193,13 +193,13 @@ class HoldsContract(StoreContract):
         """Whatever the plan says, which may be older; the fuse's minute begins anew."""
         job = make.recurring(make.now)
         await self.add(store, job)
-        counted = Pending(make.now + HOUR, fired=7, minute=make.now, in_minute=3)
+        counted = TimerState(make.now + HOUR, fired=7, minute=make.now, in_minute=3)
         async with self.near(store) as batch:
             await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, counted)])
         await store.job_move(make.move(job.job_id, JobAction.PAUSE))
-        plan = make.plan(Pending(make.now + 2 * HOUR, fired=2, minute=make.now, in_minute=9))
+        plan = make.plan(TimerState(make.now + 2 * HOUR, fired=2, minute=make.now, in_minute=9))
         row = await store.job_move(make.move(job.job_id, JobAction.RESUME, plan))
-        assert instants(row.timer) == instants(Pending(make.now + 2 * HOUR, fired=7))
+        assert instants(row.timer) == instants(TimerState(make.now + 2 * HOUR, fired=7))
 
     async def test_what_fell_into_a_pause_goes_on_record_with_the_resume(
         self, store: KeyedStore, make: Factory
@@ -208,7 +208,7 @@ class HoldsContract(StoreContract):
         job_id = await self.paused(store, make)
         await self.shift(store, 5 * HOUR)
         skip = make.skip(
-            job_id, make.now + HOUR, until=make.now + 4 * HOUR, occurrences=4, reason=Reason.PAUSED, error="paused"
+            job_id, make.now + HOUR, until=make.now + 4 * HOUR, occurrences=4, reason=SkipReason.PAUSED, error="paused"
         )
         missed = make.run(job_id, make.now + 5 * HOUR, trigger=Trigger.MISSED)
         plan = make.plan(make.now + 6 * HOUR, skips=[skip], missed=[missed])

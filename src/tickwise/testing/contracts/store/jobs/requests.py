@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import Overlap, Pending, Reason
+from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
@@ -21,7 +21,7 @@ HOUR = 3600.0
 class OccurrenceMovesContract(StoreContract):
     """`occurrence_move`."""
 
-    async def recurring(self, store: KeyedStore, make: Factory) -> tuple[NewJob, Pending]:
+    async def recurring(self, store: KeyedStore, make: Factory) -> tuple[NewJob, TimerState]:
         """A job that fires next in an hour, and its timer."""
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
@@ -32,8 +32,8 @@ class OccurrenceMovesContract(StoreContract):
     async def test_the_next_occurrence_can_be_skipped(self, store: KeyedStore, make: Factory) -> None:
         """It goes on record, and the timer goes to the one after it."""
         job, stands = await self.recurring(store, make)
-        skip = make.skip(job.job_id, make.now + HOUR, reason=Reason.REQUESTED, error="skipped by ada")
-        following = Pending(make.now + 2 * HOUR, fired=3)
+        skip = make.skip(job.job_id, make.now + HOUR, reason=SkipReason.REQUESTED, error="skipped by ada")
+        following = TimerState(make.now + 2 * HOUR, fired=3)
         await store.occurrence_move(make.occurrence(job.job_id, stands, following, skip=skip))
         row = await self.run_row(store, skip.run_id)
         assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
@@ -43,7 +43,7 @@ class OccurrenceMovesContract(StoreContract):
         """It keeps its name and its nominal time; the schedule goes on as it is."""
         job, stands = await self.recurring(store, make)
         run = make.scheduled(job.job_id, make.now + 90 * 60.0, nominal=make.now + HOUR, overlap=Overlap.QUEUE_ALL)
-        following = Pending(make.now + 2 * HOUR)
+        following = TimerState(make.now + 2 * HOUR)
         await store.occurrence_move(make.occurrence(job.job_id, stands, following, run=run))
         row = await self.run_row(store, run.run_id)
         assert (row.state, row.trigger) == (RunState.QUEUED, Trigger.SCHEDULE)
@@ -58,14 +58,14 @@ class OccurrenceMovesContract(StoreContract):
         """In one step, and once though it is repeated: the job's version counts it once."""
         job, stands = await self.recurring(store, make)
         run = make.scheduled(job.job_id, make.now + 5 * HOUR, nominal=make.now + HOUR)
-        skip = make.skip(job.job_id, make.now + 2 * HOUR, reason=Reason.CALENDAR)
-        move = make.occurrence(job.job_id, stands, Pending(make.now + 4 * HOUR), run=run, skip=skip)
+        skip = make.skip(job.job_id, make.now + 2 * HOUR, reason=SkipReason.CALENDAR)
+        move = make.occurrence(job.job_id, stands, TimerState(make.now + 4 * HOUR), run=run, skip=skip)
         for _ in range(2):
             await store.occurrence_move(move)
         assert await self.run_state(store, run.run_id) is RunState.QUEUED
         assert await self.run_state(store, skip.run_id) is RunState.SKIPPED
         told = await self.job_row(store, job.job_id)
-        assert (instants(told.timer), told.version) == (instants(Pending(make.now + 4 * HOUR)), 2)
+        assert (instants(told.timer), told.version) == (instants(TimerState(make.now + 4 * HOUR)), 2)
 
     async def test_the_last_occurrence_leaves_no_timer(self, store: KeyedStore, make: Factory) -> None:
         """Skipped, there is nothing to come."""
@@ -102,7 +102,7 @@ class OccurrenceMovesContract(StoreContract):
         for expected in others:
             with pytest.raises(VersionConflict):
                 await store.occurrence_move(
-                    make.occurrence(job.job_id, expected, Pending(make.now + 9 * HOUR), skip=skip)
+                    make.occurrence(job.job_id, expected, TimerState(make.now + 9 * HOUR), skip=skip)
                 )
         assert instants((await self.job_row(store, job.job_id)).timer) == instants(stands)
         assert await self.run_state(store, skip.run_id) is None
@@ -112,18 +112,18 @@ class OccurrenceMovesContract(StoreContract):
         job, stands = await self.recurring(store, make)
         await store.job_change(make.change(await self.job_row(store, job.job_id), replan=make.plan()))
         with pytest.raises(VersionConflict):
-            await store.occurrence_move(make.occurrence(job.job_id, stands, Pending(make.now + 2 * HOUR)))
+            await store.occurrence_move(make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR)))
         assert (await self.job_row(store, job.job_id)).timer is None
 
     async def test_a_move_in_doubt_may_be_repeated(self, store: KeyedStore, make: Factory) -> None:
         """It is done, so it is answered as done; nothing is moved twice."""
         job, stands = await self.recurring(store, make)
         skip = make.skip(job.job_id, make.now + HOUR)
-        move = make.occurrence(job.job_id, stands, Pending(make.now + 2 * HOUR), skip=skip)
+        move = make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR), skip=skip)
         for _ in range(2):
             await store.occurrence_move(move)
         timer = (await self.job_row(store, job.job_id)).timer
-        assert instants(timer) == instants(Pending(make.now + 2 * HOUR))
+        assert instants(timer) == instants(TimerState(make.now + 2 * HOUR))
 
     async def test_of_many_who_move_one_occurrence_one_does(
         self, store: KeyedStore, other: KeyedStore, make: Factory
@@ -134,7 +134,7 @@ class OccurrenceMovesContract(StoreContract):
             make.occurrence(
                 job.job_id,
                 stands,
-                Pending(make.now + (2 + number) * HOUR),
+                TimerState(make.now + (2 + number) * HOUR),
                 run=make.scheduled(job.job_id, make.now + HOUR + number),
             )
             for number in range(6)
@@ -154,7 +154,7 @@ class OccurrenceMovesContract(StoreContract):
         """Whichever is first: the occurrence is skipped, or it was fired and the move is refused."""
         job, stands = await self.recurring(store, make)
         skip = make.skip(job.job_id, make.now + HOUR)
-        move = make.occurrence(job.job_id, stands, Pending(make.now + 2 * HOUR), skip=skip)
+        move = make.occurrence(job.job_id, stands, TimerState(make.now + 2 * HOUR), skip=skip)
         async with self.near(store, 2 * HOUR) as batch:
             moving = asyncio.create_task(other.occurrence_move(move))
             await asyncio.wait([moving], timeout=0.05)

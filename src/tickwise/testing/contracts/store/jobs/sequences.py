@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import Reason
+from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
 from tickwise.domain.retry import OnUnknown
@@ -244,7 +244,7 @@ class SequencesContract(StoreContract):
         assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
         assert start.run is not None
         row = await self.run_row(store, start.run.run_id)
-        assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, Reason.PAUSED, Trigger.SEQUENCE)
+        assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, SkipReason.PAUSED, Trigger.SEQUENCE)
         assert (row.origin, row.occurrences, row.attempt) == (claimed.run_id, 1, 0)
         assert await self.following(store) == []
         await store.job_move(make.move(job.job_id, JobAction.RESUME))
@@ -266,10 +266,10 @@ class SequencesContract(StoreContract):
         """With the reason that was given."""
         claimed = await self.ended(store, make)
         job = await self.next_job(store, make)
-        skip = make.skip(job.job_id, reason=Reason.REQUESTED, trigger=Trigger.SEQUENCE)
+        skip = make.skip(job.job_id, reason=SkipReason.REQUESTED, trigger=Trigger.SEQUENCE)
         assert await store.follows_commit("default", {claimed.run_id: [Successor(job.job_id, skip=skip)]}) == 0
         row = await self.run_row(store, skip.run_id)
-        assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, Reason.REQUESTED, Trigger.SEQUENCE)
+        assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, SkipReason.REQUESTED, Trigger.SEQUENCE)
 
     async def test_of_many_who_make_what_follows_at_once_one_does(
         self, store: KeyedStore, other: KeyedStore, make: Factory

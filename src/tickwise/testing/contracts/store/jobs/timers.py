@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.decision import NEVER, Hold, Pending
+from tickwise.domain.decision import NEVER, Hold, TimerState
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
 from tickwise.ports.store import Fire, FireBatch, JobAction, NewRun
@@ -110,7 +110,7 @@ class TimersContract(StoreContract):
         async with self.near(store, limit=1, without=waiting, once=once) as batch:
             assert [timer.job_id for timer in batch.timers] == [jobs[3].job_id]
         async with self.near(store, once=once) as batch:
-            assert [timer.pending for timer in batch.timers] == [Pending(make.now + number) for number in range(5)]
+            assert [timer.pending for timer in batch.timers] == [TimerState(make.now + number) for number in range(5)]
 
     async def test_what_comes_after_looks_that_found_nothing_is_found_by_the_next(
         self, store: KeyedStore, make: Factory
@@ -325,7 +325,7 @@ class TimersContract(StoreContract):
     def decide(self, batch: FireBatch, job_id: UUID, timer: float | None) -> Fire:
         """One run at the timer's due time, and when again."""
         [due] = [taken.pending.due for taken in batch.timers if taken.job_id == job_id]
-        goes = None if timer is None else Pending(timer)
+        goes = None if timer is None else TimerState(timer)
         return Fire(job_id, due, goes, [NewRun(run_id(job_id, due), due, Trigger.SCHEDULE)])
 
     async def fire_all(self, store: KeyedStore, timer: float | None) -> int:

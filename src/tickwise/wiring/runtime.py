@@ -44,18 +44,18 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
-from tickwise.roles.executor.role import Executor, ExecutorSettings, Seat
+from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
 from tickwise.roles.recorder.requests import RequestsRecorder
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.roles.shared.handovers import handover_bell
-from tickwise.roles.shared.hint_publisher import Announcer
+from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica, Searches
 from tickwise.roles.shared.service import Service
+from tickwise.wiring.coordination import Coordination, open_neighbours
 from tickwise.wiring.link import named_broker, open_broker
-from tickwise.wiring.neighbours import Neighbours, open_neighbours
-from tickwise.wiring.patience import Patience
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
+from tickwise.wiring.startup_wait import StartupWait
 
 DAY_SECONDS: Final = 86_400.0
 
@@ -63,7 +63,7 @@ logger = structlog.get_logger("tickwise.wiring")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class Runtime:
     """What every role stands on."""
 
     settings: Settings
@@ -75,7 +75,7 @@ class House:
     cluster: str
     """The name of the store, with which what goes through the broker is signed; empty without a broker."""
     signals: Signals
-    near: Neighbours
+    near: Coordination
     """How it hears of the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
@@ -86,9 +86,9 @@ class House:
         return cast("Keys", self.store)
 
     @property
-    def announcer(self) -> Announcer | None:
+    def announcer(self) -> HintPublisher | None:
         """Who tells executors by the broker what they can claim."""
-        return None if self.broker is None else Announcer(self.broker)
+        return None if self.broker is None else HintPublisher(self.broker)
 
 
 def given_database(settings: Settings) -> str:
@@ -101,13 +101,13 @@ def given_database(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_database(settings: Settings, patience: Patience) -> AsyncIterator[str]:
+async def open_database(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[str]:
     """The given database, or the embedded one, brought to this program's schema."""
     if settings.database_url is not None:
         if not settings.database_url.startswith("memory:"):
             from tickwise.adapters.store.postgres import upgrade
 
-            await patience.until("store", lambda: upgrade(given_database(settings)))
+            await startup_wait.until("store", lambda: upgrade(given_database(settings)))
         yield settings.database_url
         return
     from tickwise.adapters.embedded import EmbeddedPostgres
@@ -115,7 +115,7 @@ async def open_database(settings: Settings, patience: Patience) -> AsyncIterator
 
     server = EmbeddedPostgres(settings.data_dir, clock=SystemClock(), api_port=settings.port)
     url = await server.start()
-    watch = asyncio.create_task(_keep_alive(server, url, patience.stop))
+    watch = asyncio.create_task(_keep_alive(server, url, startup_wait.stop))
     try:
         await upgrade(url)
         yield url
@@ -143,9 +143,9 @@ async def _keep_alive(server: Any, url: str, stop: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_house(
-    settings: Settings, url: str, patience: Patience, *, needs_broker: bool = False
-) -> AsyncIterator[House]:
+async def open_runtime(
+    settings: Settings, url: str, startup_wait: StartupWait, *, needs_broker: bool = False
+) -> AsyncIterator[Runtime]:
     """Everything connected, as soon as the store is there; with `needs_broker` also the broker, which is opened beside
     the work otherwise. Raises `Misconfigured` if something is not ours, or was not there in time."""
     async with contextlib.AsyncExitStack() as stack:
@@ -153,16 +153,18 @@ async def open_house(
         broker = named_broker(settings, metrics)
         opened = _open(settings, url, clock)
         stack.push_async_callback(opened.close)
-        await patience.until("store", lambda: _opened(opened, url))
+        await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
-        cluster = "" if broker is None else await patience.until("store", store.cluster_id)
-        await stack.enter_async_context(open_broker(broker, cluster=cluster, patience=patience, needed=needs_broker))
+        cluster = "" if broker is None else await startup_wait.until("store", store.cluster_id)
+        await stack.enter_async_context(
+            open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
+        )
         blobs = watched_blobs(open_blobs(settings.blobs_url or _local_blobs(settings)), clock.monotonic)
         near = await stack.enter_async_context(
-            open_neighbours(settings, url, store=store, clock=clock, patience=patience)
+            open_neighbours(settings, url, store=store, clock=clock, startup_wait=startup_wait)
         )
-        house = House(
+        runtime = Runtime(
             settings=settings,
             clock=clock,
             store=store,
@@ -174,8 +176,8 @@ async def open_house(
             blobs=blobs,
             metrics=metrics,
         )
-        store.on_handover(handover_bell(house.signals, house.announcer))
-        yield house
+        store.on_handover(handover_bell(runtime.signals, runtime.announcer))
+        yield runtime
 
 
 async def _opened(store: Store, url: str) -> None:
@@ -238,10 +240,10 @@ def _local_blobs(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def start_control(house: House) -> AsyncIterator[Control]:
+async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """What people ask, with the kinds of tasks that this program knows."""
-    control = _control(house)
-    house.metrics.watch_buffers(control.buffers)
+    control = _control(runtime)
+    runtime.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
         yield control
@@ -249,42 +251,42 @@ async def start_control(house: House) -> AsyncIterator[Control]:
         await control.stop()
 
 
-def _kinds(house: House) -> Mapping[str, TaskKind]:
+def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
     """The kinds of tasks that this program knows, by name."""
-    return {kind.name: kind for runner, _ in _seats(house) for kind in runner.kinds}
+    return {kind.name: kind for runner, _ in _seats(runtime) for kind in runner.kinds}
 
 
-def _control_context(house: House) -> ControlContext:
+def _control_context(runtime: Runtime) -> ControlContext:
     """What every service of control stands on, in this process."""
     return ControlContext(
-        store=house.store,
-        blobs=house.blobs,
-        signals=house.signals,
-        clock=house.clock,
-        searches=house.searches,
-        announcer=house.announcer,
-        near_seconds=house.settings.horizon_seconds,
-        runs_kept_seconds=house.settings.retention_runs_days * DAY_SECONDS,
-        dead_letter_seconds=house.settings.dead_letter_days * DAY_SECONDS,
+        store=runtime.store,
+        blobs=runtime.blobs,
+        signals=runtime.signals,
+        clock=runtime.clock,
+        searches=runtime.searches,
+        announcer=runtime.announcer,
+        near_seconds=runtime.settings.horizon_seconds,
+        runs_kept_seconds=runtime.settings.retention_runs_days * DAY_SECONDS,
+        dead_letter_seconds=runtime.settings.dead_letter_days * DAY_SECONDS,
     )
 
 
-def _control(house: House) -> Control:
+def _control(runtime: Runtime) -> Control:
     """What people ask. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
-    settings = house.settings
+    settings = runtime.settings
     buffered = settings.ingest == "buffered"
     return Control(
-        _control_context(house),
-        keys=house.keys,
-        kinds=_kinds(house),
+        _control_context(runtime),
+        keys=runtime.keys,
+        kinds=_kinds(runtime),
         calendars=CalendarFiles(),
-        counters=house.metrics,
-        broker=house.broker if buffered else None,
-        signer=requests_signer(settings) if buffered and house.broker is not None else None,
+        counters=runtime.metrics,
+        broker=runtime.broker if buffered else None,
+        signer=requests_signer(settings) if buffered and runtime.broker is not None else None,
         # Through the database a note for each request would cost as much as the job, and be away when it is wanted.
-        board=house.near.board if house.near.are_apart else None,
-        roll=house.near.board,
+        board=runtime.near.board if runtime.near.are_apart else None,
+        roll=runtime.near.board,
         group_commit=GroupCommit(seconds=settings.group_commit_seconds, limit=settings.group_commit_limit),
         scripts=ScriptChecker(),
         source_bytes_most=settings.source_limit_bytes,
@@ -292,9 +294,9 @@ def _control(house: House) -> Control:
 
 
 @contextlib.asynccontextmanager
-async def running(house: House, role: Service) -> AsyncIterator[Service]:
+async def running(runtime: Runtime, role: Service) -> AsyncIterator[Service]:
     """A role at work, its buffers in the metrics; drained and stopped at the end, as far as the store lets it."""
-    house.metrics.watch_buffers(role.buffers)
+    runtime.metrics.watch_buffers(role.buffers)
     await role.start()
     try:
         yield role
@@ -307,15 +309,15 @@ async def running(house: House, role: Service) -> AsyncIterator[Service]:
                 await role.stop()
 
 
-def make_scheduler(house: House) -> Service:
-    """A scheduler with the settings of this house."""
-    settings = house.settings
+def make_scheduler(runtime: Runtime) -> Service:
+    """A scheduler with the settings of this runtime."""
+    settings = runtime.settings
     return Scheduler(
-        store=house.store,
-        blobs=house.blobs,
-        signals=house.signals,
-        clock=house.clock,
-        telemetry=house.metrics,
+        store=runtime.store,
+        blobs=runtime.blobs,
+        signals=runtime.signals,
+        clock=runtime.clock,
+        telemetry=runtime.metrics,
         settings=SchedulerSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             horizon_seconds=settings.horizon_seconds,
@@ -328,25 +330,25 @@ def make_scheduler(house: House) -> Service:
             fires_per_minute_most=settings.fires_per_minute_most,
             invariants_seconds=settings.invariants_seconds,
         ),
-        carry_out=OperationPages(_control_context(house)).page,
-        announcer=house.announcer,
+        carry_out=OperationPages(_control_context(runtime)).page,
+        announcer=runtime.announcer,
     )
 
 
-def make_executor(house: House) -> Service:
-    """An executor with the settings of this house."""
-    settings = house.settings
+def make_executor(runtime: Runtime) -> Service:
+    """An executor with the settings of this runtime."""
+    settings = runtime.settings
     beacon = LeaseBeacon()
     executor = Executor(
-        runs=house.store,
-        seats=_seats(house, lease_file=beacon.descriptor),
+        runs=runtime.store,
+        seats=_seats(runtime, lease_file=beacon.descriptor),
         hold_until=beacon.hold_until,
-        signals=house.signals,
-        clock=house.clock,
-        telemetry=house.metrics,
-        broker=house.broker,
-        records=house.store,
-        signing=None if house.broker is None else results_signing(house.cluster),
+        signals=runtime.signals,
+        clock=runtime.clock,
+        telemetry=runtime.metrics,
+        broker=runtime.broker,
+        records=runtime.store,
+        signing=None if runtime.broker is None else results_signing(runtime.cluster),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
@@ -366,53 +368,53 @@ def make_executor(house: House) -> Service:
             results=settings.results,
         ),
     )
-    house.metrics.watch_slots(executor.slots)
+    runtime.metrics.watch_slots(executor.slots)
     return executor
 
 
-def make_recorders(house: House) -> list[Service]:
+def make_recorders(runtime: Runtime) -> list[Service]:
     """What applies to the store what the broker has, as far as the settings say so; none without a broker."""
-    broker, serve = house.broker, house.settings.recorder_serve
+    broker, serve = runtime.broker, runtime.settings.recorder_serve
     if broker is None:
         return []
     recorders: list[Service] = []
     if "requests" in serve:
         recorders.append(
             RequestsRecorder(
-                applier=_request_applier(house),
-                store=house.store,
+                applier=_request_applier(runtime),
+                store=runtime.store,
                 broker=broker,
-                clock=house.clock,
-                telemetry=house.metrics,
-                check=request_check(house.settings, house.cluster),
+                clock=runtime.clock,
+                telemetry=runtime.metrics,
+                check=request_check(runtime.settings, runtime.cluster),
             )
         )
     if "results" in serve:
         recorders.append(
             ResultsRecorder(
-                runs=house.store,
+                runs=runtime.store,
                 broker=broker,
-                signals=house.signals,
-                clock=house.clock,
-                telemetry=house.metrics,
-                check=result_check(house.settings, house.store, house.cluster),
+                signals=runtime.signals,
+                clock=runtime.clock,
+                telemetry=runtime.metrics,
+                check=result_check(runtime.settings, runtime.store, runtime.cluster),
             )
         )
     return recorders
 
 
-def _request_applier(house: House) -> RequestApplier:
+def _request_applier(runtime: Runtime) -> RequestApplier:
     """What carries buffered requests out on the store."""
-    check = TaskCheck(_kinds(house), source_bytes_most=house.settings.source_limit_bytes)
-    return RequestApplier(_control_context(house), check, counters=house.metrics)
+    check = TaskCheck(_kinds(runtime), source_bytes_most=runtime.settings.source_limit_bytes)
+    return RequestApplier(_control_context(runtime), check, counters=runtime.metrics)
 
 
-def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:
+def _seats(runtime: Runtime, *, lease_file: int | None = None) -> list[RunnerConfig]:
     """The runners of this process. Control asks them only for their kinds; the executor starts them."""
-    settings = house.settings
+    settings = runtime.settings
     runner_settings = RunnerSettings(
-        blobs=OutputBlobs(house.blobs),
-        clock=house.clock,
+        blobs=OutputBlobs(runtime.blobs),
+        clock=runtime.clock,
         work_root=settings.data_dir / "work",
         slots=settings.slots,
         result_limit_bytes=settings.result_limit_bytes,
@@ -426,4 +428,4 @@ def _seats(house: House, *, lease_file: int | None = None) -> list[Seat]:
     own: list[Runner] = [ProcessRunner(runner_settings), HttpRunner(runner_settings)]
     taken = [kind for runner in (function, *own) for kind in runner.kinds]
     others = [*own, *load_plugins(runner_settings, taken=taken)]
-    return [Seat(function, spare=function.spare), *(Seat(runner) for runner in others)]
+    return [RunnerConfig(function, spare=function.spare), *(RunnerConfig(runner) for runner in others)]

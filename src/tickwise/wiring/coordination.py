@@ -16,16 +16,16 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.ports.board import Board
 from tickwise.ports.clock import Clock
 from tickwise.ports.events import Events
-from tickwise.ports.limits import Limits, Pace
+from tickwise.ports.limits import Pace, RateLimits
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
-from tickwise.wiring.patience import Patience
+from tickwise.wiring.startup_wait import StartupWait
 
 BURST_SECONDS: Final = 2.0
 """How much of what a key may do in the long run may come at once: clients work in bursts."""
 
 
-class Sharers:
+class ApiProcessCount:
     """How many there are, as was last heard."""
 
     def __init__(self) -> None:
@@ -36,15 +36,15 @@ class Sharers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class Coordination:
     """The ways there are."""
 
     signals: Signals
     events: Events
     board: Board
-    limits: Limits | None
+    limits: RateLimits | None
     """None: nobody is held to a pace."""
-    sharers: Sharers
+    sharers: ApiProcessCount
     """The processes of the API, among whom a limit is shared where it cannot be counted together."""
     are_apart: bool = False
     """They stay reachable while the store is not, and cost it nothing."""
@@ -52,13 +52,13 @@ class Neighbours:
 
 @contextlib.asynccontextmanager
 async def open_neighbours(
-    settings: Settings, url: str, *, store: Store, clock: Clock, patience: Patience
-) -> AsyncIterator[Neighbours]:
+    settings: Settings, url: str, *, store: Store, clock: Clock, startup_wait: StartupWait
+) -> AsyncIterator[Coordination]:
     """All of them, begun; `url` is that of the store, which is open. Raises `Misconfigured`."""
     address, rate = settings.signals_url or url, settings.requests_per_second_most
     pace = Pace(rate, max(1, math.ceil(BURST_SECONDS * rate))) if rate else None
     if address.startswith(("redis:", "rediss:")):
-        opened = _through_redis(address, await patience.until("store", store.cluster_id), pace, clock)
+        opened = _through_redis(address, await startup_wait.until("store", store.cluster_id), pace, clock)
     elif address.startswith("memory:"):
         opened = _in_this_process(pace, clock)
     else:
@@ -72,22 +72,22 @@ async def open_neighbours(
 
 
 @contextlib.asynccontextmanager
-async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Neighbours]:
+async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     from tickwise.adapters.signals.local import LocalBoard, LocalEvents, LocalLimits, LocalSignals
 
-    near = Neighbours(
+    near = Coordination(
         signals=LocalSignals(),
         events=LocalEvents(),
         board=LocalBoard(clock),
         limits=None if pace is None else LocalLimits(pace, clock),
-        sharers=Sharers(),
+        sharers=ApiProcessCount(),
     )
     async with _started(near):
         yield near
 
 
 @contextlib.asynccontextmanager
-async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Neighbours]:
+async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     from tickwise.adapters.signals.postgres import (
         PostgresBoard,
         PostgresEvents,
@@ -96,8 +96,8 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
         postgres_limits,
     )
 
-    link, sharers = PostgresLink(address, clock), Sharers()
-    near = Neighbours(
+    link, sharers = PostgresLink(address, clock), ApiProcessCount()
+    near = Coordination(
         signals=PostgresSignals(link),
         events=PostgresEvents(link),
         board=PostgresBoard(link),
@@ -112,7 +112,7 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
 
 
 @contextlib.asynccontextmanager
-async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Neighbours]:
+async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     try:
         from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, RedisSignals, redis_limits
     except ImportError as missing:
@@ -120,8 +120,8 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
             "signals_url names Redis, and its client is not there: install tickwise[redis]"
         ) from missing
 
-    link, sharers = RedisLink(address, cluster, clock), Sharers()
-    near = Neighbours(
+    link, sharers = RedisLink(address, cluster, clock), ApiProcessCount()
+    near = Coordination(
         signals=RedisSignals(link),
         events=RedisEvents(link),
         board=RedisBoard(link),
@@ -137,7 +137,7 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
 
 
 @contextlib.asynccontextmanager
-async def _started(near: Neighbours) -> AsyncIterator[None]:
+async def _started(near: Coordination) -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
         for each in (near.signals, near.events, near.board, near.limits):
             if each is not None:

@@ -63,7 +63,7 @@ class House:
 
 
 @asynccontextmanager
-async def house(database_url: str, folder: Path, **settings: str) -> AsyncIterator[House]:
+async def runtime(database_url: str, folder: Path, **settings: str) -> AsyncIterator[House]:
     """Both at work, on an upgraded database."""
     fleet = Fleet(database_url, folder, **{**SETTINGS, **settings})
     try:

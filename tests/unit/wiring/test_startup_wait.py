@@ -15,10 +15,10 @@ from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Misconfigured, StoreUnavailable
 from tickwise.ports.broker import RESULTS, Message
 from tickwise.wiring import link, processes
-from tickwise.wiring import patience as module
+from tickwise.wiring import startup_wait as module
 from tickwise.wiring.health_port import check_of, health_port
-from tickwise.wiring.house import open_house
-from tickwise.wiring.patience import Patience, StoppedEarly
+from tickwise.wiring.runtime import open_runtime
+from tickwise.wiring.startup_wait import StartupWait, StoppedEarly
 
 
 class Later:
@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quick")
 async def test_what_comes_later_is_waited_for() -> None:
     """And what it gives is given on; meanwhile the process knows what it waits for, and what keeps it waiting."""
-    patience, later = Patience(asyncio.Event()), Later()
+    patience, later = StartupWait(asyncio.Event()), Later()
     assert "there" == await patience.until("store", later)
     assert (3, "it waits for the store: not yet") == (later.looks, patience.awaited)
 
@@ -56,7 +56,7 @@ async def test_a_person_is_told_what_does_not_come() -> None:
         raise StoreUnavailable("the database could not be reached")
 
     with pytest.raises(Misconfigured, match=r"could not be reached. It was tried for 0 s; check the address"):
-        await Patience(asyncio.Event(), most_seconds=0.0).until("store", never)
+        await StartupWait(asyncio.Event(), most_seconds=0.0).until("store", never)
 
 
 async def test_who_waits_can_be_stopped() -> None:
@@ -68,12 +68,12 @@ async def test_who_waits_can_be_stopped() -> None:
         raise StoreUnavailable("away")
 
     with pytest.raises(StoppedEarly):
-        await Patience(stop).until("store", never)
+        await StartupWait(stop).until("store", never)
 
 
 async def test_the_health_port_answers_while_the_process_waits() -> None:
     """Alive from the first moment, ready when it can work, and unready again when what it needs goes away."""
-    settings, waiting = Settings(health_port=0), Patience(asyncio.Event())
+    settings, waiting = Settings(health_port=0), StartupWait(asyncio.Event())
     waiting.awaited = "it waits for the store"
     async with (
         health_port(settings, waiting) as health,
@@ -83,15 +83,15 @@ async def test_the_health_port_answers_while_the_process_waits() -> None:
         before = await client.get("/readyz")
         assert (503, "not ready: it waits for the store\n") == (before.status_code, before.text)
         assert 200 == (await client.get("/metrics")).status_code
-        async with open_house(Settings(blobs_url="memory://"), "memory://", waiting) as house:
-            health.at_work(house, check_of(house))
+        async with open_runtime(Settings(blobs_url="memory://"), "memory://", waiting) as runtime:
+            health.at_work(runtime, check_of(runtime))
             assert 200 == (await client.get("/readyz")).status_code
             assert "tickwise_timers 0.0" in (await client.get("/metrics")).text
 
             async def gone() -> None:
                 raise StoreUnavailable("away")
 
-            health.at_work(house, gone)
+            health.at_work(runtime, gone)
             assert 503 == (await client.get("/readyz")).status_code
 
 
@@ -130,11 +130,11 @@ def with_broker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Absent], None]:
 @pytest.mark.usefixtures("quick")
 async def test_who_needs_the_broker_waits_for_it(with_broker: Callable[[Absent], None]) -> None:
     """It is open before anything begins, and closed after it."""
-    broker, patience = Absent(*[BrokerUnavailable("not yet")] * 3), Patience(asyncio.Event())
+    broker, patience = Absent(*[BrokerUnavailable("not yet")] * 3), StartupWait(asyncio.Event())
     with_broker(broker)
-    async with open_house(SETTINGS, "memory://", patience, needs_broker=True) as house:
-        assert house.broker is not None
-        assert house.broker.state().reachable
+    async with open_runtime(SETTINGS, "memory://", patience, needs_broker=True) as runtime:
+        assert runtime.broker is not None
+        assert runtime.broker.state().reachable
         assert "it waits for the broker: not yet" == patience.awaited
     assert broker.closed
 
@@ -143,10 +143,10 @@ async def test_all_others_work_without_it_and_have_it_when_it_is_there(with_brok
     """A scheduler that starts while Kafka is away schedules."""
     broker = Absent(*[BrokerUnavailable("not yet")] * 3)
     with_broker(broker)
-    async with open_house(SETTINGS, "memory://", Patience(asyncio.Event())) as house:
-        assert house.broker is not None
-        assert not house.broker.state().reachable
-        await eventually(lambda: house.broker is not None and house.broker.state().reachable, what="it is open")
+    async with open_runtime(SETTINGS, "memory://", StartupWait(asyncio.Event())) as runtime:
+        assert runtime.broker is not None
+        assert not runtime.broker.state().reachable
+        await eventually(lambda: runtime.broker is not None and runtime.broker.state().reachable, what="it is open")
     assert broker.closed
 
 
@@ -155,7 +155,7 @@ async def test_a_broker_of_another_cluster_ends_the_process(with_broker: Callabl
     stop = asyncio.Event()
     with_broker(Absent(Misconfigured("the topics belong to the store other")))
     with pytest.raises(Misconfigured, match="belong to the store other"):
-        async with open_house(SETTINGS, "memory://", Patience(stop)):
+        async with open_runtime(SETTINGS, "memory://", StartupWait(stop)):
             await stop.wait()
 
 
@@ -163,7 +163,7 @@ async def test_an_end_before_the_broker_came_is_in_order(with_broker: Callable[[
     """Nothing is left behind, and nothing is raised."""
     broker = Absent(*[BrokerUnavailable("not yet")] * 1_000_000)
     with_broker(broker)
-    async with open_house(SETTINGS, "memory://", Patience(asyncio.Event())):
+    async with open_runtime(SETTINGS, "memory://", StartupWait(asyncio.Event())):
         pass
     assert broker.closed
 
@@ -172,7 +172,7 @@ async def test_what_is_wrong_with_the_brokers_address_is_said_before_anything_is
     """A store that is away does not hide it."""
     settings = Settings(blobs_url="memory://", broker_url="kafka://nobody:9092?prefx=s")
     with pytest.raises(Misconfigured, match="prefx"):
-        async with open_house(settings, "postgresql://nobody@127.0.0.1:1/nothing", Patience(asyncio.Event())):
+        async with open_runtime(settings, "postgresql://nobody@127.0.0.1:1/nothing", StartupWait(asyncio.Event())):
             pass
 
 
@@ -186,17 +186,17 @@ async def test_what_goes_through_the_broker_is_in_the_metrics(with_broker: Calla
     """Whether it answers, what was sent, what waits, and how far behind this process is with its partitions; what it
     had is forgotten when it leaves its group."""
     with_broker(Absent())
-    async with open_house(SETTINGS, "memory://", Patience(asyncio.Event()), needs_broker=True) as house:
-        assert house.broker is not None
-        consumer = house.broker.consumer([RESULTS], "recorders")
+    async with open_runtime(SETTINGS, "memory://", StartupWait(asyncio.Event()), needs_broker=True) as runtime:
+        assert runtime.broker is not None
+        consumer = runtime.broker.consumer([RESULTS], "recorders")
         await consumer.start()
-        await house.broker.send(RESULTS, [Message(b"a"), Message(b"b")])
-        house.broker.throw(RESULTS, [Message(b"c")])
+        await runtime.broker.send(RESULTS, [Message(b"a"), Message(b"b")])
+        runtime.broker.throw(RESULTS, [Message(b"c")])
         taken = await consumer.take(10, 5.0)
         await consumer.done(taken[:1])
-        text = house.metrics.render().decode()
+        text = runtime.metrics.render().decode()
         await consumer.stop()
-        after = house.metrics.render().decode()
+        after = runtime.metrics.render().decode()
     assert len(taken) == 3
     for line in (
         "tickwise_broker_reachable 1.0",

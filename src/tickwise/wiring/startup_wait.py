@@ -31,7 +31,7 @@ class StoppedEarly(Exception):
     """Somebody asked for an end before all was ready. No error."""
 
 
-class Patience:
+class StartupWait:
     """One process's, at its start."""
 
     def __init__(self, stop: asyncio.Event, *, most_seconds: float | None = None) -> None:
