@@ -8,7 +8,8 @@ import pytest
 
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.records import StopRequest
-from tickwise.ports.store import CancelKind, Check
+from tickwise.domain.lifecycle import CancelKind
+from tickwise.ports.store import Check
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.base import KeyedStore
 from tickwise.testing.contracts.store.dispatch.claims import ClaimsContract

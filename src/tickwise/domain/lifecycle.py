@@ -49,6 +49,20 @@ class RunEvent(Enum):
     SKIPPED = "it will not run, for a recorded reason"
 
 
+class CancelKind(StrEnum):
+    """What is asked of the executor that holds a run."""
+
+    CANCEL = "cancel"
+    """Stop it, begun or not; it ends CANCELLED. If its holder gives it back, wants to retry it, leaves or is lost,
+    the store itself ends it so. What ended before the request was heard stays as it ended."""
+    REVOKE = "revoke"
+    """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it, or puts it on record as
+    SKIPPED with the reason of a pause or of `run_skip`. If its holder gives it back, leaves or is lost before a start
+    was recorded, the store does the same."""
+    RETURN = "return"
+    """Only if it has not begun: give it back (QUEUED), for its queue is on hold. It does not outlive the holding."""
+
+
 class JobStatus(StrEnum):
     """What a job will do. Only PAUSED and CANCELLED are stored; the rest follows from timers and runs."""
 

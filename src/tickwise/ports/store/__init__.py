@@ -98,7 +98,6 @@ from tickwise.ports.store.rules import (
 from tickwise.ports.store.runs import (
     Beat,
     Began,
-    CancelKind,
     CancelRequest,
     ClaimRequest,
     ExecutorRow,
@@ -129,7 +128,6 @@ __all__ = [
     "AttemptRow",
     "Beat",
     "Began",
-    "CancelKind",
     "CancelRequest",
     "CancelRow",
     "Check",

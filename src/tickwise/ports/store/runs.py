@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import TimerState
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store.definitions import NewRun, NewSkip, OccurrenceMove, Receipt, Replay
@@ -49,20 +48,6 @@ class ExecutorRow:
     """Runs of which its last heartbeat said that the executor knows better than the store …"""
     differing_since: float | None = None
     """… and since when there are any."""
-
-
-class CancelKind(StrEnum):
-    """What is asked of the executor that holds a run."""
-
-    CANCEL = "cancel"
-    """Stop it, begun or not; it ends CANCELLED. If its holder gives it back, wants to retry it, leaves or is lost,
-    the store itself ends it so. What ended before the request was heard stays as it ended."""
-    REVOKE = "revoke"
-    """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it, or puts it on record as
-    SKIPPED with the reason of a pause or of `run_skip`. If its holder gives it back, leaves or is lost before a start
-    was recorded, the store does the same."""
-    RETURN = "return"
-    """Only if it has not begun: give it back (QUEUED), for its queue is on hold. It does not outlive the holding."""
 
 
 class CancelRequest(NamedTuple):

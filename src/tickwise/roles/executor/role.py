@@ -26,6 +26,7 @@ import msgspec
 import structlog
 
 from tickwise.domain.errors import Unavailable
+from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import Broker
@@ -33,7 +34,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Ending, Verdict
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.signing import ExecutorKey
-from tickwise.ports.store import Began, CancelKind, Executing, NewExecutor, Records
+from tickwise.ports.store import Began, Executing, NewExecutor, Records
 from tickwise.roles.executor.capacity import ClaimTerms, RunnerCapacity
 from tickwise.roles.executor.circuit_record import CircuitRecord
 from tickwise.roles.executor.claim_hints import Hinting

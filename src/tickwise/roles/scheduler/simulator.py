@@ -20,12 +20,11 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.decision import SkipReason
-from tickwise.domain.lifecycle import CODES, RunState
+from tickwise.domain.lifecycle import CODES, CancelKind, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.schedule import just_before
 from tickwise.ports.store import (
     Began,
-    CancelKind,
     ClaimRequest,
     Fire,
     FireBatch,

@@ -12,10 +12,10 @@ from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopReq
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
+from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Trigger, place_of
 from tickwise.ports.store import (
     Added,
-    CancelKind,
     JobAction,
     JobChange,
     JobMove,

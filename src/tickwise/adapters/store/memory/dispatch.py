@@ -17,10 +17,10 @@ from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
-from tickwise.domain.lifecycle import CODES, STATES, RunEvent, RunState, move
+from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import Began, CancelKind, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay, StoreStats
+from tickwise.ports.store import Began, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay, StoreStats
 
 PATIENCE_CLAIMS: Final = 10
 """Each executor's every tenth claim begins with the run that has waited longest."""

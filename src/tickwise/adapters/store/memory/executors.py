@@ -9,8 +9,8 @@ from uuid import UUID
 from tickwise.adapters.store.memory.losses import Fate, abandon, lose
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.lifecycle import RunEvent, RunState
-from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
+from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
+from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
 
 GONE_LISTED_SECONDS: Final = 3_600.0
 

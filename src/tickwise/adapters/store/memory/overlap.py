@@ -5,9 +5,8 @@ from __future__ import annotations
 from tickwise.adapters.store.memory.records import RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, SkipReason
-from tickwise.domain.lifecycle import RunEvent
+from tickwise.domain.lifecycle import CancelKind, RunEvent
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import CancelKind
 
 MAX_COUNTED = 100
 """Of earlier runs; more are not counted."""

@@ -9,13 +9,12 @@ from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
-from tickwise.domain.lifecycle import HELD, RunState
+from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.identity import NewKey
 from tickwise.ports.store import (
     AttemptRow,
-    CancelKind,
     Follow,
     JobAction,
     LetterStatus,

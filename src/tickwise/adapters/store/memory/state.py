@@ -33,7 +33,7 @@ from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row,
 from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import NotFound
-from tickwise.domain.lifecycle import JobStatus, RunEvent, RunState, move
+from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
@@ -42,7 +42,6 @@ from tickwise.ports.store import (
     LANES_RESERVED,
     MAX_LANES,
     MAX_LANES_OF_NAMESPACE,
-    CancelKind,
     Epoch,
     EpochCause,
     Follow,

@@ -24,8 +24,9 @@ from tickwise.adapters.store.postgres.queue.releases import (
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, wake
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Unavailable
+from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.retry import CRASHES_MAX
-from tickwise.ports.store import Beat, CancelKind, CancelRequest, ExecutorRow, Expired, NewExecutor
+from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
 
 MAX_EXECUTORS: Final = 1_000
 MAX_HELD: Final = 100_000

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.decision import Overlap
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Trigger
-from tickwise.ports.store import CancelKind, CancelRequest
+from tickwise.ports.store import CancelRequest
 from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.store import CancelKind, CancelRequest, QueueRow
+from tickwise.ports.store import CancelRequest, QueueRow
 from tickwise.testing.contracts.base import LEASE_SECONDS, KeyedStore, StoreContract, lane, microseconds
 from tickwise.testing.factories import Factory, outcome
 

@@ -9,9 +9,9 @@ import pytest
 
 from tickwise.domain.decision import Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
-from tickwise.ports.store import Added, CancelKind, CancelRequest, JobAction, NewRun, Replan, RunQuery
+from tickwise.ports.store import Added, CancelRequest, JobAction, NewRun, Replan, RunQuery
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, added, instants, lane, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from tickwise.domain.decision import NEVER, Hold, SkipReason, TimerState
-from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Claimed, Trigger, run_id
-from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewRun
+from tickwise.ports.store import CancelRequest, JobAction, NewRun
 from tickwise.testing.contracts.base import DAY_SECONDS, KeyedStore, StoreContract, instants, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Trigger, run_id
-from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewJob, NewRun
+from tickwise.ports.store import CancelRequest, JobAction, NewJob, NewRun
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, microseconds
 from tickwise.testing.factories import Factory, outcome
 

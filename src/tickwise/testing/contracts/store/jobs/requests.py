@@ -9,9 +9,9 @@ import pytest
 
 from tickwise.domain.decision import Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
-from tickwise.domain.lifecycle import JobStatus, RunState
+from tickwise.domain.lifecycle import CancelKind, JobStatus, RunState
 from tickwise.domain.model import Trigger
-from tickwise.ports.store import CancelKind, CancelRequest, JobAction, NewJob
+from tickwise.ports.store import CancelRequest, JobAction, NewJob
 from tickwise.testing.contracts.base import KeyedStore, StoreContract, instants, microseconds
 from tickwise.testing.factories import Factory, held, outcome
 
