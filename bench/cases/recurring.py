@@ -79,7 +79,7 @@ def _plan(rig: Rig, begin: float, *, form: ScheduleType) -> Plan:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process and its living children have used so far."""
+    """What a process and its active children have used so far."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

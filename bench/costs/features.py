@@ -165,7 +165,7 @@ FEATURES: Mapping[str, Sequence[Feature]] = {
         Feature("trigger of legal moves", "no program can make an illegal move", trigger=("runs", "runs_moves")),
         Feature(
             "the executor's lease, looked at and its row shared",
-            "an executor that was buried gets nothing",
+            "an executor that was expired gets nothing",
             ["claim.lease"],
         ),
         Feature("queues on hold", "a queue stands still at once", ["claim.holds"]),

@@ -271,7 +271,7 @@ class Scene:
 
     async def calm(self, within_seconds: float = 100.0) -> float:
         """Wait until nothing is unfinished. How many seconds after the last fault that was."""
-        await self._until("living", lambda found: found == 0, within_seconds, "all has ended")
+        await self._until("active", lambda found: found == 0, within_seconds, "all has ended")
         return time.monotonic() - self.last_fault
 
     async def all_fired(self, within_seconds: float = 100.0) -> float:
@@ -318,7 +318,7 @@ class Scene:
 
     def orphans(self) -> list[int]:
         """Processes of tasks whose executor is gone."""
-        living = {str(player.role.pid) for player in self.players if player.role.process.poll() is None}
+        active = {str(player.role.pid) for player in self.players if player.role.process.poll() is None}
         found = []
         for process in psutil.process_iter(["pid"]):
             with contextlib.suppress(psutil.Error, OSError):
@@ -327,7 +327,7 @@ class Scene:
                 ours = worker in {str(role.pid) for role in self.fleet.roles}
                 task = str(self.folder) in environ.get("TICKWISE_RESULT_FILE", "")
                 parents = {str(parent.pid) for parent in process.parents()}
-                if (ours or task) and not ({worker} | parents) & living and process.status() != psutil.STATUS_ZOMBIE:
+                if (ours or task) and not ({worker} | parents) & active and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process.pid)
         return found
 

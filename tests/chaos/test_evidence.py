@@ -19,7 +19,7 @@ def _scene(**given: Any) -> Scene:
 
 
 @pytest.mark.parametrize("stalls", [True, False])
-def test_runs_that_a_living_executor_gave_back_at_its_leases_end_are_explained_by_a_stall(*, stalls: bool) -> None:
+def test_runs_that_a_active_executor_gave_back_at_its_leases_end_are_explained_by_a_stall(*, stalls: bool) -> None:
     """The machine did not let it speak for a whole lease, as with one that was given up: where that counts as a fault,
     this does too."""
     given_back = [{"executor": 1, "attempts": 3, "at": 40.0}]

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.takes_up_to(SECONDS)
 
 
 async def test_what_a_paused_executor_held_goes_on_elsewhere_and_its_own_word_is_refused() -> None:
-    """It is told that it was buried, and its tasks are killed with all their processes."""
+    """It is told that it was expired, and its tasks are killed with all their processes."""
     await holds("R4")
 
 

@@ -20,5 +20,5 @@ async def test_whoever_is_killed_no_job_is_lost_and_each_ends_once() -> None:
 
 
 async def test_a_role_that_dies_between_any_two_of_its_steps_loses_nothing() -> None:
-    """Before and after each thing that it tells the store: claims, starts, ends, beats, fires, burials, submits."""
+    """Before and after each thing that it tells the store: claims, starts, ends, beats, fires, expiries, submits."""
     await holds("R3")

@@ -90,7 +90,7 @@ class Backend:
             state.cancel(run, StopRequest(CancelKind.CANCEL, state.now()), began=False)
             state.runs[subject] = run.job.runs[subject] = run
             state.place(run)
-        elif check is Check.HELD_BY_THE_LIVING:
+        elif check is Check.HELD_BY_ACTIVE:
             assert run.executor is not None
             state.executors[run.executor].gone_at = state.now()
         elif check is Check.WAITS_FOR_SOMETHING:

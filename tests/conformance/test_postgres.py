@@ -73,7 +73,7 @@ DAMAGES = {
                                       failures, crashes, trigger, namespace)
         SELECT due, queued, queued, holder, token, run_id, job_id, 7, 1, attempt, failures, crashes, trigger, namespace
         FROM tickwise.runs WHERE run_id = $1""",
-    Check.HELD_BY_THE_LIVING: """
+    Check.HELD_BY_ACTIVE: """
         UPDATE tickwise.executors SET gone = born, settled = true
         WHERE executor = (SELECT holder FROM tickwise.runs WHERE run_id = $1)""",
     Check.PLANNED: "DELETE FROM tickwise.timers WHERE job_id = $1",

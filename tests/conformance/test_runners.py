@@ -308,7 +308,7 @@ class Simulated(RunnerSuite):
             lasting={"kind": kind.name, "seconds": 600.0},
             stubborn={"kind": kind.name, "seconds": 600.0, "stubborn": True},
             failing={"kind": kind.name, "seconds": 0.0, "fails": 1},
-            lives=lambda run_id: any(run_id == name[0] for name in host.living),
+            lives=lambda run_id: any(run_id == name[0] for name in host.active),
         )
 
 

@@ -41,8 +41,8 @@ async def here(request: pytest.FixtureRequest, database_url: str) -> AsyncIterat
         ({"task": SHELL}, None),
         ({"task": SHELL, "requires": ["gpu"]}, None),
         ({"task": FUNCTION, "queue": "functions"}, None),
-        ({"task": {**FUNCTION, "name": "tests.unknown"}}, "no living executor offers the function 'tests.unknown'"),
-        ({"task": SHELL, "queue": "nowhere"}, "no living executor serves the queue 'nowhere'"),
+        ({"task": {**FUNCTION, "name": "tests.unknown"}}, "no active executor offers the function 'tests.unknown'"),
+        ({"task": SHELL, "queue": "nowhere"}, "no active executor serves the queue 'nowhere'"),
         ({"task": SHELL, "requires": ["gpu", "zone=mars"]}, "of the queue 'default' has the labels gpu, zone=mars"),
         ({"task": FUNCTION}, "offers the function 'tests.known' for the queue 'default'"),
     ],
@@ -50,7 +50,7 @@ async def here(request: pytest.FixtureRequest, database_url: str) -> AsyncIterat
 async def test_a_run_that_nobody_can_take_says_what_it_waits_for(
     here: World, job: dict[str, Any], says: str | None
 ) -> None:
-    """A function, a queue or labels that no living executor has; nothing where one can take it."""
+    """A function, a queue or labels that no active executor has; nothing where one can take it."""
     created = await here.client.post(f"{API}/jobs", json={"name": "a", "schedule_type": "IMMEDIATE", **job})
     job_id = created.json()["job_id"]
     (run,) = (await here.client.get(f"{API}/jobs/{job_id}/runs")).json()

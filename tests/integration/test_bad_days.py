@@ -111,7 +111,7 @@ def test_a_function_that_nobody_offers_is_said_wherever_its_run_waits(local: Loc
     assert 201 == created.status_code
     job_id = created.json()["job_id"]
     (run,) = client.get(f"/jobs/{job_id}/runs").json()
-    says = "no living executor offers the function 'nobody.offers.this'; its runs wait until one does"
+    says = "no active executor offers the function 'nobody.offers.this'; its runs wait until one does"
     for path in (f"/jobs/{job_id}", f"/runs/{run['run_id']}"):
         assert [says] == client.get(path).json()["warnings"], path
     assert [says] == created.json()["warnings"]

@@ -51,7 +51,7 @@ def test_what_a_run_waits_for_is_shown_with_it_and_with_its_job(local: Local) ->
     job_id = created.json["job_id"]
     shown = local.tickwise("jobs", "show", job_id, "--json").json
     for arguments in (("runs", "show", shown["runs"][0]["run_id"]), ("jobs", "show", job_id)):
-        assert re.search(r"warning 1 +no living executor .* has the labels zone=mars", local.tickwise(*arguments).out)
+        assert re.search(r"warning 1 +no active executor .* has the labels zone=mars", local.tickwise(*arguments).out)
     assert 0 == local.tickwise("jobs", "cancel", job_id).code
 
 

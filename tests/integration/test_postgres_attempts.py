@@ -52,10 +52,10 @@ async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 async def claimed_of(store: PostgresStore, *jobs: NewJob) -> tuple[int, list[Claimed]]:
     """An executor that has claimed the runs of these jobs, in this order."""
     await store.jobs_add(jobs)
-    born = await store.executor_join(executor("one"))
-    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    number = await store.executor_join(executor("one"))
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     claims = {claimed.job_id: claimed for claimed in await store.attempts_claim(request)}
-    return born, [claims[job.job_id] for job in jobs]
+    return number, [claims[job.job_id] for job in jobs]
 
 
 async def test_a_run_that_had_ended_before_holds_up_no_batch(
@@ -63,11 +63,11 @@ async def test_a_run_that_had_ended_before_holds_up_no_batch(
 ) -> None:
     """It goes and its first record stays; the report of it is refused, and the rest of the batch is recorded."""
     make = Factory(await store.now(), seed="ended")
-    born, [ghost, fine] = await claimed_of(store, make.job(), make.job())
-    await operator.execute(END, ghost.run_id)
-    refused = await store.attempts_finish(born, [outcome(ghost, RunState.FAILED), outcome(fine)])
-    assert [ghost.run_id] == list(refused)
-    rows = [await store.run_get("default", claimed.run_id) for claimed in (ghost, fine)]
+    number, [lost, fine] = await claimed_of(store, make.job(), make.job())
+    await operator.execute(END, lost.run_id)
+    refused = await store.attempts_finish(number, [outcome(lost, RunState.FAILED), outcome(fine)])
+    assert [lost.run_id] == list(refused)
+    rows = [await store.run_get("default", claimed.run_id) for claimed in (lost, fine)]
     assert [RunState.SUCCESS] * 2 == [row.state for row in rows if row is not None]
     assert 0 == (await store.stats()).held
 
@@ -80,8 +80,8 @@ async def test_a_run_that_has_used_up_all_numbers_of_attempts_is_in_nobodys_way(
     old, new = make.job(), make.job()
     await store.jobs_add([old, new])
     await operator.execute("UPDATE tickwise.runs SET attempt = 32767 WHERE job_id = $1", old.job_id)
-    born = await store.executor_join(executor("one"))
-    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    number = await store.executor_join(executor("one"))
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     claims = {claimed.job_id: claimed.attempt for claimed in await store.attempts_claim(request)}
     assert {old.job_id: 32767, new.job_id: 1} == claims
 
@@ -95,8 +95,8 @@ async def test_a_run_whose_job_is_gone_is_handed_over_without_a_definition(
     orphan, whole = make.job(definition=large), make.job(definition=large)
     await store.jobs_add([orphan, whole])
     await operator.execute("DELETE FROM tickwise.jobs WHERE job_id = $1", orphan.job_id)
-    born = await store.executor_join(executor("one"))
-    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    number = await store.executor_join(executor("one"))
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     specs = {claimed.job_id: claimed.spec for claimed in await store.attempts_claim(request)}
     assert {orphan.job_id: "", whole.job_id: large} == specs
 
@@ -109,13 +109,13 @@ async def test_a_claim_of_lanes_that_cannot_be_looked_up_is_handed_over_all_the_
     await store.jobs_add([make.job(lane=Lane("default", priority)) for priority in (1, 9)])
     other = PostgresStore(database_url, clock=SystemClock())
     await other.open()
-    born = await other.executor_join(executor("one"))
+    number = await other.executor_join(executor("one"))
 
     async def away(number: int) -> Lane:
         raise StoreUnavailable("the database could not be reached: nothing was written")
 
     monkeypatch.setattr(other._lanes, "place", away)
-    request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     assert 2 == len(await other.attempts_claim(request))
     await other.close()
 
@@ -147,18 +147,18 @@ async def test_a_heartbeat_that_hangs_fails_long_before_its_lease(
     store: PostgresStore, operator: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In time for another try; and what is said of it names no address, no table and no driver."""
-    born = await store.executor_join(executor("one", lease_seconds=15.0))
+    number = await store.executor_join(executor("one", lease_seconds=15.0))
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("SELECT FROM tickwise.executors FOR UPDATE")
-    beating = asyncio.create_task(store.executor_beat(born, 15.0))
+    beating = asyncio.create_task(store.executor_beat(number, 15.0))
     await eventually(lambda: sessions_waiting(operator), what="the heartbeat waits for the lock")
     with pytest.raises(InDoubt) as told:
         await asyncio.wait_for(beating, 5.0)
     assert "the link to the database broke during a write: it may or may not have been carried out" == told.value.detail
     assert "TimeoutError" in caplog.text
     await transaction.rollback()
-    assert (await store.executor_beat(born, 15.0)).alive
+    assert (await store.executor_beat(number, 15.0)).alive
 
 
 async def test_a_step_of_the_upkeep_that_cannot_be_done_stops_no_other(

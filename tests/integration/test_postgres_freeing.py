@@ -119,7 +119,7 @@ async def test_rows_that_cannot_be_freed_hold_up_no_other(
     assert await operator.fetchval("SELECT bool_and(settled) FROM tickwise.executors")
 
 
-async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_from_the_living(
+async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_from_the_active(
     store: PostgresStore, operator: asyncpg.Connection
 ) -> None:
     """Its next executor was born after the look began, which so knows nothing of it; yet it lives."""
@@ -131,7 +131,7 @@ async def test_a_run_that_was_claimed_anew_while_it_was_looked_at_is_not_taken_f
     await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
     await operator.execute(SLOW)
     await operator.execute("SELECT pg_advisory_lock(1)")
-    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]))
+    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
     await eventually(lambda: sessions_waiting(operator), within_seconds=60)
     born = await operator.fetchval(
         "INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions) "
@@ -159,7 +159,7 @@ async def test_a_cancel_that_came_while_its_run_was_looked_at_is_carried_out(
     await operator.execute("UPDATE tickwise.executors SET gone = now(), settled = true WHERE executor = $1", lost)
     await operator.execute(SLOW)
     await operator.execute("SELECT pg_advisory_lock(1)")
-    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]))
+    healing = asyncio.ensure_future(store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]))
     await eventually(lambda: sessions_waiting(operator), within_seconds=60)
     await operator.execute(CANCEL, claimed.run_id)
     await operator.execute("SELECT pg_advisory_unlock(1)")

@@ -46,7 +46,7 @@ FILE = "one after the other"
 PAUSE_SECONDS = 0.005
 WORK_SECONDS = 0.01
 LONG_LEASE_SECONDS = 600.0
-"""Who lives is never buried here, however slow the machine."""
+"""Who lives is never expired here, however slow the machine."""
 CUT_AT = (20, 50)
 DIES_AT = 30
 

@@ -33,7 +33,7 @@ WORK_SECONDS = 0.12
 AHEAD_SECONDS = 0.1
 PAUSE_SECONDS = 0.01
 LONG_LEASE_SECONDS = 600.0
-"""Who lives is never buried here, however slow the machine: two at once would then be nobody's fault."""
+"""Who lives is never expired here, however slow the machine: two at once would then be nobody's fault."""
 CUT_EVERY = 4
 MAX_CUTS = 3
 

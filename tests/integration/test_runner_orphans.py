@@ -50,7 +50,7 @@ class Abandoned:
         self.tasks = [psutil.Process(int(file.read_text())) for file in self.folder.glob("*.pid")]
 
     @property
-    def living(self) -> list[psutil.Process]:
+    def active(self) -> list[psutil.Process]:
         """Those of its tasks that have not ended."""
         return [one for one in self.tasks if one.is_running() and not gone(one.pid)]
 
@@ -106,9 +106,9 @@ def _groups(folders: Sequence[Path]) -> set[Path]:
 
 async def test_the_tasks_of_a_killed_executor_end_at_once(abandoned: Abandoned) -> None:
     """Its reapers see to it, also to what left its session and its environment; and they tidy up."""
-    assert len(abandoned.living) == FILES
+    assert len(abandoned.active) == FILES
     await abandoned.kill(with_reapers=False)
-    await eventually(lambda: not abandoned.living, within_seconds=PATIENCE_SECONDS)
+    await eventually(lambda: not abandoned.active, within_seconds=PATIENCE_SECONDS)
     await eventually(lambda: not abandoned.folders, within_seconds=PATIENCE_SECONDS)
 
 
@@ -118,7 +118,7 @@ async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) ->
     await abandoned.kill(with_reapers=True)
     runner = _runner(abandoned.folder)
     await runner.start(Listener(), time.time)
-    left = abandoned.living
+    left = abandoned.active
     folders = abandoned.folders
     await runner.close()
     assert left == []
@@ -126,13 +126,13 @@ async def test_the_next_start_ends_what_was_left_behind(abandoned: Abandoned) ->
     assert _groups(theirs) == set()
 
 
-async def test_a_living_executor_is_left_alone_by_the_next_start(abandoned: Abandoned) -> None:
+async def test_a_active_executor_is_left_alone_by_the_next_start(abandoned: Abandoned) -> None:
     """Two may share a machine, and a folder."""
     before = abandoned.folders
     runner = _runner(abandoned.folder)
     await runner.start(Listener(), time.time)
     await runner.close()
-    assert len(abandoned.living) == FILES
+    assert len(abandoned.active) == FILES
     assert abandoned.folders == before
 
 

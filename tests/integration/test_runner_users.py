@@ -196,10 +196,10 @@ async def test_processes_that_fork_quicker_than_a_look_end_with_their_task(shop:
     if then == "sleep 600":
         shop.runner.stop(given.run_id, grace_seconds=0.1)
     await shop.listener.ending_of(given)
-    assert [] == _living_once_stopped(uid)
+    assert [] == _active_once_stopped(uid)
 
 
-def _living_once_stopped(uid: int) -> list[str]:
+def _active_once_stopped(uid: int) -> list[str]:
     """The states of all that the user runs, which cannot fork while they are looked at; then they are killed."""
     for signal_name in ("SIGSTOP", "SIGKILL"):
         command = [sys.executable, "-I", "-S", "-c", SIGNAL_ALL.format(uid=uid, name=signal_name)]

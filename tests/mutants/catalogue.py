@@ -394,11 +394,11 @@ MUTANTS: Final = (
         (RESULTS + "test_an_executor_that_leaves_tells_the_store_what_no_recorder_has_applied",),
     ),
     Mutant(
-        "a buried executor forgets what it published",
+        "an expired executor forgets what it published",
         "src/tickwise/roles/executor/outbox.py",
         "self._publisher.forget()",
         "pass",
-        (RESULTS + "test_a_buried_executor_forgets_what_it_published_and_counts_anew",),
+        (RESULTS + "test_an_expired_executor_forgets_what_it_published_and_counts_anew",),
     ),
     Mutant(
         "a commit in doubt is repeated",
@@ -446,11 +446,11 @@ MUTANTS: Final = (
         (EXECUTOR + "test_a_start_that_overlaps_an_earlier_run_leaves_nothing_here",),
     ),
     Mutant(
-        "who was buried kills what it runs",
+        "who was expired kills what it runs",
         "src/tickwise/roles/executor/role.py",
         "self._lease.ended()\n        for held in [*self._books.live.values()]:\n            self._books.abandon(held)",
         "self._lease.ended()\n        self._books.live.clear()",
-        (EXECUTOR + "test_a_buried_executor_kills_its_tasks_reports_nothing_and_comes_back_new",),
+        (EXECUTOR + "test_an_expired_executor_kills_its_tasks_reports_nothing_and_comes_back_new",),
     ),
     Mutant(
         "a run that takes its executors with it is quarantined",

@@ -83,7 +83,7 @@ class Scene:
         return task.exception() or task.result()
 
     def end(self) -> None:
-        self.process.bury()
+        self.process.clean_up()
         self.loop.close()
 
 

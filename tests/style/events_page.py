@@ -75,7 +75,7 @@ MEANINGS = {
     "embedded_postgres_remains_killed": "Processes of a PostgreSQL that is no more held its memory; they were ended.",
     "embedded_postgres_still_starting": "It takes its time, perhaps to recover after a crash. `said` is its last line.",
     "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
-    "executor_buried": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
+    "executor_expired": "This executor was silent for longer than its lease. What it held goes on elsewhere; it kills "
     "what it still runs, reports nothing of it, and joins again under a new number.",
     "executor_joined": "An executor is there and claims runs.",
     "first_key_unmade": "There is no key yet, nothing can be shown, and `file` cannot be written. Nobody is let in: "

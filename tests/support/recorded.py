@@ -24,7 +24,7 @@ class Recorded(NamedTuple):
     """Jobs that succeeded at once."""
     retried: UUID
     lost: UUID
-    """Its first executor was buried while it ran."""
+    """Its first executor was expired while it ran."""
     alive: UUID
 
 
@@ -35,9 +35,9 @@ class Scene:
         self.store = store
         self.shift = shift
 
-    async def claim(self, born: int) -> dict[UUID, Claimed]:
+    async def claim(self, number: int) -> dict[UUID, Claimed]:
         """All that is ready, by job."""
-        request = ClaimRequest(executor=born, queues=("default",), labels=(), limit=100, ahead_seconds=0.5)
+        request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=100, ahead_seconds=0.5)
         return {claimed.job_id: claimed for claimed in await self.store.attempts_claim(request)}
 
     async def play(self) -> Recorded:
@@ -65,6 +65,6 @@ class Scene:
         await store.attempts_finish(second, outcomes([claims[retried.job_id], claims[lost.job_id]]))
         return Recorded([job.job_id for job in plain], retried.job_id, lost.job_id, alive.job_id)
 
-    async def _begin(self, born: int, claims: dict[UUID, Claimed], *jobs: NewJob) -> None:
+    async def _begin(self, number: int, claims: dict[UUID, Claimed], *jobs: NewJob) -> None:
         begun = [Began(claims[job.job_id].run_id, claims[job.job_id].token, await self.store.now()) for job in jobs]
-        assert [] == list(await self.store.attempts_start(born, begun))
+        assert [] == list(await self.store.attempts_start(number, begun))

@@ -112,7 +112,7 @@ class Lane(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     requires: tuple[str, ...] = ()
     """Labels (`name` or `name=value`) that an executor must have, sorted. Control adds `task:KIND` and, for functions,
-    `function:NAME` (if a living executor offers it) or `function:*`; people's own labels hold no colon."""
+    `function:NAME` (if an active executor offers it) or `function:*`; people's own labels hold no colon."""
 
 
 class Principal(NamedTuple):

@@ -145,7 +145,7 @@ class Metrics:
 
     def _healing(self, registry: CollectorRegistry) -> None:
         """What schedulers did about what was lost, stuck or to be gone on with."""
-        self._buried = Counter("tickwise_executors_buried", "Executors whose lease ran out.", registry=registry)
+        self._expired = Counter("tickwise_executors_expired", "Executors whose lease ran out.", registry=registry)
         self._freed = Counter(
             "tickwise_runs_freed", "Runs that were taken back from dead executors.", registry=registry
         )
@@ -194,7 +194,7 @@ class Metrics:
         self._timers_late = Gauge(
             "tickwise_timers_late_seconds", "How far the earliest timer lies in the past.", registry=registry
         )
-        self._executors = Gauge("tickwise_executors", "Living executors.", registry=registry)
+        self._executors = Gauge("tickwise_executors", "Active executors.", registry=registry)
 
     def _apart(self, registry: CollectorRegistry) -> None:
         """What roles that run apart tell each other through a broker."""
@@ -342,7 +342,7 @@ class Metrics:
 
     def healed(self, *, executors: int, freed: int, quarantined: int, unknown: int) -> None:
         """What the expiry of leases did."""
-        self._buried.inc(executors)
+        self._expired.inc(executors)
         self._freed.inc(freed)
         self._quarantined.inc(quarantined)
         self._unknown.inc(unknown)

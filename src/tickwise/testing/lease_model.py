@@ -1,8 +1,8 @@
 """The lease and fencing protocol as a small model, searched whole: every order of every step, up to a few tokens.
 
-One run, one scheduler, two executors that are born again under new numbers. At any step an executor may be killed, its
-lease may run out though it lives (a pause, a partition, a clock that is off: to the store they are the same), an answer
-may be lost, a request may come late, after anything else, and more than once.
+One run, one scheduler, two executors that register again under new numbers. At any step an executor may be killed,
+its lease may run out though it lives (a pause, a partition, a clock that is off: to the store they are the same), an
+answer may be lost, a request may come late, after anything else, and more than once.
 
     person ──cancel, revoke──►  store: state, holder, token  ◄──expire── scheduler
                                   │ claim        ▲ start, finish (number, token)
@@ -34,7 +34,7 @@ from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import FINAL, HELD, RunEvent, RunState, move
 
 NAMES: Final = (0, 1)
-"""Two executors, by the names that they keep when they are born again."""
+"""Two executors, by the names that they keep when they register again."""
 
 
 class Fence(StrEnum):
@@ -54,8 +54,8 @@ class Protocol:
 
     fence: Fence = Fence.TOKEN
     leases_expire: bool = True
-    living_claim: bool = True
-    """A claim needs a living number."""
+    active_claim: bool = True
+    """A claim needs an active number."""
     claims_kept: bool = True
     """After a claim whose answer was lost, the executor gives back what it does not know (`attempts_keep`)."""
     reports_repeated: bool = True
@@ -73,7 +73,7 @@ class Protocol:
     reborn_under_new_number: bool = True
     """An executor that was killed comes back as another one."""
     tokens: int = 3
-    births: int = 3
+    registrations: int = 3
     """Of both executors together."""
     late_most: int = 1
     """Writes that are under way at the same time."""
@@ -161,7 +161,7 @@ class ModelState(NamedTuple):
     crashes: int = 0
     asked: HolderRequest | None = None
     gone: frozenset[Number] = frozenset()
-    """Numbers that are buried, as far as anybody still goes by them."""
+    """Numbers that are expired, as far as anybody still goes by them."""
     late: frozenset[Write] = frozenset()
     began: int = 0
     """Of a run that must not run twice: 1 while an attempt has begun and nobody told how it went."""
@@ -305,7 +305,7 @@ class Model:
         return world
 
     def _expires(self, world: ModelState) -> Iterator[Step]:
-        """A scheduler buries a number whose lease ran out, and frees what it held."""
+        """A scheduler expires a number whose lease ran out, and frees what it held."""
         numbers = {process.number for process in world.processes if process.up}
         numbers |= {world.holder} if world.holder is not None else set()
         for number in sorted(numbers - world.gone) if self.protocol.leases_expire else ():
@@ -315,7 +315,7 @@ class Model:
             yield Step(f"the lease of {number} runs out: {after.state}", after, calm=not lives)
 
     def _lost(self, world: ModelState) -> ModelState:
-        """Its holder is buried."""
+        """Its holder is expired."""
         began = world.state is RunState.RUNNING
         if began and world.once and self.protocol.unknown_held:
             return self._moved(world, RunEvent.UNKNOWN)._replace(asked=None)
@@ -350,7 +350,7 @@ class Model:
                 after = self._freed(self._moved(world, RunEvent.RELEASED), began=False)
                 yield Step(f"{number} gives back what it does not know: {after.state}", after, calm=True)
         free = world.state in (RunState.QUEUED, RunState.RETRYING) and token <= self.protocol.tokens
-        if not free or not process.up or (self.protocol.living_claim and number in world.gone):
+        if not free or not process.up or (self.protocol.active_claim and number in world.gone):
             return
         if world.cancelled:
             raise ModelViolation("what was to be cancelled was claimed again", f"{number} claims it with token {token}")
@@ -361,12 +361,12 @@ class Model:
         yield Step(f"{number} claims it with token {token}, and the answer is lost", held, calm=False)
 
     def _works(self, world: ModelState, name: int) -> Iterator[Step]:
-        """What a living executor does with each attempt that it knows, and what a heartbeat tells it."""
+        """What an active executor does with each attempt that it knows, and what a heartbeat tells it."""
         process = world.processes[name]
         if not process.up:
             return
         if process.number in world.gone:
-            yield Step(f"{process.number} hears that it is buried", self._reborn(world, name), calm=True)
+            yield Step(f"{process.number} hears that it is expired", self._registered_again(world, name), calm=True)
         for entry in process.work:
             match entry.stage:
                 case AttemptStage.HELD:
@@ -456,15 +456,15 @@ class Model:
         if process.up:
             after = _process(world, name, process._replace(up=False, work=()))
             yield Step(f"{process.number} is killed", after, calm=False)
-        elif sum(each.number.boot for each in world.processes) < self.protocol.births:
-            yield Step(f"{process.number} starts again", self._reborn(world, name), calm=True)
+        elif sum(each.number.boot for each in world.processes) < self.protocol.registrations:
+            yield Step(f"{process.number} starts again", self._registered_again(world, name), calm=True)
 
-    def _reborn(self, world: ModelState, name: int) -> ModelState:
-        """It knows nothing, and what it ran is dead. After its last birth it stays away."""
+    def _registered_again(self, world: ModelState, name: int) -> ModelState:
+        """It knows nothing, and what it ran is dead. After its last registration it stays away."""
         number = world.processes[name].number
         if not self.protocol.reborn_under_new_number and number not in world.gone:
             return _process(world, name, ExecutorProcess(number))
-        if sum(process.number.boot for process in world.processes) >= self.protocol.births:
+        if sum(process.number.boot for process in world.processes) >= self.protocol.registrations:
             return _process(world, name, ExecutorProcess(number, up=False))
         return _process(world, name, ExecutorProcess(Number(name, number.boot + 1)))
 
@@ -509,7 +509,7 @@ def _stuck(
 
 
 def _may_end(world: ModelState, protocol: Protocol) -> bool:
-    """It has ended, or it is free and only the bound on tokens or births ends the search here."""
+    """It has ended, or it is free and only the bound on tokens or registrations ends the search here."""
     over = world.last_token >= protocol.tokens or not any(process.up for process in world.processes)
     return world.state in FINAL or (over and world.state not in HELD)
 

@@ -113,7 +113,7 @@ async def begin_and_tell(store: Store) -> Restored:
     """See `restored`."""
     epoch = await store.epoch_begin()
     stats = await store.stats()
-    living = [row for row in await store.executors_list() if row.gone_at is None]
+    active = [row for row in await store.executors_list() if row.gone_at is None]
     async with store.fires(FireRequest(horizon_seconds=0.0, limit=MAX_TIMERS + 1, once=True)) as batch:
         timers, now = batch.timers, batch.now
     judged = [(timer, *_judged(timer, now)) for timer in timers[:MAX_TIMERS]]
@@ -124,7 +124,7 @@ async def begin_and_tell(store: Store) -> Restored:
         queued=stats.queued,
         retrying=stats.retrying,
         held=stats.held,
-        executors=len(living),
+        executors=len(active),
         jobs=len(judged),
         runs=sum(runs for _, runs, _ in judged),
         skipped=sum(skipped for _, _, skipped in judged),

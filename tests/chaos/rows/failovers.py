@@ -86,7 +86,7 @@ async def _check(scene: Scene, count: int, token: int) -> None:
     if not later or min(later) <= token:
         scene.complain(f"tokens went back: {min(later, default=None)} after {token}")
     for executor in scene.of("executor"):
-        if executor.role.events("executor_buried"):
+        if executor.role.events("executor_expired"):
             scene.complain(f"{executor.role.log.name} was given up")
     ended = Counter(row["job_id"] for row in rows if row["state"] == SUCCESS)
     scene.figures |= {

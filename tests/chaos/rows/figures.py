@@ -12,7 +12,7 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import shell
 from tests.chaos.scene import CLOCK, DEFAULT, Pace, Player, Scene
 from tests.chaos.witness import Line
-from tests.integration.processes.runtime import living
+from tests.integration.processes.runtime import active
 from tests.support.waiting import eventually
 
 FAST: Final = Pace(lease=1.0, heartbeat=0.25, poll=0.1)
@@ -71,7 +71,7 @@ async def cancelling(scene: Scene, size: Size) -> Knowledge:
         await scene.clients.cancel(line.run_id)
         await eventually(partial(_ended, scene, job), within_seconds=30, what="it is on record")
         found.append(CLOCK.monotonic() - asked)
-        if living([line.pid]):
+        if active([line.pid]):
             scene.complain("a cancelled job is on record as over, and its process lives")
     scene.figures |= {"cancels": len(found), "cancel_seconds_median": round(statistics.median(found), 3)}
     scene.figures |= {"cancel_seconds_most": round(max(found), 3), "cancel_seconds_limit": CANCEL_SECONDS}

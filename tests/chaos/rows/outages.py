@@ -158,12 +158,12 @@ async def partitioned(scene: Scene, size: Size) -> Knowledge:
         number_then = cut.role.events("executor_joined")[-1]["executor"]
         await gone(pids, within_seconds=120)
         survived.append(time.time() - await _lease_end(scene, number_then))
-        await eventually(partial(scene.is_gone, number_then), within_seconds=120, what="it is buried")
+        await eventually(partial(scene.is_gone, number_then), within_seconds=120, what="it is expired")
         await CLOCK.sleep(size.seconds)
         cut.proxy.heal()
         scene.last_fault = time.monotonic()
         gate.touch()
-        await cut.role.event("executor_buried", count=number + 1, within_seconds=60)
+        await cut.role.event("executor_expired", count=number + 1, within_seconds=60)
         scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
     scene.figures |= {"swallowed_bytes": cut.proxy.swallowed, "tasks_outlived_lease_seconds": round(max(survived), 2)}
     if max(survived) > LATE_SECONDS:

@@ -42,18 +42,18 @@ async def pausing(scene: Scene, size: Size) -> Knowledge:
         waits = shell(scene, f'until [ -e "{gate}" ]; do sleep 0.05; done')
         jobs = await scene.clients.submit_many(f"long {number}", [waits] * len(victims) * 2)
         victim, stale = await _victim(scene, jobs)
-        buried = len(victim.role.events("executor_buried"))
+        expired = len(victim.role.events("executor_expired"))
         await scene.pause(victim)
         continued = time.monotonic()
-        await victim.role.event("executor_buried", count=buried + 1, within_seconds=60)
+        await victim.role.event("executor_expired", count=expired + 1, within_seconds=60)
         await gone(stale, within_seconds=60)
         overlaps.append(time.monotonic() - continued)
         gate.touch()
         scene.figures["recovered_seconds"] = round(await scene.calm(), 2)
     await scene.slots_are_free()
     refused = await _late_words(scene)
-    buried = sum(len(player.role.events("executor_buried")) for player in victims)
-    scene.figures |= {"burials_heard": buried, "late_words_refused": refused}
+    expired = sum(len(player.role.events("executor_expired")) for player in victims)
+    scene.figures |= {"expiries_heard": expired, "late_words_refused": refused}
     scene.figures["overlap_seconds_most"] = round(max(overlaps), 2)
     scene.figures["overlap_seconds_limit"] = scene.pace.heartbeat + OVERLAP_MARGIN_SECONDS
     return Knowledge(must_hit=True, stale_refused=refused)
@@ -79,7 +79,7 @@ async def _late_words(scene: Scene) -> int:
     )
     for player in late:
         player.role.signal(signal.SIGCONT)
-        await player.role.event("executor_buried", within_seconds=60)
+        await player.role.event("executor_expired", within_seconds=60)
     await late[0].role.event("outcomes_refused", within_seconds=60)
     refused = sum(len(player.role.events(event)) for player in late for event in REFUSED)
     gate.touch()
@@ -178,7 +178,7 @@ async def namesakes(scene: Scene, size: Size) -> Knowledge:
         await eventually(partial(_holds, scene, victim), within_seconds=30, what="it holds something")
         (inner,) = psutil.Process(victim.role.pid).children()
         await scene.pause(victim, inner)
-        await victim.role.event("executor_buried", count=number // 2 + 1, within_seconds=60)
+        await victim.role.event("executor_expired", count=number // 2 + 1, within_seconds=60)
         await scene.calm()
     return Knowledge(must_hit=True)
 

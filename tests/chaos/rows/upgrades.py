@@ -102,7 +102,7 @@ class _Fleets:
             OLD: older_server(scene.server).path,
             NEW: {"PYTHONPATH": str(ROOT)},
         }
-        self._living: dict[str, list[Player]] = {OLD: [], NEW: []}
+        self._active: dict[str, list[Player]] = {OLD: [], NEW: []}
         self._executors: dict[int, str] = {}
         """Number of each executor that ever was: of which release."""
 
@@ -117,7 +117,7 @@ class _Fleets:
 
     async def _at_work(self, release: str, player: Player) -> None:
         await self._scene.ready(player)
-        self._living[release].append(player)
+        self._active[release].append(player)
         self._scene.players.append(player)
         if player.kind == "executor":
             number = (await player.role.event("executor_joined"))["executor"]
@@ -127,7 +127,7 @@ class _Fleets:
     async def replace(self, release: str, other: str) -> None:
         """One role after the other: the new one works before the old one is told to end. Half way both are given time
         to work side by side."""
-        going = [*self._living[other]]
+        going = [*self._active[other]]
         self._scene.dice.shuffle(going)
         for place, player in enumerate(going):
             await self._at_work(release, self._start(release, player.kind))
@@ -136,7 +136,7 @@ class _Fleets:
                 await self.progress()
 
     async def _leave(self, release: str, player: Player) -> None:
-        self._living[release].remove(player)
+        self._active[release].remove(player)
         # As behind a load balancer that is told first.
         await self._tell_clients()
         status = await self._scene.retire(player)
@@ -145,7 +145,7 @@ class _Fleets:
             self._scene.complain(f"{player.role.log.name} of the {release} release ended with {status} after SIGTERM")
 
     async def _tell_clients(self) -> None:
-        apis = [player for players in self._living.values() for player in players if player.kind == "api"]
+        apis = [player for players in self._active.values() for player in players if player.kind == "api"]
         self._scene.clients.urls = [str(await player.role.ready()) for player in apis]
 
     async def progress(self) -> None:

@@ -117,7 +117,7 @@ class Errand:
         return [int(line) for line in self._done.read_text().split()] if self._done.exists() else []
 
 
-def living(pids: list[int]) -> list[int]:
+def active(pids: list[int]) -> list[int]:
     """Those of these processes that are there, zombies left out."""
 
     def lives(pid: int) -> bool:
@@ -131,4 +131,4 @@ def living(pids: list[int]) -> list[int]:
 
 async def gone(pids: list[int], *, within_seconds: float = 5.0) -> None:
     """Wait until none of these processes is there any more."""
-    await eventually(lambda: not living(pids), within_seconds=within_seconds, what=f"{pids} end")
+    await eventually(lambda: not active(pids), within_seconds=within_seconds, what=f"{pids} end")

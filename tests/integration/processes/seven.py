@@ -98,10 +98,10 @@ class Seven:
         for player in self.words:
             player.role.signal(signal.SIGTERM)
         until = CLOCK.monotonic() + END_SECONDS
-        while living := [player for player in self.words if player.role.process.poll() is None]:
+        while active := [player for player in self.words if player.role.process.poll() is None]:
             if CLOCK.monotonic() > until:
                 raise AssertionError(
-                    f"not ended: {[(each.kind, each.role.log.name, each.role.pid) for each in living]}"
+                    f"not ended: {[(each.kind, each.role.log.name, each.role.pid) for each in active]}"
                 )
             await CLOCK.sleep(0.05)
         for player in self.words:

@@ -114,7 +114,7 @@ async def test_a_killed_database_costs_a_pause_and_nothing_else(
         finally:
             await connection.close()
         assert 200 == (await _ready(address)).status_code
-        assert [] == executor.events("executor_buried"), "it was not dead, its database was"
+        assert [] == executor.events("executor_expired"), "it was not dead, its database was"
         assert [None] * 3 == [role.process.poll() for role in (api, scheduler, executor)]
         for role in (api, scheduler, executor):
             assert [] == role.events("loop_failed"), "an absent database is foreseen"

@@ -10,7 +10,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.integration.processes.runtime import DOOMED, Errand, House, gone, living, runtime
+from tests.integration.processes.runtime import DOOMED, Errand, House, active, gone, runtime
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
@@ -33,7 +33,7 @@ async def test_the_tasks_of_a_killed_executor_die_with_it(here: House, errand: E
     job_id = await here.submit(task=errand.task(), queue="killed", max_retries=0)
     processes = await errand.begun(1)
     await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
-    assert processes == living(processes)
+    assert processes == active(processes)
     work = Path(psutil.Process(processes[0]).cwd()).parent
     assert work.is_dir()
     first.kill()
@@ -50,7 +50,7 @@ async def test_the_tasks_of_a_killed_executor_die_with_it(here: House, errand: E
 async def test_an_executor_that_was_frozen_beyond_its_lease_harms_nobody(here: House, errand: Errand) -> None:
     """Its results are refused, its tasks killed, those of the others left alone, and it works on under a new number."""
     frozen = await here.executor("frozen", TICKWISE_SLOTS="1", **DOOMED)
-    born = (await frozen.event("executor_joined"))["executor"]
+    number = (await frozen.event("executor_joined"))["executor"]
     job_id = await here.submit(task=errand.task(), queue="frozen", max_retries=0)
     processes = await errand.begun(1)
     await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
@@ -58,12 +58,12 @@ async def test_an_executor_that_was_frozen_beyond_its_lease_harms_nobody(here: H
     other = await here.executor("frozen")
     successor = await errand.begun(2)
     frozen.signal(signal.SIGCONT)
-    buried = await frozen.event("executor_buried")
-    assert born == buried["executor"]
+    expired = await frozen.event("executor_expired")
+    assert number == expired["executor"]
     await gone(processes)
     again = (await frozen.event("executor_joined", count=2))["executor"]
-    assert again > born
-    assert successor == living(successor)
+    assert again > number
+    assert successor == active(successor)
     errand.end()
     run = await here.ended(job_id)
     assert ("SUCCESS", 2, 1) == (run["status"], run["attempt_number"], run["crashes"])
@@ -87,13 +87,13 @@ async def test_no_task_of_a_frozen_executor_goes_on_beside_its_second_attempt(he
     first = [pid for errand in errands for pid in await errand.begun(1)]
     for job_id in jobs:
         await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
-    assert first == living(first)
+    assert first == active(first)
     frozen.signal(signal.SIGSTOP)
     await here.executor("stopped")
     for errand in errands:
         await errand.begun(2)
-        assert [] == living(errand.attempts()[0][1:])
-    assert [] == living(first)
+        assert [] == active(errand.attempts()[0][1:])
+    assert [] == active(first)
     for errand in errands:
         errand.end()
     ended = [await here.ended(job_id) for job_id in jobs]
@@ -158,7 +158,7 @@ async def test_a_task_that_outlasts_the_drain_runs_again_elsewhere(here: House, 
     await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
     draining.signal(signal.SIGTERM)
     assert 0 == await draining.ended()
-    assert [] == living(processes)
+    assert [] == active(processes)
     assert "QUEUED" == (await here.run(job_id))["status"]
     await here.executor("outlasted")
     await errand.begun(2)

@@ -48,7 +48,7 @@ async def judge(connection: asyncpg.Connection, witness: Witness) -> Sequence[An
     its due time, and none ran more often than attempts are counted; what was accepted of a run was said by an
     execution that really was.
     """
-    assert 0 == await connection.fetchval(SQL["living"])
+    assert 0 == await connection.fetchval(SQL["active"])
     ended: Sequence[Any] = await connection.fetch(SQL["ended"])
     by_run: dict[str, list[Execution]] = defaultdict(list)
     for execution in witness.executions():
@@ -68,4 +68,4 @@ async def judge(connection: asyncpg.Connection, witness: Witness) -> Sequence[An
 
 async def nothing_lives(connection: asyncpg.Connection) -> bool:
     """Whether every run has ended."""
-    return bool(await connection.fetchval(SQL["living"]) == 0)
+    return bool(await connection.fetchval(SQL["active"]) == 0)

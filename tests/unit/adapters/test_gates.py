@@ -83,7 +83,7 @@ def test_who_comes_before_its_own_slot_waits_for_it() -> None:
     assert passage.passed == []
 
 
-def test_the_next_slot_follows_the_last_start_if_no_living_run_has_one() -> None:
+def test_the_next_slot_follows_the_last_start_if_no_active_run_has_one() -> None:
     """Whatever was given meanwhile to runs that ended."""
     passage = decide([one(1, PACED)], running={}, paces={RATE: Pace(None, NOW - GAP / 2)}, now=NOW)
     assert [wait.slot for wait in passage.waits] == [NOW + GAP / 2]

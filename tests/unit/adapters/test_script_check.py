@@ -24,7 +24,7 @@ async def checker() -> AsyncIterator[ScriptChecker]:
 
 
 def compilers() -> list[psutil.Process]:
-    """The living processes that compile for us."""
+    """The active processes that compile for us."""
     return [
         process
         for process in psutil.Process().children()

@@ -54,7 +54,7 @@ async def test_the_first_body_of_the_issue_creates_a_daily_job(here: World) -> N
     assert f"{API}/jobs/{answer.json()['job_id']}" == answer.headers["location"]
     own_name, offered = answer.json()["warnings"]
     assert "the registered function of its own name, 'Daily Data Cleanup'" in own_name
-    assert "no living executor offers the function 'Daily Data Cleanup'" in offered
+    assert "no active executor offers the function 'Daily Data Cleanup'" in offered
     job = await get(here, f"/jobs/{answer.json()['job_id']}")
     assert {"kind": "function", "name": "Daily Data Cleanup"} == job["task"]
     assert {"cleanup_target": "old_logs", "retention_days": 30} == job["payload"]
@@ -68,10 +68,10 @@ async def test_the_first_body_of_the_issue_creates_a_daily_job(here: World) -> N
 @pytest.mark.parametrize(
     ("body", "warning"),
     [
-        ({"queue": "reports"}, "no living executor serves the queue 'reports'; its runs wait until one does"),
+        ({"queue": "reports"}, "no active executor serves the queue 'reports'; its runs wait until one does"),
         (
             {"requires": ["gpu"]},
-            "no living executor of the queue 'default' has the labels gpu; its runs wait until one has",
+            "no active executor of the queue 'default' has the labels gpu; its runs wait until one has",
         ),
         ({}, None),
     ],

@@ -414,7 +414,7 @@ class LateStore(MemoryStore):
 async def test_readiness_fails_when_nobody_works_on_what_is_due(
     run: float, timer: float, executors: int, says: str | None
 ) -> None:
-    """A minute by default; the reason is said. A run that living executors leave alone takes nothing from others."""
+    """A minute by default; the reason is said. A run that active executors leave alone takes nothing from others."""
     store = LateStore(SystemClock())
     store.run_seconds, store.timer_seconds, store.executors = run, timer, executors
     async with world(store=store) as here:

@@ -76,7 +76,7 @@ def test_every_kind_of_event_moves_its_metric() -> None:
             ("tickwise_occurrences_skipped_total", "misfire"),
             ("tickwise_occurrences_skipped_total", "calendar"),
             ("tickwise_jobs_parked_total", ""),
-            ("tickwise_executors_buried_total", ""),
+            ("tickwise_executors_expired_total", ""),
             ("tickwise_runs_freed_total", ""),
             ("tickwise_runs_quarantined_total", ""),
             ("tickwise_runs_unknown_total", ""),

@@ -105,7 +105,7 @@ async def submitted(control: Control, **said: object) -> UUID:
     return done.job_id
 
 
-async def living(rig: Rig) -> set[UUID]:
+async def active(rig: Rig) -> set[UUID]:
     """All runs that have not ended."""
     return {row.run_id for row in await rig.rows(RunState.QUEUED)}
 
@@ -125,7 +125,7 @@ async def test_a_job_that_is_due_is_told_of_when_it_is_stored(rig: Rig, ear: Ear
     later = datetime.fromtimestamp(rig.clock.now() + 3_600, UTC).isoformat()
     await submitted(control, schedule_type="FUTURE", schedule_time=later)
     (hints,) = await ear.hints()
-    assert await living(rig) == set(hints.ids())
+    assert await active(rig) == set(hints.ids())
     assert Lane("default", 9, ("task:shell",)) == hints.lane
 
 
@@ -133,7 +133,7 @@ async def test_all_jobs_of_a_batch_are_told_of(rig: Rig, ear: Ear, control: Cont
     """In few messages."""
     await control.jobs.submit_many(WHO, [body(schedule_type="IMMEDIATE") for _ in range(10)])
     hints = await ear.hints()
-    assert await living(rig) == {run for each in hints for run in each.ids()}
+    assert await active(rig) == {run for each in hints for run in each.ids()}
     assert 3 == len(hints)
 
 
@@ -151,9 +151,9 @@ async def test_what_people_ask_to_run_is_told_of(rig: Rig, ear: Ear, control: Co
     hourly = await submitted(control, schedule_type="CRON", cron_expression="0 * * * *")
     now = rig.clock.now()
     start, end = (datetime.fromtimestamp(at, UTC) for at in (now - 7_200, now))
-    before = await living(rig)
+    before = await active(rig)
     await control.schedules.backfill(WHO, hourly, BackfillBody(start=start, end=end))
-    assert await living(rig) - before == await ear.runs()
+    assert await active(rig) - before == await ear.runs()
 
 
 async def test_a_hint_that_cannot_be_made_harms_nothing_that_is_stored(rig: Rig, ear: Ear, control: Control) -> None:
@@ -169,7 +169,7 @@ async def test_a_hint_that_cannot_be_made_harms_nothing_that_is_stored(rig: Rig,
 
     rig.flaky.runs_add = and_then_away  # type: ignore[attr-defined]  # to listen
     run = await control.jobs.run_now(WHO, job, RunNowBody())
-    assert run in await living(rig)
+    assert run in await active(rig)
     assert set() == await ear.runs()
 
 
@@ -182,7 +182,7 @@ async def test_what_schedulers_make_is_told_of(rig: Rig, ear: Ear) -> None:
     await rig.clock.advance(59.0)
     await drive(rig.clock, rig.scheduler(announcer=ear.announcer).fire_due())
     hints = await ear.hints()
-    assert await living(rig) == {run for each in hints for run in each.ids()}
+    assert await active(rig) == {run for each in hints for run in each.ids()}
     assert {once.lane, cron.lane} == {each.lane for each in hints}
     assert {due} == {each.ready for each in hints}
 
@@ -204,7 +204,7 @@ async def test_what_follows_an_end_is_told_of(rig: Rig, ear: Ear) -> None:
     sequences = Sequences(rig.store, signals=rig.signals, clock=rig.clock, telemetry=Silent(), announcer=ear.announcer)
     await sequences.step()
     (hints,) = await ear.hints()
-    assert (await living(rig), 7) == (set(hints.ids()), hints.priority)
+    assert (await active(rig), 7) == (set(hints.ids()), hints.priority)
 
 
 async def test_what_stays_queued_is_told_of_again_the_more_seldom_the_longer(rig: Rig, ear: Ear) -> None:

@@ -108,7 +108,7 @@ async def test_results_wait_for_a_store_that_is_away(rig: Rig) -> None:
     assert "SUCCESS" == await rig.state(job)
 
 
-async def test_a_buried_executor_kills_its_tasks_reports_nothing_and_comes_back_new(rig: Rig) -> None:
+async def test_an_expired_executor_kills_its_tasks_reports_nothing_and_comes_back_new(rig: Rig) -> None:
     """Others have its runs by now."""
     job = await rig.submit()
     await rig.tick()
@@ -375,7 +375,7 @@ async def test_a_guarded_start_is_tried_again_after_any_failure(rig: Rig) -> Non
 
 
 async def test_a_guarded_start_that_was_long_under_way_waits_for_the_lease(rig: Rig) -> None:
-    """We may be buried by the time the answer comes."""
+    """We may be expired by the time the answer comes."""
     await rig.submit()
     await rig.tick()
     await rig.clock.advance(11)

@@ -217,7 +217,7 @@ async def test_what_ended_well_before_it_was_stopped_stays_so(rig: Rig) -> None:
     assert ("SUCCESS", "42") == (str((await rig.row(job)).state), (await rig.row(job)).result)
 
 
-async def test_a_buried_executor_tells_nothing_of_what_it_stopped(rig: Rig) -> None:
+async def test_an_expired_executor_tells_nothing_of_what_it_stopped(rig: Rig) -> None:
     """Somebody else has it by then."""
     job = await running(rig)
     await until_let_go(rig)
@@ -261,7 +261,7 @@ def any_claim(rig: Rig) -> ClaimRequest:
 
 
 async def test_a_guarded_start_that_was_accepted_begins_nothing_after_the_lease(rig: Rig) -> None:
-    """The answer may be older than a burial."""
+    """The answer may be older than an expiry."""
     job = await rig.submit(on_unknown="hold")
     rig.flaky.away = {"attempts_start"}
     await rig.tick()
@@ -277,7 +277,7 @@ async def test_a_guarded_start_that_was_accepted_begins_nothing_after_the_lease(
 
 
 async def test_what_could_not_begin_begins_once_the_lease_stands_again(rig: Rig) -> None:
-    """The store renews a lease that ran out, if nobody was buried for it."""
+    """The store renews a lease that ran out, if nobody was expired for it."""
     await rig.submit(rig.clock.now() + 0.5)
     await rig.tick()
     await rig.clock.advance(3600.0)
@@ -437,7 +437,7 @@ async def test_a_short_outage_of_the_store_runs_nothing_again(rig: Rig, outage_s
 
 
 @pytest.mark.parametrize("outage_seconds", [12, 60, 400])
-async def test_after_a_long_outage_nobody_who_lives_is_buried(rig: Rig, outage_seconds: int) -> None:
+async def test_after_a_long_outage_nobody_who_lives_is_expired(rig: Rig, outage_seconds: int) -> None:
     """What was stopped for it runs again once; what was held and what had ended is as if nothing had been."""
     job, healer = await running(rig), scheduler(rig)
     ended = await running(rig)

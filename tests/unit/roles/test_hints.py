@@ -41,7 +41,7 @@ class Watched:
         return await self._store.attempts_claim_named(request, runs)
 
 
-async def born(**settings: Any) -> Rig:
+async def register(**settings: Any) -> Rig:
     """An executor with a broker that has looked into the store once, so that only hints bring it something soon."""
     settings.setdefault("exchange", Exchange(lanes=3, partitions=2))
     rig = Rig(**settings)
@@ -78,7 +78,7 @@ def lag(rig: Rig) -> int:
 
 async def test_what_a_hint_names_is_claimed_by_its_name() -> None:
     """Without a look at what else there is, and the hint is done then."""
-    rig = await born()
+    rig = await register()
     seen, job = Watched(rig), await rig.submit()
     announce(rig, job)
     await rig.tick()
@@ -89,7 +89,7 @@ async def test_what_a_hint_names_is_claimed_by_its_name() -> None:
 
 async def test_a_lost_hint_costs_no_more_than_the_time_between_two_looks() -> None:
     """The executor looks itself every `poll_seconds`."""
-    rig = await born(poll_seconds=0.3)
+    rig = await register(poll_seconds=0.3)
     job = await rig.submit()
     await rig.tick()
     assert [] == rig.runner.launched
@@ -99,7 +99,7 @@ async def test_a_lost_hint_costs_no_more_than_the_time_between_two_looks() -> No
 
 async def test_a_hint_that_comes_again_starts_nothing_twice() -> None:
     """Repeated while its run goes on, and after it has ended."""
-    rig = await born()
+    rig = await register()
     job = await rig.submit()
     announce(rig, job, job)
     await rig.tick()
@@ -116,7 +116,7 @@ async def test_a_hint_that_comes_again_starts_nothing_twice() -> None:
 
 async def test_hints_for_runs_that_were_never_made_harm_nobody() -> None:
     """They cost a look, and what comes with them is claimed."""
-    rig = await born()
+    rig = await register()
     job, never = await rig.submit(), rig.make.job(lane=LANE)
     announce(rig, never, job)
     await rig.tick()
@@ -126,7 +126,7 @@ async def test_hints_for_runs_that_were_never_made_harm_nobody() -> None:
 
 async def test_while_the_broker_is_away_a_bell_is_enough() -> None:
     """As without a broker: each wake-up is a look at whatever there is."""
-    rig = await born(exchange=(exchange := Exchange()))
+    rig = await register(exchange=(exchange := Exchange()))
     exchange.away = True
     await rig.clock.advance(REACHABLE_SECONDS)
     seen, job = Watched(rig), await rig.submit()
@@ -139,7 +139,7 @@ async def test_while_the_broker_is_away_a_bell_is_enough() -> None:
 
 async def test_while_hints_come_a_bell_wakes_nobody() -> None:
     """Or each of a hundred executors would ask the store for one run."""
-    rig = await born()
+    rig = await register()
     rig.executor._claim_wake.clear()
     await drive(rig.clock, rig.executor._heard())
     assert not rig.executor._claim_wake.is_set()
@@ -147,7 +147,7 @@ async def test_while_hints_come_a_bell_wakes_nobody() -> None:
 
 async def test_the_more_urgent_of_two_hints_is_claimed_first() -> None:
     """Whichever came first."""
-    rig = await born(slots=1)
+    rig = await register(slots=1)
     blocking = await rig.submit()
     announce(rig, blocking)
     await rig.tick()
@@ -167,7 +167,7 @@ async def test_the_more_urgent_of_two_hints_is_claimed_first() -> None:
 
 async def test_an_executor_without_a_free_slot_lets_hints_go_that_it_has_no_place_for() -> None:
     """Others may have a slot: they find those runs in the store. What it kept for itself is bounded."""
-    rig = await born(slots=1)
+    rig = await register(slots=1)
     jobs = [await rig.submit() for _ in range(20)]
     announce(rig, *jobs)
     await rig.tick()
@@ -181,7 +181,7 @@ async def test_an_executor_without_a_free_slot_lets_hints_go_that_it_has_no_plac
 
 async def test_what_was_let_go_is_found_by_looking_when_a_slot_is_free() -> None:
     """All of them run, one after the other."""
-    rig = await born(slots=1, poll_seconds=0.3)
+    rig = await register(slots=1, poll_seconds=0.3)
     jobs = [await rig.submit() for _ in range(20)]
     announce(rig, *jobs)
     await rig.tick()
@@ -195,7 +195,7 @@ async def test_what_was_let_go_is_found_by_looking_when_a_slot_is_free() -> None
 
 async def test_a_quick_runner_that_is_full_leaves_the_rest_with_the_broker() -> None:
     """Its shelf is bounded, and what it does not take goes on waiting where others could have it."""
-    rig = await born(quick=2, slots=2, claim_batch=10)
+    rig = await register(quick=2, slots=2, claim_batch=10)
     jobs = [await rig.submit() for _ in range(60)]
     for job in jobs:
         announce(rig, job)
@@ -214,7 +214,7 @@ async def test_a_quick_runner_that_is_full_leaves_the_rest_with_the_broker() -> 
 
 async def test_a_hint_of_what_needs_a_slot_later_is_kept_until_then() -> None:
     """The slot stays free until shortly before; the start is not late."""
-    rig = await born(slots=1, ahead_seconds=2.0, poll_seconds=1000.0)
+    rig = await register(slots=1, ahead_seconds=2.0, poll_seconds=1000.0)
     due = rig.clock.now() + 1.5
     job = await rig.submit(due)
     announce(rig, job)
@@ -228,7 +228,7 @@ async def test_a_hint_of_what_needs_a_slot_later_is_kept_until_then() -> None:
 
 async def test_hints_of_what_nobody_here_can_do_are_done_at_once() -> None:
     """Another queue, a label that is not ours, a kind of task without a runner."""
-    rig = await born()
+    rig = await register()
     lanes = (LANE._replace(queue="other"), Lane(requires=("gpu", "task:scripted")), Lane(requires=("task:other",)))
     announce(rig, *[rig.make.job(lane=lane) for lane in lanes])
     seen = Watched(rig)
@@ -238,7 +238,7 @@ async def test_hints_of_what_nobody_here_can_do_are_done_at_once() -> None:
 
 async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -> None:
     """Noise, a later version, half an id: each goes to the channel of dead messages, and the next hint is claimed."""
-    rig = await born(exchange=Exchange(lanes=3, partitions=1))
+    rig = await register(exchange=Exchange(lanes=3, partitions=1))
     assert rig.broker is not None
     poison = [
         b"\xff\x00noise",
@@ -267,7 +267,7 @@ async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -
 
 async def test_a_named_claim_that_failed_is_made_again() -> None:
     """The names wait while the store is away."""
-    rig = await born(poll_seconds=1000.0, quick=2, slots=2)
+    rig = await register(poll_seconds=1000.0, quick=2, slots=2)
     job = await rig.submit()
     announce(rig, job)
     rig.flaky.away = {"attempts_claim_named"}
@@ -281,7 +281,7 @@ async def test_a_named_claim_that_failed_is_made_again() -> None:
 
 async def test_what_a_named_claim_took_whose_answer_was_lost_is_given_back() -> None:
     """The store says that it is ours, and we do not know it: it goes back, and is claimed again."""
-    rig = await born(poll_seconds=1000.0)
+    rig = await register(poll_seconds=1000.0)
     job = await rig.submit()
     announce(rig, job)
     rig.flaky.answers_lost = {"attempts_claim_named"}
@@ -297,7 +297,7 @@ async def test_what_a_named_claim_took_whose_answer_was_lost_is_given_back() -> 
 async def test_what_an_executor_that_ends_has_not_claimed_goes_to_others() -> None:
     """Its hints are taken again by another one of its kind."""
     exchange = Exchange(lanes=3, partitions=2)
-    rig = await born(exchange=exchange, slots=1, quick=1, poll_seconds=1000.0)
+    rig = await register(exchange=exchange, slots=1, quick=1, poll_seconds=1000.0)
     jobs = [await rig.submit() for _ in range(3)]
     announce(rig, *jobs)
     await rig.tick()

@@ -34,7 +34,7 @@ class Refusing:
         return [began.run_id for began in starts if began.token != self.token]
 
 
-async def test_the_start_of_an_older_attempt_does_not_cost_the_living_one_its_right() -> None:
+async def test_the_start_of_an_older_attempt_does_not_cost_the_active_one_its_right() -> None:
     """A run that was given back and claimed again by the same executor, while the start of its first attempt was still
     to be recorded: the store refuses by run, so that the old start must not be sent with the new one."""
     clock, store = VirtualClock(), Refusing(token=2)

@@ -61,7 +61,7 @@ def set_back_silently(store: MemoryStore, snapshot: Any) -> None:
 
 
 async def executor_row(rig: Rig) -> ExecutorRow:
-    """The living one."""
+    """The active one."""
     [row] = [row for row in await rig.store.executors_list() if row.gone_at is None]
     return row
 

@@ -23,7 +23,7 @@ from tickwise.roles.shared.messages import Results, encode
 NOISE = b"\xff\x00 no message of ours"
 
 
-async def born(**settings: Any) -> Rig:
+async def register(**settings: Any) -> Rig:
     """An executor that publishes how its attempts end."""
     settings.setdefault("exchange", Exchange(partitions=2))
     rig = Rig(results="broker", poll_seconds=0.1, **settings)
@@ -66,7 +66,7 @@ async def dead(rig: Rig) -> Sequence[Delivery]:
 
 async def test_an_outcome_is_recorded_by_a_recorder_and_then_forgotten_by_its_executor() -> None:
     """Until then it is kept."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     assert "DISPATCHED" == await rig.state(job)
     assert 1 == len(rig.executor._outbox)
@@ -79,7 +79,7 @@ async def test_an_outcome_is_recorded_by_a_recorder_and_then_forgotten_by_its_ex
 
 async def test_what_is_on_its_way_counts_as_known_when_a_claim_is_in_doubt() -> None:
     """Else the store would give it to somebody else, and its task would run twice."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     rig.flaky.away = {"attempts_claim"}
     with pytest.raises(Unavailable):
@@ -94,7 +94,7 @@ async def test_what_is_on_its_way_counts_as_known_when_a_claim_is_in_doubt() -> 
 async def test_a_broker_that_is_away_is_left_out() -> None:
     """The store is told directly, as without a broker."""
     exchange = Exchange()
-    rig = await born(exchange=exchange)
+    rig = await register(exchange=exchange)
     exchange.away = True
     (job,) = await ended(rig)
     assert "SUCCESS" == await rig.state(job)
@@ -103,7 +103,7 @@ async def test_a_broker_that_is_away_is_left_out() -> None:
 
 async def test_a_broker_that_goes_away_during_a_send_is_left_out() -> None:
     """What it may have got all the same changes nothing."""
-    rig = await born()
+    rig = await register()
     assert rig.broker is not None
     sent: list[Message] = []
 
@@ -125,7 +125,7 @@ async def test_a_text_that_no_message_can_carry_goes_to_the_store_directly(monke
     """Which puts something in its place; nothing that ends later waits behind it. (Executors replace such a text before
     it is told: this is for one that they overlook.)"""
     monkeypatch.setattr("tickwise.roles.executor.outcomes.in_whole_characters", lambda outcome: outcome)
-    rig = await born()
+    rig = await register()
     job = await rig.submit(max_retries=0)
     await rig.tick(after_seconds=0.2)
     rig.runner.end(rig.runner.launched[0], Verdict.FAILED, error="half a pair: \udcff")
@@ -138,7 +138,7 @@ async def test_a_text_that_no_message_can_carry_goes_to_the_store_directly(monke
 
 async def test_a_store_that_is_away_for_long_does_not_park_a_message_again_and_again() -> None:
     """Once is enough, however often the rest of its batch is tried."""
-    rig = await born(exchange=Exchange(partitions=1))
+    rig = await register(exchange=Exchange(partitions=1))
     assert rig.broker is not None
     await rig.broker.send(RESULTS, [Message(NOISE, b"1")])
     (job,) = await ended(rig)
@@ -156,7 +156,7 @@ async def test_a_store_that_is_away_for_long_does_not_park_a_message_again_and_a
 
 async def test_a_recorder_that_has_a_partition_again_goes_on_from_what_another_one_did() -> None:
     """What it remembers of an executor is old by then."""
-    rig = await born()
+    rig = await register()
     first, second = await recorder(rig), await recorder(rig)
     assert rig.broker is not None
     told: list[int] = []
@@ -168,7 +168,7 @@ async def test_a_recorder_that_has_a_partition_again_goes_on_from_what_another_o
 
 async def test_recorders_that_are_away_cost_their_absence_and_nothing_else() -> None:
     """After `PATIENCE_SECONDS` the store is told directly; what a recorder applies later is applied already."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     await rig.tick(after_seconds=result_publisher.PATIENCE_SECONDS / 2)
     assert "DISPATCHED" == await rig.state(job)
@@ -181,7 +181,7 @@ async def test_recorders_that_are_away_cost_their_absence_and_nothing_else() -> 
 
 async def test_an_executor_that_leaves_tells_the_store_what_no_recorder_has_applied() -> None:
     """Else the store would take it for runs that never ended."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     await drive(rig.clock, rig.executor.stop())
     assert "SUCCESS" == await rig.state(job)
@@ -191,7 +191,7 @@ async def test_an_executor_that_leaves_tells_the_store_what_no_recorder_has_appl
 
 async def test_what_an_executor_published_before_it_died_is_recorded_all_the_same() -> None:
     """Its attempt does not run again."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     recording = await recorder(rig)
     await recording.step(0.0)
@@ -200,9 +200,9 @@ async def test_what_an_executor_published_before_it_died_is_recorded_all_the_sam
     assert "SUCCESS" == await rig.state(job)
 
 
-async def test_what_comes_after_its_executor_was_buried_is_refused() -> None:
+async def test_what_comes_after_its_executor_was_expired_is_refused() -> None:
     """Somebody else has the run by then, or will."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     await rig.clock.advance(60.0)
     await rig.store.leases_expire(3)
@@ -210,9 +210,9 @@ async def test_what_comes_after_its_executor_was_buried_is_refused() -> None:
     assert "QUEUED" == await rig.state(job)
 
 
-async def test_a_buried_executor_forgets_what_it_published_and_counts_anew() -> None:
+async def test_an_expired_executor_forgets_what_it_published_and_counts_anew() -> None:
     """Numbers of its life before say nothing of the next one."""
-    rig = await born(lease_seconds=2.0)
+    rig = await register(lease_seconds=2.0)
     await ended(rig)
     await rig.clock.advance(3.0)
     await rig.store.leases_expire(3)
@@ -229,7 +229,7 @@ async def test_a_buried_executor_forgets_what_it_published_and_counts_anew() -> 
 
 async def test_a_result_that_the_broker_lost_is_told_directly_though_later_ones_were_applied() -> None:
     """What is applied after a gap is not taken for all before it."""
-    rig = await born(exchange=(exchange := Exchange()))
+    rig = await register(exchange=(exchange := Exchange()))
     exchange.carry = lambda _channel, _messages: ()
     (lost,) = await ended(rig)
     exchange.carry = lambda _channel, messages: messages
@@ -250,7 +250,7 @@ async def test_a_result_that_the_broker_lost_is_told_directly_though_later_ones_
 
 async def test_a_recorder_that_begins_anew_goes_on_from_what_the_store_knows() -> None:
     """Nobody else remembers how far an executor's results were applied."""
-    rig = await born()
+    rig = await register()
     for _ in range(3):
         (job,) = await ended(rig)
         recording = await recorder(rig)
@@ -262,7 +262,7 @@ async def test_a_recorder_that_begins_anew_goes_on_from_what_the_store_knows() -
 
 async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
     """One for each executor, however many messages it sent."""
-    rig = await born()
+    rig = await register()
     assert rig.broker is not None
     told: list[tuple[int, int]] = []
 
@@ -286,7 +286,7 @@ async def test_messages_of_many_executors_are_applied_in_few_writes() -> None:
 
 async def test_recorders_wait_for_a_store_that_is_away_and_lose_nothing() -> None:
     """The same batch again; nothing is said done before it is applied."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     recording = await recorder(rig)
     rig.flaky.away = {"attempts_finish"}
@@ -302,7 +302,7 @@ async def test_recorders_wait_for_a_store_that_is_away_and_lose_nothing() -> Non
 
 async def test_a_recorder_that_stood_still_and_one_that_took_over_record_once() -> None:
     """Both apply the same batch."""
-    rig = await born()
+    rig = await register()
     (job,) = await ended(rig)
     stalled = await recorder(rig)
     rig.flaky.away = {"results_mark"}
@@ -319,7 +319,7 @@ async def test_a_recorder_that_stood_still_and_one_that_took_over_record_once() 
 
 async def test_what_is_no_result_is_parked_with_its_bytes_and_holds_up_nothing() -> None:
     """Before, between and after what can be read."""
-    rig = await born(exchange=Exchange(partitions=1))
+    rig = await register(exchange=Exchange(partitions=1))
     assert rig.broker is not None
     await rig.broker.send(RESULTS, [Message(NOISE, b"1")])
     (job,) = await ended(rig)
@@ -333,7 +333,7 @@ async def test_what_is_no_result_is_parked_with_its_bytes_and_holds_up_nothing()
 
 async def test_while_nothing_can_be_parked_what_cannot_be_read_waits() -> None:
     """It is not lost, and what comes after it is applied when the channel of dead messages is there again."""
-    rig = await born(exchange=(exchange := Exchange(partitions=1)))
+    rig = await register(exchange=(exchange := Exchange(partitions=1)))
     assert rig.broker is not None
     await rig.broker.send(RESULTS, [Message(NOISE, b"1")])
     recording = await recorder(rig)
@@ -348,7 +348,7 @@ async def test_while_nothing_can_be_parked_what_cannot_be_read_waits() -> None:
 
 async def test_one_outcome_that_cannot_be_stored_ends_plainly_and_harms_no_other() -> None:
     """As where executors tell the store themselves."""
-    rig = await born()
+    rig = await register()
     first, second, third = await ended(rig, 3)
 
     class Picky:
@@ -367,7 +367,7 @@ async def test_one_outcome_that_cannot_be_stored_ends_plainly_and_harms_no_other
 async def test_more_than_is_kept_goes_to_the_store_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorders that are slower than what ends are helped, and memory is bounded."""
     monkeypatch.setattr(result_publisher, "MAX_KEPT", 2)
-    rig = await born()
+    rig = await register()
     jobs = [*await ended(rig, 2), *await ended(rig, 2)]
     assert ["DISPATCHED"] * 2 + ["SUCCESS"] * 2 == [await rig.state(job) for job in jobs]
     assert 2 == len(rig.executor._outbox)
@@ -377,7 +377,7 @@ async def test_results_are_split_into_messages_that_a_broker_takes(monkeypatch: 
     """By what their texts take; one that is too large alone does not go through it."""
     monkeypatch.setattr(result_publisher, "MESSAGE_BYTES", 30)
     monkeypatch.setattr(result_publisher, "OUTCOME_BYTES", 50)
-    rig = await born()
+    rig = await register()
     jobs = [await rig.submit() for _ in range(3)]
     await rig.tick(after_seconds=0.2)
     for run in [*rig.runner.running]:

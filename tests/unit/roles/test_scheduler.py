@@ -213,7 +213,7 @@ async def test_a_look_at_very_many_that_wait_is_not_made_all_the_time(rig: Rig) 
     assert looks[4] - looks[3] >= 0.25 + 5.0
 
 
-async def test_dead_executors_are_buried(rig: Rig) -> None:
+async def test_dead_executors_are_expired(rig: Rig) -> None:
     """A lease that ran out frees what it held."""
     scheduler = rig.scheduler()
     number = await rig.store.executor_join(executor())
@@ -251,7 +251,7 @@ async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_fa
 
 
 async def test_after_the_store_was_away_executors_first_get_one_lease_to_be_heard(rig: Rig) -> None:
-    """Nobody could renew a lease meanwhile, so nobody is buried for that."""
+    """Nobody could renew a lease meanwhile, so nobody is expired for that."""
     scheduler = rig.scheduler()
     number = await rig.store.executor_join(executor())
     await drive(rig.clock, scheduler._heal())
@@ -301,7 +301,7 @@ async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once
 
 
 async def test_a_store_that_stood_still_while_it_looked_at_what_waits_buries_nobody_at_once(rig: Rig) -> None:
-    """Nobody was answered meanwhile, and whoever buries afterwards has to know that."""
+    """Nobody was answered meanwhile, and whoever expires afterwards has to know that."""
     number = await rig.store.executor_join(executor())
     scheduler = rig.scheduler()
     await drive(rig.clock, scheduler._heal())
@@ -316,7 +316,7 @@ async def test_a_store_that_stood_still_while_it_looked_at_what_waits_buries_nob
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
 
-async def test_the_dead_are_buried_though_what_waits_cannot_be_freed(rig: Rig) -> None:
+async def test_the_dead_are_expired_though_what_waits_cannot_be_freed(rig: Rig) -> None:
     """One defect does not bring another."""
     number = await rig.store.executor_join(executor())
     scheduler = rig.scheduler()
@@ -329,7 +329,7 @@ async def test_the_dead_are_buried_though_what_waits_cannot_be_freed(rig: Rig) -
     assert not (await rig.store.executor_beat(number, 10.0)).alive
 
 
-async def test_what_waits_goes_on_though_the_dead_cannot_be_buried(rig: Rig) -> None:
+async def test_what_waits_goes_on_though_the_dead_cannot_be_expired(rig: Rig) -> None:
     """Nor does that defect bring this one."""
     looks: list[float] = []
 

@@ -13,7 +13,7 @@ from tickwise.testing.lease_model import STUCK, TICKWISE, Fence, Protocol, Searc
 STALE = "a stale result was accepted"
 AGAIN = "what must not run twice began again"
 UNCANCELLED = "what was to be cancelled was claimed again"
-SMALL = replace(TICKWISE, tokens=1, births=2)
+SMALL = replace(TICKWISE, tokens=1, registrations=2)
 
 BROKEN: dict[str, tuple[Protocol, str]] = {
     "fence on the state alone": (replace(TICKWISE, fence=Fence.STATE), STALE),
@@ -22,7 +22,7 @@ BROKEN: dict[str, tuple[Protocol, str]] = {
     "lease judged by a node's clock": (replace(TICKWISE, fence=Fence.NODE_CLOCK), STALE),
     "no fence": (replace(TICKWISE, fence=Fence.NOTHING), STALE),
     "leases never expire": (replace(SMALL, leases_expire=False), STUCK),
-    "the buried may claim": (replace(SMALL, living_claim=False), STUCK),
+    "the expired may claim": (replace(SMALL, active_claim=False), STUCK),
     "a claim's lost answer is forgotten": (replace(SMALL, claims_kept=False), STUCK),
     "a report is sent once": (replace(SMALL, reports_repeated=False), STUCK),
     "starts are not recorded first": (replace(TICKWISE, starts_recorded=False), AGAIN),
@@ -40,7 +40,7 @@ BROKEN: dict[str, tuple[Protocol, str]] = {
 @pytest.fixture(scope="module")
 def whole() -> Sequence[SearchResult]:
     """Three tokens between two executors of which either may die; and two tokens, and either may come back."""
-    return [search(replace(TICKWISE, tokens=3, births=2)), search(replace(TICKWISE, tokens=2, births=3))]
+    return [search(replace(TICKWISE, tokens=3, registrations=2)), search(replace(TICKWISE, tokens=2, registrations=3))]
 
 
 @pytest.mark.takes_up_to(300)
@@ -80,7 +80,7 @@ a stale result was accepted
 
 def test_every_guard_of_the_model_is_taken_out_once() -> None:
     """A guard that nothing goes wrong without is none."""
-    sizes = {"tokens", "births", "late_most", "crashes_most"}
+    sizes = {"tokens", "registrations", "late_most", "crashes_most"}
     guards = {name for name in Protocol.__dataclass_fields__ if name not in sizes}
     taken = {
         name for protocol, _ in BROKEN.values() for name in guards if getattr(protocol, name) != getattr(TICKWISE, name)

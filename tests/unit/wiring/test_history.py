@@ -79,7 +79,7 @@ async def judged(archive: Any, *, begin: float = -DAY, end: float = 60.0) -> His
 
 
 async def test_good_records_are_valid(archive: Distorted, recorded: Recorded) -> None:
-    """Retried, lost, cancelled and living runs among them; what records cannot show is said."""
+    """Retried, lost, cancelled and active runs among them; what records cannot show is said."""
     verdict = await judged(archive)
     assert (Status.VALID, ()) == (verdict.status, verdict.findings), verdict.as_text()
     expected = {"runs": PLAIN + 4, "ended": PLAIN + 3, "attempts": 4, "one_time_jobs_over": PLAIN + 3, "executors": 2}

@@ -240,7 +240,7 @@ RUNS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/executors", scope="executors:read", name="listExecutors", tag="executors",
-        summary="Living executors, and those gone within the last hour.",
+        summary="Active executors, and those gone within the last hour.",
         handler=executors_list, answers=(list[ExecutorView],),
     ),
 )  # fmt: skip

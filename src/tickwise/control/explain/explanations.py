@@ -214,7 +214,7 @@ class RunFacts:
     """Of an http task: when the circuit of its host was open in that time."""
     executors: Sequence[ExecutorRow] = ()
     """That lived meanwhile."""
-    living: Sequence[ExecutorRow] = ()
+    active: Sequence[ExecutorRow] = ()
     earlier: Sequence[RunRow] = ()
     """Runs of the job with a smaller id, the newest first."""
     favoured: Sequence[tuple[RunRow, JobRow]] = ()

@@ -438,19 +438,19 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
         words = f"will be tried again at {facts.said(run.ready_at)}, as attempt {run.attempt + 1}"
         words += f"; the last one failed: {error}" if error else ""
         return Because.WAITING_BACKOFF, words, {"ready_time": written(run.ready_at), "failures": run.failures}
-    if not facts.living:
+    if not facts.active:
         return Because.WAITING_NO_EXECUTOR, "waits: no executor is alive; start one", {}
     missing = None
     if facts.job is not None:
-        offered = {name for each in facts.living for name in each.functions}
+        offered = {name for each in facts.active for name in each.functions}
         missing = not_offered(facts.function, frozenset(offered))
-        missing = missing or unserved(facts.job.lane, facts.function, facts.living)
+        missing = missing or unserved(facts.job.lane, facts.function, facts.active)
     if missing is not None:
         return Because.WAITING_NOT_OFFERED, f"waits: {missing}", _wanted(facts)
     if facts.favoured:
         words, data = _priority(facts)
         return Because.WAITING_PRIORITY, f"waits: {words}", data
-    able = [each for each in facts.living if _can_take(facts, each)]
+    able = [each for each in facts.active if _can_take(facts, each)]
     slots, held = sum(each.slots for each in able), sum(each.held for each in able)
     if held >= slots:
         words = f"waits: the executors that can take it have no free slot ({held} of {slots} are in use)"

@@ -169,7 +169,7 @@ class ExplainService:
                 incidents=incidents,
                 circuits=_circuits(noticed, standing),
                 executors=await self._context.store.executors_between(run.due_at, until) if late else (),
-                living=await self._alive(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
+                active=await self._alive(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
                 earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
                 favoured=await self._favoured(run, standing, until) if late else (),
                 **flow,

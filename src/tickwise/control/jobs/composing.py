@@ -115,13 +115,13 @@ def lane(body: JobBody, task: CheckedTask, offered: frozenset[str], before: Lane
 
 @lru_cache(maxsize=4096)
 def usual_lane(kind: str, function: str | None, *, offered: bool) -> Lane:
-    """Where runs of a job wait that says nothing of it. `offered`: a living executor has the function."""
+    """Where runs of a job wait that says nothing of it. `offered`: an active executor has the function."""
     return Lane(DEFAULT_QUEUE, DEFAULT_PRIORITY, labels_of((), kind, function, offered))
 
 
 @lru_cache(maxsize=4096)
 def labels_of(own: tuple[str, ...], kind: str, function: str | None, offered: bool) -> tuple[str, ...]:
-    """The labels that a task needs, and its job's own. `offered`: a living executor has the function."""
+    """The labels that a task needs, and its job's own. `offered`: an active executor has the function."""
     labels = {label for label in own if ":" not in label}
     labels.add(f"task:{kind}")
     if function is not None:

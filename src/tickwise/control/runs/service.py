@@ -138,7 +138,7 @@ class RunService:
         return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
 
     async def executors(self) -> Sequence[ExecutorRow]:
-        """Living executors, and those gone lately."""
+        """Active executors, and those gone lately."""
         return await self._context.store.executors_list()
 
     async def stats(self) -> StoreStats:

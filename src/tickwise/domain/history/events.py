@@ -3,7 +3,7 @@
     Operation   what clients asked for and what they were told        by the load generator
     Change      each move of each run, in the move's own transaction  by a trigger, or by a wrapper around the store
     Execution   what the tasks themselves wrote, outside the system   by the tasks: an O_APPEND file, a list in memory
-    Run         what the system says at the end                       by one read of history and living runs
+    Run         what the system says at the end                       by one read of history and active runs
 
 and what nobody inside can know: `Target` (which occurrences there must be), `Fault` (what was done to the system, and
 how much it held in flight), `Edge` (what follows what), `LeaseEnd` (until when an executor may begin anything).

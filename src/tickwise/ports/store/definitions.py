@@ -164,8 +164,8 @@ class JobRow:
     version: int
     status: JobStatus
     """CANCELLED and PAUSED as stored; SCHEDULED while there is a timer (one that is held back for good counts as none)
-    or a living run, and always of an ON_DEMAND job; else FAILED if the job is a one-time job and its newest run (by id)
-    is FAILED, else COMPLETED."""
+    or an active run, and always of an ON_DEMAND job; else FAILED if the job is a one-time job and its newest run
+    (by id) is FAILED, else COMPLETED."""
     paused_at: float | None
     """Since when it is PAUSED: an edit or a further pause of a paused job moves it no more."""
     pause_reason: str | None

@@ -66,8 +66,8 @@ class Check(StrEnum):
     """The invariants that a store can be asked about. The name says what must be."""
 
     ENDED_ONCE = "ended_once"
-    """No run is both living and on record."""
-    HELD_BY_THE_LIVING = "held_by_the_living"
+    """No run is both active and on record."""
+    HELD_BY_ACTIVE = "held_by_active"
     """Whoever holds a run is an executor that is not gone and settled."""
     CLAIMED_IN_TIME = "claimed_in_time"
     """No run is ready for more than a minute and free, but for those of queues on hold."""
@@ -82,21 +82,21 @@ class Check(StrEnum):
     """No sequence waits for its next run for more than a minute."""
     HEARD_IN_TIME = "heard_in_time"
     """No request to stop is older than a minute without its holder having heard it, and none outlives its run."""
-    BURIED_IN_TIME = "buried_in_time"
-    """No lease is over for more than a minute without its executor being buried, and what it held free."""
+    EXPIRED_IN_TIME = "expired_in_time"
+    """No lease is over for more than a minute without its executor being expired, and what it held free."""
     HELD_AS_TOLD = "held_as_told"
     """No executor knows better than the store what it holds for more than a minute (`Continuity`)."""
     STEPPED_IN_TIME = "stepped_in_time"
     """No operation stands still for more than five minutes."""
     HAS_A_JOB = "has_a_job"
-    """Each living run and each timer belongs to a job."""
+    """Each active run and each timer belongs to a job."""
 
 
 class Violation(NamedTuple):
     """Something that is not as it must be."""
 
     subject: UUID
-    """The run, job or operation; of BURIED_IN_TIME and HELD_AS_TOLD the executor's number as an integer
+    """The run, job or operation; of EXPIRED_IN_TIME and HELD_AS_TOLD the executor's number as an integer
     id."""
     detail: str
     """For people."""
@@ -150,7 +150,7 @@ class Flow(Protocol):
     async def heal(self, check: Check, subjects: Sequence[UUID]) -> int:
         """Put right what the store itself can, each subject for itself; how many are right now.
 
-        ENDED_ONCE: the living one goes. HELD_BY_THE_LIVING: freed as if its lease had been lost. WAITS_FOR_SOMETHING:
+        ENDED_ONCE: the active one goes. HELD_BY_ACTIVE: freed as if its lease had been lost. WAITS_FOR_SOMETHING:
         claimable. HEARD_IN_TIME: a request whose run is gone goes. HELD_AS_TOLD: the executor's lease ends, so that it
         stops what it runs, and what it held is free. All others: 0. What is right by now stays as it is.
         """

@@ -41,7 +41,7 @@ class CancelRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run, living or ended. Instants that have not come are None."""
+    """A run, active or ended. Instants that have not come are None."""
 
     run_id: UUID
     job_id: UUID
@@ -54,7 +54,7 @@ class RunRow:
     started_at: float | None
     ended_at: float | None
     ready_at: float | None
-    """Of a living run: from when it may be claimed; None while it is `blocked`, or held back by a pause that has no
+    """Of an active run: from when it may be claimed; None while it is `blocked`, or held back by a pause that has no
     end."""
     attempt: int
     failures: int
@@ -72,11 +72,11 @@ class RunRow:
     blocked: bool = False
     """It waits for an earlier run of its job (see `Runs`, "Overlap"), or for a slot (`limit_key`)."""
     limit_key: str | None = None
-    """Of a living run: the concurrency key that it has a slot of, or waits for one of."""
+    """Of an active run: the concurrency key that it has a slot of, or waits for one of."""
     paced: bool = False
-    """Of a living run: it has a slot under its rate, at `ready_at`, and has not yet begun."""
+    """Of an active run: it has a slot under its rate, at `ready_at`, and has not yet begun."""
     cancel: CancelRow | None = None
-    """Of a living run that is asked to stop, and of one that ended CANCELLED by such a request."""
+    """Of an active run that is asked to stop, and of one that ended CANCELLED by such a request."""
     occurrences: int = 1
     until: float | None = None
     """Of a SKIPPED one that stands for several occurrences: how many, and the nominal time of the last; of all others
@@ -86,7 +86,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """A search over living and ended runs. Newest first by id; everything given must match."""
+    """A search over active and ended runs. Newest first by id; everything given must match."""
 
     namespace: str
     job_id: UUID | None = None
@@ -181,7 +181,7 @@ class Records(Protocol):
         ...
 
     async def run_get(self, namespace: str, run_id: UUID) -> RunRow | None:
-        """One run, living or ended."""
+        """One run, active or ended."""
         ...
 
     async def run_attempts(self, run_id: UUID) -> Sequence[AttemptRow]:

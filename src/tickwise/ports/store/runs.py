@@ -17,7 +17,7 @@ from tickwise.ports.store.definitions import NewRun, NewSkip, OccurrenceMove, Re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewExecutor:
-    """An executor that is born. Its number is given by the store and never used again."""
+    """An executor that registers. Its number is given by the store and never used again."""
 
     name: str
     queues: Sequence[str]
@@ -32,7 +32,7 @@ class NewExecutor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorRow:
-    """A living or lately dead executor."""
+    """An active or lately dead executor."""
 
     executor: int
     name: str
@@ -62,7 +62,7 @@ class Beat:
     """The answer to a heartbeat."""
 
     alive: bool
-    """False: this executor is buried; it must stop all its tasks, report nothing and be born again."""
+    """False: this executor is expired; it must stop all its tasks, report nothing and register again."""
     now: float
     cancels: Sequence[CancelRequest]
     epoch: int = 0
@@ -263,7 +263,7 @@ class Runs(Protocol):
     slot is to stand empty because of those whom nobody can take. A start in vain is refused.
 
     With a `rate_key`: each start is given a slot: now, or `rate_gap_seconds` after the last start under that key, or
-    after the last slot that a living run has under it, whichever is latest. So the slot of a run that ends before it
+    after the last slot that an active run has under it, whichever is latest. So the slot of a run that ends before it
     begins is free again. If its slot is now, it starts; if not, its start is refused and it waits, QUEUED and claimable
     from its slot on, which is its own: the start after it does not ask for another one, unless it names another key, or
     is late by more than `rate_gap_seconds` and another start under that key came less than that ago (that of a further
@@ -358,7 +358,7 @@ class Runs(Protocol):
         self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
     ) -> Beat:
         """Renew the lease of one executor, whatever it holds; hear what is asked of it, each time until it is done. A
-        lease that ran out is renewed too, unless a burial came first; a buried one, or one that left, stays so.
+        lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays so.
         `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
         ...
 
@@ -368,7 +368,7 @@ class Runs(Protocol):
         ...
 
     async def executors_list(self) -> Sequence[ExecutorRow]:
-        """The living, and those gone within the last hour; newest first."""
+        """Active executors, and those gone within the last hour; newest first."""
         ...
 
     async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
@@ -378,7 +378,7 @@ class Runs(Protocol):
         lane with waiting runs is passed over for ever: at least every tenth claim begins with the run that has waited
         longest, whatever its priority. Lanes of one priority go by their longest-waiting run; within a lane the
         earliest ready first. One executor may claim with several sets of labels in turn, each at its own pace (it names
-        kinds of tasks as labels, so that what it has no room for stays for others). A buried executor, or one whose
+        kinds of tasks as labels, so that what it has no room for stays for others). An expired executor, or one whose
         lease ran out, gets nothing. A run may stay unseen for up to 2 s after it became claimable in the past (freed,
         late commit), and one that is ready only in the future until 50 ms before it is.
         """
@@ -430,7 +430,7 @@ class Runs(Protocol):
         ...
 
     async def leases_expire(self, crashes_max: int) -> Expired:
-        """Bury executors whose lease ran out and free what they held, by any scheduler, at any time.
+        """Expire executors whose lease ran out and free what they held, by any scheduler, at any time.
 
         A run whose start was recorded counts a crash, keeps the lost attempt on record (reason `lease_lost`), and at
         `crashes_max` crashes ends FAILED with reason `poison`. One that was merely held goes back free; its attempt

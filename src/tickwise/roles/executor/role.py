@@ -447,7 +447,7 @@ class Executor(Service):
 
     async def _rejoin(self) -> None:
         """Buried: others may run what we run. Kill it all, tell nothing, and come back under a new number."""
-        logger.error("executor_buried", executor=self._lease.number, still_open=len(self._books.live))
+        logger.error("executor_expired", executor=self._lease.number, still_open=len(self._books.live))
         self._lease.ended()
         for held in [*self._books.live.values()]:
             self._books.abandon(held)

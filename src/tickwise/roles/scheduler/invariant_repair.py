@@ -57,7 +57,7 @@ MAX_RANGES: Final = 20
 CURED_BY_STORE: Final = frozenset(
     (
         Check.ENDED_ONCE,
-        Check.HELD_BY_THE_LIVING,
+        Check.HELD_BY_ACTIVE,
         Check.WAITS_FOR_SOMETHING,
         Check.HEARD_IN_TIME,
         Check.HELD_AS_TOLD,
@@ -67,7 +67,7 @@ BELLS: Final = MappingProxyType(
     {
         Check.CLAIMED_IN_TIME: Topic.RUNS,
         Check.WAITS_FOR_SOMETHING: Topic.RUNS,
-        Check.HELD_BY_THE_LIVING: Topic.RUNS,
+        Check.HELD_BY_ACTIVE: Topic.RUNS,
         Check.FIRED_IN_TIME: Topic.TIMERS,
         Check.PLANNED: Topic.TIMERS,
         Check.FOLLOWED_IN_TIME: Topic.FOLLOWS,

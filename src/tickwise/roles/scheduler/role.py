@@ -2,7 +2,7 @@
 
     fire      one-time timers within the horizon become runs in one statement; what needs a decision is decided here
     rezone    timers that were computed with other zone data are computed anew
-    heal      executors whose lease ran out are buried, what they held goes on; so does what waited for an ended run
+    heal      executors whose lease ran out are expired, what they held goes on; so does what waited for an ended run
     follow    what runs start when they end is made (`sequences.py`)
     operate   operations over many things are carried out page by page (`operations.py`)
     look      every invariant is looked at, and what is stuck is put right (`invariant_repair.py`)
@@ -385,7 +385,8 @@ class Scheduler(Service):
         return MAINTAIN_SECONDS
 
     async def _heal(self) -> float:
-        """Bury the dead. After the store, or our link to it, was away, executors first get one lease to be heard."""
+        """Expire executors whose lease is over. After an outage of the store, or of our link to it, executors first get
+        one lease period to be heard."""
         clock, settings = self._clock, self._settings
         before = clock.monotonic()
         # A store that was away when we began was away for others too.
@@ -400,7 +401,7 @@ class Scheduler(Service):
             # Right after the look at the clock: a store that stands still during anything that lies in between would
             # find the leases of all of them over when it goes on.
             if at >= self._grace_until:
-                await self._bury()
+                await self._expire()
         except Exception as failure:  # noqa: BLE001  # whatever is wrong with the dead, what waits goes on
             trouble = failure
         await self._unblock()
@@ -419,7 +420,7 @@ class Scheduler(Service):
         ended = self._clock.monotonic()
         self._unblock_at = ended + min(UNBLOCK_SHARE * (ended - begun), MAX_UNBLOCK_SECONDS)
 
-    async def _bury(self) -> None:
+    async def _expire(self) -> None:
         expired = await self._store.leases_expire(CRASHES_MAX)
         if not (expired.executors or expired.freed or expired.quarantined or expired.unknown):
             return

@@ -16,22 +16,22 @@ def not_offered(function: str | None, offered: frozenset[str]) -> str | None:
     """The warning for a function that nobody can run at the moment."""
     if function is None or function in offered:
         return None
-    return f"no living executor offers the function {function!r}; its runs wait until one does"
+    return f"no active executor offers the function {function!r}; its runs wait until one does"
 
 
-def unserved(lane: Lane, function: str | None, living: Sequence[ExecutorRow]) -> str | None:
+def unserved(lane: Lane, function: str | None, active: Sequence[ExecutorRow]) -> str | None:
     """What keeps runs of this lane waiting, although somebody is alive; None if one of them can take it."""
     where = f"the queue {lane.queue!r}"
-    serving = [executor for executor in living if lane.queue in executor.queues]
+    serving = [executor for executor in active if lane.queue in executor.queues]
     if not serving:
-        return f"no living executor serves {where}; its runs wait until one does"
+        return f"no active executor serves {where}; its runs wait until one does"
     own = {label for label in lane.requires if ":" not in label}
     serving = [executor for executor in serving if own.issubset(executor.labels)]
     if not serving:
-        return f"no living executor of {where} has the labels {', '.join(sorted(own))}; its runs wait until one has"
+        return f"no active executor of {where} has the labels {', '.join(sorted(own))}; its runs wait until one has"
     if function is not None and not any(function in executor.functions for executor in serving):
         what = f"{where} and the labels {', '.join(sorted(own))}" if own else where
-        return f"no living executor offers the function {function!r} for {what}; its runs wait until one does"
+        return f"no active executor offers the function {function!r} for {what}; its runs wait until one does"
     return None
 
 
@@ -45,17 +45,17 @@ def unserved_lane(lane: Lane, active: Sequence[ExecutorRow]) -> str | None:
 class Serving:
     """Which lanes the executors of one moment serve. A lane is judged once: submits share the answer."""
 
-    def __init__(self, living: Sequence[ExecutorRow]) -> None:
-        self._living = living
+    def __init__(self, active: Sequence[ExecutorRow]) -> None:
+        self._active = active
         self._judged: dict[tuple[Lane, str | None], str | None] = {}
 
     def missing(self, lane: Lane, function: str | None) -> str | None:
         """The warning for a lane that nobody serves. Without any executor there is none: that is no fault of a job."""
-        if not self._living:
+        if not self._active:
             return None
         name = (lane, function)
         if name not in self._judged:
             if len(self._judged) >= MAX_JUDGED:
                 self._judged.clear()
-            self._judged[name] = unserved(lane, function, self._living)
+            self._judged[name] = unserved(lane, function, self._active)
         return self._judged[name]

@@ -72,7 +72,7 @@ class StoreContract(Contract):
     async def damage(self, store: KeyedStore, check: Check, subject: UUID) -> None:
         """Break an invariant, as no call of the port could. Only for those that no passing of time breaks.
 
-        ENDED_ONCE: this living run is also on record. HELD_BY_THE_LIVING: the executor that holds this run is gone, and
+        ENDED_ONCE: this active run is also on record. HELD_BY_ACTIVE: the executor that holds this run is gone, and
         the run is held still. PLANNED: this job has no timer. WAITS_FOR_SOMETHING: this free run is blocked.
         HEARD_IN_TIME: a run of this id, which is no run, is asked to stop. HAS_A_JOB: the job of this run is not there.
         """
@@ -87,7 +87,7 @@ class StoreContract(Contract):
         """Store jobs that must all be new."""
         assert await store.jobs_add(jobs) == [Added.CREATED] * len(jobs)
 
-    async def born(self, store: KeyedStore, name: str = "one", **fields: Any) -> int:
+    async def register(self, store: KeyedStore, name: str = "one", **fields: Any) -> int:
         """An executor with a lease of `LEASE_SECONDS`."""
         return await store.executor_join(factories.executor(name, **fields))
 
@@ -134,12 +134,12 @@ class StoreContract(Contract):
         return list(await store.attempts_finish(executor, outcomes))
 
     async def cancels(self, store: KeyedStore, executor: int) -> list[CancelRequest]:
-        """What a living executor hears at a heartbeat."""
+        """What an active executor hears at a heartbeat."""
         beat = await store.executor_beat(executor, LEASE_SECONDS)
         assert beat.alive
         return list(beat.cancels)
 
-    async def bury(self, store: KeyedStore, *executors: int) -> None:
+    async def expire(self, store: KeyedStore, *executors: int) -> None:
         """Let the leases of these run out, and nobody else's who beats: their death is found."""
         await self.shift(store, LEASE_SECONDS + 1.0)
         expired = await store.leases_expire(crashes_max=3)

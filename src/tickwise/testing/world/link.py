@@ -137,7 +137,7 @@ class Observer(Protocol):
         ...
 
     def answered(self, call: StoreCall, answer: Any) -> None:
-        """Its answer reached a living caller."""
+        """Its answer reached an active caller."""
         ...
 
 

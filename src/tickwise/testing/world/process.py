@@ -1,4 +1,4 @@
-"""Processes and the hosts that they run on: they are born, freeze, thaw, and die without a farewell.
+"""Processes and the hosts that they run on: they start, freeze, thaw, and die without a farewell.
 
     boot ──► at work ──freeze──► frozen ──thaw──► at work
                 │                  │
@@ -103,7 +103,7 @@ class SimulatedProcess:
         found = [task.exception() for task in failed if task._log_traceback]
         return [failure for failure in found if failure is not None]
 
-    def bury(self) -> None:
+    def clean_up(self) -> None:
         """Close what it left behind. Only after the end of the world: what it does then, nobody sees."""
         for task in self.tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody need hear of it

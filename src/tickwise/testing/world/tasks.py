@@ -7,7 +7,7 @@
 A task's own words say how long it takes, how often it fails, and what it does when it is asked to stop. A host outlives
 the executors that are started on it.
 
-Invariant: for every attempt that was launched, its living executor hears exactly one end, and not before the task is
+Invariant: for every attempt that was launched, its active executor hears exactly one end, and not before the task is
 dead.
 """
 
@@ -95,7 +95,7 @@ Name = tuple[UUID, int]
 
 
 @dataclass(slots=True)
-class Living:
+class ActiveTask:
     """A task that runs now."""
 
     assignment: Assignment
@@ -125,33 +125,33 @@ class Host:
     begin_seconds: float = 0.0
     """And beginning a task."""
     written: list[WrittenExecution] = field(default_factory=list)
-    living: dict[Name, Living] = field(default_factory=dict)
+    active: dict[Name, ActiveTask] = field(default_factory=dict)
 
     def now(self) -> float:
         """The host's own clock, which no fault moves."""
         return self.start + self.loop.time()
 
-    def begin(self, task: Living) -> None:
+    def begin(self, task: ActiveTask) -> None:
         """It runs, and says so first."""
         name = task.name
-        self.living[name] = task
+        self.active[name] = task
         self.written.append(task.written)
         task.over = self.loop.call_later(task.act.seconds, self._is_over, name, context=NETWORK)
 
     def _is_over(self, name: Name) -> None:
-        task = self.living.pop(name)
+        task = self.active.pop(name)
         task.written.end = task.written.died = self.now()
         task.runner.hear(task)
 
-    def kill(self, name: Name, *, told: Callable[[Living], None] | None = None) -> None:
+    def kill(self, name: Name, *, told: Callable[[ActiveTask], None] | None = None) -> None:
         """Its whole tree goes, in a moment."""
-        task = self.living.get(name)
+        task = self.active.get(name)
         if task is not None:
             seconds = self.dice.random() * self.kill_seconds
             self.loop.call_later(seconds, self._is_dead, name, told, context=NETWORK)
 
-    def _is_dead(self, name: Name, told: Callable[[Living], None] | None) -> None:
-        task = self.living.pop(name, None)
+    def _is_dead(self, name: Name, told: Callable[[ActiveTask], None] | None) -> None:
+        task = self.active.pop(name, None)
         if task is not None:
             task.over.cancel()
             task.written.died = self.now()
@@ -228,7 +228,7 @@ class SimulatedRunner:
             return
         act = self._kind.act(assignment.task)
         written = WrittenExecution(assignment.run_id, assignment.token, assignment.job_id, self._host.now())
-        task = Living(assignment, act, written, self)
+        task = ActiveTask(assignment, act, written, self)
         self._tokens[assignment.run_id] = assignment.token
         self._host.begin(task)
         if act.deadly >= assignment.attempt:
@@ -248,11 +248,11 @@ class SimulatedRunner:
 
     # ------------------------------------------------------------------ end
 
-    def hear(self, task: Living) -> None:
+    def hear(self, task: ActiveTask) -> None:
         """It ended by itself; its executor hears of it if it is there and awake."""
         self.process.soon(self._ended, task)
 
-    def _ended(self, task: Living) -> None:
+    def _ended(self, task: ActiveTask) -> None:
         assignment, act = task.assignment, task.act
         if act.invalid:
             verdict, reason = Verdict.INVALID, "invalid"
@@ -264,13 +264,13 @@ class SimulatedRunner:
         result = f'{{"attempt":{assignment.attempt}}}' if verdict is Verdict.OK else None
         self._report(task, verdict, reason, result=result, symptoms=symptoms, retry_after_seconds=act.asks_seconds)
 
-    def _killed(self, task: Living) -> None:
+    def _killed(self, task: ActiveTask) -> None:
         self.process.soon(self._report, task, Verdict.CANCELLED, "cancelled")
 
-    def _timed_out(self, task: Living) -> None:
+    def _timed_out(self, task: ActiveTask) -> None:
         self.process.soon(self._report, task, Verdict.FAILED, "timeout")
 
-    def _report(self, task: Living, verdict: Verdict, reason: str | None, **more: Any) -> None:
+    def _report(self, task: ActiveTask, verdict: Verdict, reason: str | None, **more: Any) -> None:
         run_id = task.assignment.run_id
         if self._tokens.get(run_id) != task.assignment.token:
             return
@@ -289,7 +289,7 @@ class SimulatedRunner:
             self._beginning.pop(run_id, None)
             self.process.soon(self._unbegun, run_id)
             return
-        task = self._host.living.get((run_id, self._tokens.get(run_id, 0)))
+        task = self._host.active.get((run_id, self._tokens.get(run_id, 0)))
         if task is None:
             return
         if task.act.stubborn and grace_seconds > 0:

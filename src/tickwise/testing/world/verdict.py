@@ -137,7 +137,7 @@ def direct(store: MemoryStore, nodes: Sequence[SimulatedNode], clients: Clients)
     return [
         *_ended_once(state),
         *_nobody_holds(state),
-        *_no_ghosts(nodes),
+        *_no_dying_attempts(nodes),
         *books_out_of_balance(nodes),
         *_letters_are_settled_once(state),
         *_every_occurrence(state, clients.touched),
@@ -173,9 +173,9 @@ def _letters_are_settled_once(state: Any) -> Iterator[str]:
             yield f"the letter of run {run_id} became {letter.redriven_as}, which does not say so"
 
 
-def _no_ghosts(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
+def _no_dying_attempts(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
     for node in nodes:
-        for run_id, token in node.host.living:
+        for run_id, token in node.host.active:
             yield f"on {node.name} a task of run {run_id} lives on under token {token}"
 
 
@@ -190,7 +190,7 @@ def books_out_of_balance(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
             if any(books):
                 yield f"{node.name} counts {books} held, launched and unrecorded {intake.kinds}, and holds nothing"
         if executor._books.live or executor._books.ghosts or len(executor._outbox):
-            yield f"{node.name} still has {len(executor._books.live)} runs, {len(executor._books.ghosts)} ghosts"
+            yield f"{node.name} still has {len(executor._books.live)} runs, {len(executor._books.ghosts)} dying"
 
 
 def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:

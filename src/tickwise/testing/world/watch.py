@@ -151,13 +151,13 @@ class Watch:
     def asked(self, call: StoreCall) -> None:
         if call.name == "executor_join" and self.tasks_of(call.process):
             # Others may run them by now, and this executor has heard so.
-            self.findings.append(f"{call.process} is born anew while tasks of its former life go on")
+            self.findings.append(f"{call.process} is registered anew while tasks of its former life go on")
         if call.name not in QUIET:
             self.note(call.process.name, "asks", call.name)
 
     def before(self, call: StoreCall) -> None:
         if call.name == "leases_expire":
-            self._before_burials()
+            self._before_expiries()
         elif call.name == "executor_leave":
             self._gives_up(call.arguments[0], "leave", lambda run: run.state is RunState.RUNNING)
         elif call.name == "attempts_finish":
@@ -212,7 +212,7 @@ class Watch:
             self._heard[call.arguments[0]] = self._seconds()
             self._extend(call.arguments[0], call.sent, call.arguments[1])
         elif call.name == "executor_beat":
-            self._tell("executor buried and born again")
+            self._tell("executor expired and registered again")
 
     def _extend(self, number: int, sent: float, lease_seconds: float) -> None:
         until = self._state.clock.now() - self._seconds() + sent + lease_seconds
@@ -230,7 +230,7 @@ class Watch:
         hit = self._hit.get(self._names[number], -math.inf)
         return hit >= self._heard[number] - JUST_NOW_SECONDS
 
-    def _before_burials(self) -> None:
+    def _before_expiries(self) -> None:
         now = self._state.now()
         for executor in self._state.executors.values():
             until = max(executor.lease_until, self._state.opened_at + executor.lease_seconds)
@@ -240,7 +240,7 @@ class Watch:
                 self._tell("lease expired while running")
             elif executor.held:
                 self._tell("lease expired while holding")
-            was_told = executor.number in self.lease_ends  # else nobody lives who knows that it was born
+            was_told = executor.number in self.lease_ends  # else nobody lives who knows that it was registered
             if was_told and not self.is_explained(executor.number):
                 self.findings.append(f"executor {executor.number} lost its lease, and nothing had befallen it")
             self._gives_up(executor.number, "lease lost", lambda _run: True)
@@ -279,14 +279,14 @@ class Watch:
 
     def _look(self, call: str) -> None:
         state, seen = self._state, self._runs
-        living = state.runs
+        active = state.runs
         if len(state.ended) != self._ended:
             fresh = [*islice(state.ended.values(), self._ended, None)]
             self._ended = len(state.ended)
             for ended in fresh:
                 self._has_ended(ended.row)
         looked = 0
-        for run_id, run in living.items():
+        for run_id, run in active.items():
             known = seen.get(run_id.int)
             if known is None:
                 self._moved(run_id, RunState.QUEUED, 0, 0)
@@ -296,7 +296,7 @@ class Watch:
             if known.state is not run.state or known.token != run.token:
                 self._steps(known, run, call)
         if len(seen) > looked:
-            for number in sorted(seen.keys() - {run_id.int for run_id in living}):
+            for number in sorted(seen.keys() - {run_id.int for run_id in active}):
                 self._moved(UUID(int=number), None, seen[number].token, 0)
 
     def _steps(self, known: SeenRun, run: Any, call: str) -> None:

@@ -219,10 +219,10 @@ class Storm:
             self._next()
 
     def _victim(self) -> SimulatedNode | None:
-        living = [node for node in self._weather.nodes if node.alive]
+        active = [node for node in self._weather.nodes if node.alive]
         # Executors hold what can be lost, so they are hit more often.
-        weights = [3 if node.kind == "executor" else 1 for node in living]
-        return self._dice.choices(living, weights)[0] if living else None
+        weights = [3 if node.kind == "executor" else 1 for node in active]
+        return self._dice.choices(active, weights)[0] if active else None
 
     def _crash(self) -> None:
         if (node := self._victim()) is not None and node.process is not None:

@@ -35,7 +35,7 @@ LOOK_SECONDS: Final = 1.0
 TAIL: Final = 120
 """Lines of the trace that a failure shows."""
 ERRORS: Final = frozenset({"error", "exception", "critical"})
-OF_LEASES: Final = frozenset({"executor_buried", "lease_over"})
+OF_LEASES: Final = frozenset({"executor_expired", "lease_over"})
 """Errors that an executor logs of its lease. They need something that befell it."""
 ALARMS: Final = frozenset(
     {
@@ -44,7 +44,7 @@ ALARMS: Final = frozenset(
         "followed_in_time",
         "heard_in_time",
         "stepped_in_time",
-        "buried_in_time",
+        "expired_in_time",
         "held_as_told",
     }
 )
@@ -56,7 +56,7 @@ SOMETIMES: Final = (
     "start refused",
     "lease expired while running",
     "lease expired while holding",
-    "executor buried and born again",
+    "executor expired and registered again",
     "lost signal",
     "duplicate signal",
     "commit in doubt",
@@ -169,7 +169,7 @@ class World:
         self.nodes = [SimulatedNode(ground, kind, n + 1) for kind, count in counts.items() for n in range(count)]
         self.weather.nodes = self.nodes
         self.watch.tasks_of = lambda process: sum(
-            task.runner.process is process for node in self.nodes for task in node.host.living.values()
+            task.runner.process is process for node in self.nodes for task in node.host.active.values()
         )
         apis = [node for node in self.nodes if node.kind == "api"]
         self.clients = Clients(loop, swarm, apis, Random(f"{seed}/clients"), watch=self.watch, tell=self.tally)
@@ -210,7 +210,7 @@ class World:
             and all(operation.row.status is not OperationStatus.RUNNING for operation in state.operations.values())
             and self.clients.is_served()
             and all(node.alive for node in self.nodes)
-            and not any(node.host.living for node in self.nodes)
+            and not any(node.host.active for node in self.nodes)
             and all(timer.pending.due == NEVER for timer in state.timers())
             and next(books_out_of_balance(self.nodes), None) is None
         )
@@ -277,7 +277,7 @@ class World:
         for node in self.nodes:
             for process in node.all_processes:
                 process.alive = False
-                process.bury()
+                process.clean_up()
         self.loop.close()
 
 

@@ -50,14 +50,14 @@ class Orphans:
         """Kill all that a look finds; whether it found any."""
         found = {pid for pid in self._all() if pid not in self._spared and self._is_marked(pid)}
         found |= {pid for group in self.groups() for pid in _members(group)} - self._spared
-        living = {pid for pid in found if _lives(pid)}
-        for pid in living:
+        active = {pid for pid in found if _lives(pid)}
+        for pid in active:
             for target in (-pid, pid):
                 try:
                     os.kill(target, signal.SIGKILL)
                 except OSError:
                     continue  # it leads no group, or has ended
-        return bool(living)
+        return bool(active)
 
     def kill_all(self) -> None:
         """Until looks find none."""

@@ -62,7 +62,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Stat(NamedTuple):
-    """What the kernel tells of a living process, and we need."""
+    """What the kernel tells of an active process, and we need."""
 
     parent: int
     session: int
@@ -225,7 +225,7 @@ def look_at(tree: Tree) -> Look:
     return Look(members, is_certain=present() - tree.older <= names)
 
 
-def living_members(tree: Tree) -> set[int]:
+def active_members(tree: Tree) -> set[int]:
     """The processes of the task, as one look finds them."""
     return look_at(tree).members
 
@@ -263,7 +263,7 @@ def _kill_standing(tree: Tree) -> Look:
 def _term_sweep(tree: Tree) -> None:
     """Ask those to end who have left the leader's process group, which was asked already."""
     outside = set()
-    for pid in living_members(tree):
+    for pid in active_members(tree):
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(pid) != tree.leader:
                 outside.add(pid)
@@ -278,7 +278,7 @@ async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, 
     await asyncio.wait({end})
     # A shell ends at once, and what it had started may still be cleaning up.
     pause, longest = _GRACE_LOOK_SECONDS
-    while await loop.run_in_executor(threads, living_members, tree):
+    while await loop.run_in_executor(threads, active_members, tree):
         await clock.sleep(pause)
         pause = min(pause * 1.5, longest)
 

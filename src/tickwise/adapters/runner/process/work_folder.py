@@ -86,10 +86,10 @@ class WorkFolder:
         dead = [Marks(folder) for folder, _ in made.dead]
         if dead:
             gone = await end_orphans(dead, made.places, threads=threads, clock=clock)
-            await loop.run_in_executor(threads, made.bury, gone)
+            await loop.run_in_executor(threads, made.clean_up, gone)
         return made
 
-    def bury(self, gone: bool) -> None:
+    def clean_up(self, gone: bool) -> None:
         """The folders of the dead. Where something hangs inside the kernel, the next start looks again."""
         for folder, lock in self.dead:
             if gone:
@@ -205,7 +205,7 @@ def _dead_siblings(root: Path, host: str) -> Sequence[tuple[Path, int | None]]:
 
 
 def orphans(of: Collection[Marks], places: Places) -> set[int]:
-    """The living processes that belong to tasks of these executors, wherever they have gone."""
+    """The active processes that belong to tasks of these executors, wherever they have gone."""
     numbers = {marks.number for marks in of}
     groups = {executor_group(number) for number in numbers}
     environment = [begin.encode(errors="surrogateescape") for marks in of for begin in marks.environment]

@@ -74,7 +74,7 @@ class Dispatch(Duty):
         return True
 
     def _find(self, namespace: str, run_id: UUID) -> RunRecord | RunState:
-        """A living run, or the final state of one that has ended. Raises `NotFound`."""
+        """An active run, or the final state of one that has ended. Raises `NotFound`."""
         ended = self._state.ended.get(run_id)
         if ended is not None and ended.row.namespace == namespace:
             return ended.row.state
@@ -134,7 +134,7 @@ class Dispatch(Duty):
     # ------------------------------------------------------------------------------------------- claims
 
     async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
-        executor = self._living(request.executor)
+        executor = self._active(request.executor)
         if executor is None:
             return []
         now = self._state.now()
@@ -149,7 +149,7 @@ class Dispatch(Duty):
         return claims
 
     async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        executor = self._living(request.executor)
+        executor = self._active(request.executor)
         if executor is None:
             return []
         until = self._state.now() + request.ahead_seconds
@@ -164,7 +164,7 @@ class Dispatch(Duty):
                 claims.append(claimed(run, self._state.now()))
         return claims
 
-    def _living(self, number: int) -> ExecutorRecord | None:
+    def _active(self, number: int) -> ExecutorRecord | None:
         """The executor, if its lease stands."""
         executor = self._state.executors.get(number)
         if executor is None or executor.gone_at is not None or executor.lease_until <= self._state.now():

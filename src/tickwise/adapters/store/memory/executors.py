@@ -1,4 +1,4 @@
-"""Executors: born, kept alive by their heartbeat, leaving in order, or buried by whoever looks."""
+"""Executors: registered, kept alive by their heartbeat, leaving in order, or expired by whoever looks."""
 
 from __future__ import annotations
 

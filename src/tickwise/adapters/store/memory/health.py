@@ -111,7 +111,7 @@ def ended_once(state: State, run_id: UUID) -> str | None:
     return None
 
 
-def held_by_the_living(state: State, run_id: UUID) -> str | None:
+def held_by_active(state: State, run_id: UUID) -> str | None:
     run = state.runs.get(run_id)
     if run is None or run.executor is None:
         return None
@@ -170,7 +170,7 @@ def heard_in_time(state: State, run_id: UUID) -> str | None:
     return f"executor {run.executor} was asked {late:.0f} s ago" if late else None
 
 
-def buried_in_time(state: State, subject: UUID) -> str | None:
+def expired_in_time(state: State, subject: UUID) -> str | None:
     executor = state.executors[subject.int]
     if executor.gone_at is not None:
         return f"it is gone, and holds {len(executor.held)}" if executor.held else None
@@ -205,7 +205,7 @@ def late_by(state: State, instant: float, patience_seconds: float = LATE_SECONDS
 
 
 def end_lease(state: State, subject: UUID) -> None:
-    """The executor is buried, as if it had not renewed its lease."""
+    """The executor is expired, as if it had not renewed its lease."""
     executor = state.executors[subject.int]
     executor.gone_at = state.now()
     for run in list(executor.held.values()):
@@ -225,7 +225,7 @@ def unblock(state: State, run: RunRecord) -> None:
 
 
 def keep_asking(state: State, run: RunRecord) -> None:
-    """A request goes with its run; that of a living one stays until it is heard."""
+    """A request goes with its run; that of an active one stays until it is heard."""
 
 
 Judgement = Callable[[State, UUID], str | None]
@@ -234,14 +234,14 @@ Judgement = Callable[[State, UUID], str | None]
 CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]]] = MappingProxyType(
     {
         Check.ENDED_ONCE: (all_runs, ended_once),
-        Check.HELD_BY_THE_LIVING: (all_runs, held_by_the_living),
+        Check.HELD_BY_ACTIVE: (all_runs, held_by_active),
         Check.CLAIMED_IN_TIME: (all_runs, claimed_in_time),
         Check.FIRED_IN_TIME: (all_jobs, fired_in_time),
         Check.PLANNED: (all_jobs, planned),
         Check.WAITS_FOR_SOMETHING: (all_runs, waits_for_something),
         Check.FOLLOWED_IN_TIME: (all_followed, followed_in_time),
         Check.HEARD_IN_TIME: (all_runs, heard_in_time),
-        Check.BURIED_IN_TIME: (all_executors, buried_in_time),
+        Check.EXPIRED_IN_TIME: (all_executors, expired_in_time),
         Check.HELD_AS_TOLD: (all_executors, held_as_told),
         Check.STEPPED_IN_TIME: (all_operations, stepped_in_time),
         Check.HAS_A_JOB: (all_planned, has_a_job),
@@ -252,7 +252,7 @@ CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]
 CURES: Final[Mapping[Check, Callable[[State, RunRecord], None]]] = MappingProxyType(
     {
         Check.ENDED_ONCE: forget,
-        Check.HELD_BY_THE_LIVING: free,
+        Check.HELD_BY_ACTIVE: free,
         Check.WAITS_FOR_SOMETHING: unblock,
         Check.HEARD_IN_TIME: keep_asking,
     }

@@ -127,7 +127,7 @@ class StopRequest(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RunRecord(Placed):
-    """A living run."""
+    """An active run."""
 
     run_id: UUID
     job: JobRecord
@@ -249,7 +249,7 @@ class OperationRecord:
 
 @dataclass(slots=True, kw_only=True)
 class ExecutorRecord:
-    """An executor from its birth to an hour after its end."""
+    """An executor from its registration to an hour after its end."""
 
     number: int
     said: NewExecutor

@@ -99,7 +99,7 @@ class Pace:
         heapq.heappush(self.given, (-slot, run.run_id, run))
 
     def last(self) -> float:
-        """The last slot that a living run has."""
+        """The last slot that an active run has."""
         while self.given:
             slot, _, run = self.given[0]
             if run.rate_key == self.key and run.slot == -slot:
@@ -187,7 +187,7 @@ class Slots:
     def keep_pace(self, run: RunRecord, gate: Gate, now: float) -> bool:
         """Whether a start comes at its slot under a rate. It is given one if it has none, or has missed its own.
 
-        The next slot follows the last start and the last slot that a living run has: those of runs that ended are free.
+        The next slot follows the last start and the last slot of an active run: those of runs that ended are free.
         A late slot does no harm if no other start came meanwhile. Were it void even so, then nothing would ever start
         under a rate whose gap is shorter than a claim takes.
         """

@@ -462,7 +462,7 @@ class State:
     # ------------------------------------------------------------------------------------------- rows
 
     def run_row(self, run: RunRecord) -> RunRow:
-        """A living run, as it is told."""
+        """An active run, as it is told."""
         return run_row(run, run.state, Report(started=run.started))
 
     def job_row(self, job: JobRecord) -> JobRow:

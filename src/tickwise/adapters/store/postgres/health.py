@@ -116,7 +116,7 @@ async def _end_lease(connection: asyncpg.Connection, subject: UUID) -> None:
 MENDS: Final[Mapping[Check, Callable[[asyncpg.Connection, UUID], Awaitable[None]]]] = MappingProxyType(
     {
         Check.ENDED_ONCE: _end_once,
-        Check.HELD_BY_THE_LIVING: _free,
+        Check.HELD_BY_ACTIVE: _free,
         Check.WAITS_FOR_SOMETHING: _unblock,
         Check.HEARD_IN_TIME: _drop_request,
         Check.HELD_AS_TOLD: _end_lease,

@@ -1,4 +1,4 @@
-"""Executors: born, beating, leaving in order, or buried; and what they held, set free."""
+"""Executors: registered, beating, leaving in order, or expired; and what they held, set free."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Executors(Part):
     async def executor_leave(self, executor: int) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            # As with a burial: gone first, so that no claim of its can follow what is freed.
+            # As with an expiry: gone first, so that no claim of its can follow what is freed.
             await connection.execute(statement("executor_gone"), executor)
             _, woken = await self._free(connection, [executor], in_order=True)
         await self._tell_handover(woken)
@@ -110,12 +110,12 @@ class Executors(Part):
     async def leases_expire(self, crashes_max: int) -> Expired:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            buried = [row[0] for row in await connection.fetch(statement("executors_bury"))]
+            expired = [row[0] for row in await connection.fetch(statement("executors_bury"))]
             gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
             freed, woken = await self._free(connection, gone, crashes_max=crashes_max) if gone else ([], [])
         await self._tell_handover(woken)
         return Expired(
-            executors=buried,
+            executors=expired,
             freed=len([one for one in freed if one.verdict not in ENDS]),
             quarantined=[one.run_id for one in freed if one.verdict == POISON],
             unknown=[one.run_id for one in freed if one.verdict in (UNKNOWN, HELD)],

@@ -62,7 +62,7 @@ class Pace(NamedTuple):
     """How far a rate has come."""
 
     given: float | None = None
-    """The last slot that a living run has."""
+    """The last slot that an active run has."""
     started: float | None = None
     """The last start."""
 
@@ -107,7 +107,7 @@ def decide(
 def _ask(one: Candidate, pace: Pace, now: float) -> tuple[float, Pace]:
     """When a candidate may start by its rate, and how far that has come then.
 
-    The next slot follows the last start and the last slot that a living run has: those of runs that ended are free.
+    The next slot follows the last start and the last slot that an active run has: those of runs that ended are free.
     A slot that is late by more than a gap is void if another start came less than that ago: what waited while nobody
     was there does not start all at once. Else it holds, or with gaps shorter than a claim takes nobody would start.
     """

@@ -1,4 +1,4 @@
--- Runs that are both living and on record. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
+-- Runs that are both active and on record. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
 -- looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
@@ -6,7 +6,7 @@ p AS MATERIALIZED (
   WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2
 ),
 bad AS MATERIALIZED (
-  SELECT id AS subject, 'it is living (state ' || state || ') and on record' AS detail, namespace FROM p
+  SELECT id AS subject, 'it is active (state ' || state || ') and on record' AS detail, namespace FROM p
   WHERE (SELECT true FROM tickwise.history h WHERE h.run_id = p.id OFFSET 0)
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked

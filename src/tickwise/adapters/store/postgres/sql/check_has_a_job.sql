@@ -1,4 +1,4 @@
--- Living runs and timers of no job. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
+-- Active runs and timers of no job. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
 -- looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- Living executors that have known better than the store for more than a minute what they hold. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
+-- Active executors that have known better than the store for more than a minute what they hold. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
 -- looked at, and how many were.
 WITH p AS MATERIALIZED (
   SELECT lpad(to_hex(executor), 32, '0')::uuid AS id, executor, gone, differs, differing FROM tickwise.executors

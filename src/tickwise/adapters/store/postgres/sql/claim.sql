@@ -1,4 +1,4 @@
--- Take ready runs for a living executor, ahead of time, by the database's clock. Lanes come by priority, then by namespace, beginning
+-- Take ready runs for an active executor, ahead of time, by the database's clock. Lanes come by priority, then by namespace, beginning
 -- after the one that the last claim of that priority began with, and then by their longest-waiting run (a fair claim: by that alone);
 -- each is read from its own mark, in order of readiness. Queues on hold are left out.
 -- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of

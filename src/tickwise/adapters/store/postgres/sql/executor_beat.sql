@@ -1,4 +1,4 @@
--- Renew the lease of a living executor, and hear what is asked of it: one row at least, the first columns the same in all.
+-- Renew the lease of an active executor, and hear what is asked of it: one row at least, the first columns the same in all.
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
 -- `untold`: a hold of a queue has just begun, and not all that is to be given back may have been asked for.
 -- $4 of how many runs it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen.

@@ -1,4 +1,4 @@
--- The living, and those gone within the last hour, with what they hold.
+-- Active executors, and those gone within the last hour, with what they hold.
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since

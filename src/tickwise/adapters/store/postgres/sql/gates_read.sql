@@ -1,5 +1,5 @@
 -- What gates go by, once this transaction has them locked. $1 and $2 namespaces and keys of limits, $3 and $4 of rates. One row for each:
--- of a limit how much is running, of a rate the last slot that a living run has, and the last start (NULL: none); and the clock in every
+-- of a limit how much is running, of a rate the last slot that an active run has, and the last start (NULL: none); and the clock in every
 -- row.
 SELECT n.namespace, n.key, (
          SELECT count(*) FROM tickwise.runs r

@@ -1,4 +1,4 @@
--- A job's living runs wait in its lane and are run by its definition, unless they have their own. $1 job, $2 lane, $3 definition.
+-- A job's active runs wait in its lane and are run by its definition, unless they have their own. $1 job, $2 lane, $3 definition.
 -- A fire that may run beside others (overlap 0) is settled so: those that the new definition has wait for each other, and for it.
 -- One that waits for a slot of a limit asks again: the definition may say otherwise by now.
 UPDATE tickwise.runs

@@ -1,4 +1,4 @@
--- The end of all of a job's living runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them, $3 only
+-- The end of all of a job's active runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them, $3 only
 -- those of this origin (NULL: all). How many there were, and the keys of which
 -- those that ended were to have slots (namespaces, keys; NULL: none).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),

@@ -1,5 +1,5 @@
 -- Jobs, newest first, as `jobs_list` has them, but found by what only few of them have. $14 names one or several such marks: 'planned', a
--- timer, a living run, or that it runs on demand; 'due', a timer or a living run in a narrow window; 'failed', a failed run; 'paused' and
+-- timer, an active run, or that it runs on demand; 'due', a timer or an active run in a narrow window; 'failed', a failed run; 'paused' and
 -- 'cancelled', by how the job stands. A job with any of the marks is looked at. The other parameters as there. Planned for each call's
 -- own values: a part whose mark is not named falls away.
 SELECT DISTINCT ON (c.listed) j.*, l.queue, l.priority, l.requires, c.listed

@@ -1,4 +1,4 @@
--- One living run that has not begun is to be skipped: at once if nobody holds it, when its holder gives it back otherwise. $1 run,
+-- One active run that has not begun is to be skipped: at once if nobody holds it, when its holder gives it back otherwise. $1 run,
 -- $2 namespace, $3 what is said of it. Its state afterwards; no row if it does not live.
 -- If it ended: its job if a run of it waits for another one, its namespace, and the key of which it was to have a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),

@@ -18,7 +18,7 @@ class ClaimsContract(StoreContract):
 
     async def test_a_claim_hands_over_all_that_is_needed_to_run(self, store: KeyedStore, make: Factory) -> None:
         """The executor asks nothing more before it begins."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job(definition='{"task": {"kind":"shell"} , "n": 1}')
         claimed = await self.held(store, executor, job)
         now = await store.now()
@@ -30,7 +30,7 @@ class ClaimsContract(StoreContract):
 
     async def test_a_claimed_run_is_dispatched_to_its_executor(self, store: KeyedStore, make: Factory) -> None:
         """Everybody can see who holds it since when."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.executor, row.attempt) == (RunState.DISPATCHED, executor, 1)
@@ -39,7 +39,7 @@ class ClaimsContract(StoreContract):
 
     async def test_what_is_claimed_is_claimed_by_nobody_else(self, store: KeyedStore, make: Factory) -> None:
         """Nor again by the same one."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         await self.held(store, one, make.job())
         assert list(await self.claim(store, two)) == []
         assert list(await self.claim(store, one)) == []
@@ -50,7 +50,7 @@ class ClaimsContract(StoreContract):
         """Eight at the same time, through two clients."""
         jobs = [make.job() for _ in range(200)]
         await self.add(store, *jobs)
-        executors = [await self.born(store, f"number {number}") for number in range(8)]
+        executors = [await self.register(store, f"number {number}") for number in range(8)]
 
         async def drain(client: KeyedStore, executor: int) -> list[Claimed]:
             mine: list[Claimed] = []
@@ -63,13 +63,13 @@ class ClaimsContract(StoreContract):
         )
         claims = Counter(claimed.run_id for share in shares for claimed in share)
         # Those that met only locked rows may have gone home early; what they left is there for the next one.
-        left = await drain(store, await self.born(store, "late"))
+        left = await drain(store, await self.register(store, "late"))
         claims.update(claimed.run_id for claimed in left)
         assert claims == Counter(job.run_id for job in jobs)
 
     async def test_each_token_is_greater_than_every_one_before(self, store: KeyedStore, make: Factory) -> None:
         """Whoever was given them, and for whatever run."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first = await self.held(store, one, make.job())
         second = await self.held(store, two, make.job())
         await self.finish(store, one, outcome(first, RunState.QUEUED))
@@ -79,20 +79,20 @@ class ClaimsContract(StoreContract):
 
     async def test_a_claim_takes_no_more_than_its_limit(self, store: KeyedStore, make: Factory) -> None:
         """The rest is left for others."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, *(make.job() for _ in range(5)))
         assert len(await self.claim(store, executor, limit=3)) == 3
         assert len(await self.claim(store, executor, limit=3)) == 2
 
     async def test_a_limit_of_nothing_takes_nothing(self, store: KeyedStore, make: Factory) -> None:
         """An executor without a free slot."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job())
         assert list(await self.claim(store, executor, limit=0)) == []
 
     async def test_a_run_is_not_claimed_before_its_time(self, store: KeyedStore, make: Factory) -> None:
         """By the store's clock; no caller's clock decides."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job(make.now + 1.9))
         assert list(await self.claim(store, executor)) == []
         await self.shift(store, 2.0)
@@ -100,7 +100,7 @@ class ClaimsContract(StoreContract):
 
     async def test_an_executor_may_claim_ahead_and_hold(self, store: KeyedStore, make: Factory) -> None:
         """So that lateness is the accuracy of its timer."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job(make.now + 1.9))
         assert list(await self.claim(store, executor, ahead_seconds=0.1)) == []
         [claimed] = await self.claim(store, executor, ahead_seconds=2.0)
@@ -109,7 +109,7 @@ class ClaimsContract(StoreContract):
 
     async def test_higher_priority_goes_first(self, store: KeyedStore, make: Factory) -> None:
         """9 before 5 before 0, though the lower waits longer."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         for priority, ahead in ((0, 0.0), (5, 0.1), (9, 0.2)):
             await self.add(store, make.job(make.now + ahead, lane=lane(priority), name=str(priority)))
         await self.shift(store, 1.0)
@@ -120,7 +120,7 @@ class ClaimsContract(StoreContract):
 
     async def test_within_a_lane_the_earliest_ready_goes_first(self, store: KeyedStore, make: Factory) -> None:
         """Not the earliest stored."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         offsets = [0.7, 0.2, 0.9, 0.4]
         await self.add(store, *(make.job(make.now + offset) for offset in offsets))
         await self.shift(store, 1.0)
@@ -131,7 +131,7 @@ class ClaimsContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Neither queue of an executor is the favourite."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         for queue, offset in (("beta", 0.1), ("alpha", 0.3), ("gamma", 0.2)):
             await self.add(store, make.job(make.now + offset, lane=lane(queue=queue), name=queue))
         await self.shift(store, 1.0)
@@ -142,7 +142,7 @@ class ClaimsContract(StoreContract):
 
     async def test_nobody_is_passed_over_for_ever(self, store: KeyedStore, make: Factory) -> None:
         """At least every tenth claim begins with the run that has waited longest, whatever its priority."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         patient = make.job(lane=lane(0))
         await self.add(store, patient)
         await self.shift(store, 0.5)
@@ -155,7 +155,7 @@ class ClaimsContract(StoreContract):
 
     async def test_the_exception_for_the_patient_stays_an_exception(self, store: KeyedStore, make: Factory) -> None:
         """Of ten claims with both waiting, the higher priority gets most."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         low = [make.job(lane=lane(0)) for _ in range(20)]
         await self.add(store, *low)
         await self.shift(store, 0.5)
@@ -167,7 +167,7 @@ class ClaimsContract(StoreContract):
 
     async def test_an_executor_gets_runs_of_its_queues_only(self, store: KeyedStore, make: Factory) -> None:
         """Of one, of several, of none that it does not name."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         heavy, light = make.job(lane=lane(queue="heavy")), make.job(lane=lane(queue="light"))
         await self.add(store, heavy, light)
         assert list(await self.claim(store, executor)) == []
@@ -179,7 +179,7 @@ class ClaimsContract(StoreContract):
 
     async def test_an_executor_gets_only_what_its_labels_satisfy(self, store: KeyedStore, make: Factory) -> None:
         """Every required label, exactly as it is written; more labels than required do no harm."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job(lane=lane(requires=("gpu", "zone=eu")))
         await self.add(store, job)
         for labels in ((), ("gpu",), ("zone=eu",), ("gpu", "zone=us"), ("gpu=a100", "zone=eu"), ("gpu", "zone")):
@@ -189,13 +189,13 @@ class ClaimsContract(StoreContract):
 
     async def test_what_requires_nothing_goes_to_anyone(self, store: KeyedStore, make: Factory) -> None:
         """Labels are needs, not fences."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job())
         assert len(await self.claim(store, executor, labels=("gpu", "ssd"))) == 1
 
     async def test_one_executor_may_claim_with_several_sets_of_labels(self, store: KeyedStore, make: Factory) -> None:
         """What it has no room for stays for others."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         shell, http = make.job(lane=lane(requires=("task:shell",))), make.job(lane=lane(requires=("task:http",)))
         await self.add(store, shell, http)
         [first] = await self.claim(store, executor, labels=("task:http",))
@@ -203,25 +203,25 @@ class ClaimsContract(StoreContract):
         assert (first.job_id, second.job_id) == (http.job_id, shell.job_id)
 
     async def test_an_executor_whose_lease_ran_out_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
-        """Not yet buried, and not alive either; the next heartbeat puts it right."""
-        executor = await self.born(store)
+        """Not yet expired, and not alive either; the next heartbeat puts it right."""
+        executor = await self.register(store)
         await self.shift(store, LEASE_SECONDS + 1.0)
         await self.add(store, make.job())
         assert list(await self.claim(store, executor)) == []
         assert (await store.executor_beat(executor, LEASE_SECONDS)).alive
         assert len(await self.claim(store, executor)) == 1
 
-    async def test_a_buried_executor_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_expired_executor_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Whatever it tries."""
-        executor = await self.born(store)
-        await self.bury(store, executor)
+        executor = await self.register(store)
+        await self.expire(store, executor)
         await self.add(store, make.job())
         await store.executor_beat(executor, LEASE_SECONDS)
         assert list(await self.claim(store, executor)) == []
 
     async def test_an_executor_that_left_gets_nothing(self, store: KeyedStore, make: Factory) -> None:
         """It said so itself."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await store.executor_leave(executor)
         await self.add(store, make.job())
         assert list(await self.claim(store, executor)) == []
@@ -233,7 +233,7 @@ class ClaimsContract(StoreContract):
 
     async def test_a_run_with_its_own_definition_is_run_by_it(self, store: KeyedStore, make: Factory) -> None:
         """A payload override of one run-now."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.recurring(make.now + 3600.0, definition='{"of": "job"}')
         await self.add(store, job)
         own = make.run(job.job_id, definition='{"of":  "run"}')
@@ -247,7 +247,7 @@ class ClaimsContract(StoreContract):
 
     async def test_what_ended_is_never_claimed_again(self, store: KeyedStore, make: Factory) -> None:
         """Neither well nor badly."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, *(make.job() for _ in range(4)))
         claims = list(await self.claim(store, executor))
         ends = (RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)

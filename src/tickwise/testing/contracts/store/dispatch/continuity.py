@@ -26,7 +26,7 @@ class EpochsContract(StoreContract):
 
     async def test_a_new_epoch_is_told_with_the_next_heartbeat(self, store: KeyedStore, other: KeyedStore) -> None:
         """To every executor, whoever began it; the same one until the next begins."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = (await store.executor_beat(executor, LEASE_SECONDS)).epoch
         assert first == (await other.executor_beat(executor, LEASE_SECONDS)).epoch
         second = await other.epoch_begin()
@@ -36,7 +36,7 @@ class EpochsContract(StoreContract):
 
     async def test_tokens_of_a_new_epoch_are_above_all_before(self, store: KeyedStore, make: Factory) -> None:
         """So what was claimed and then lost can never be taken for what is claimed now; and JSON keeps them exactly."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         before = await self.held(store, executor, make.job())
         epochs = [await store.epoch_begin() for _ in range(3)]
         after = await self.held(store, executor, make.job())
@@ -45,16 +45,16 @@ class EpochsContract(StoreContract):
 
     async def test_what_was_held_when_an_epoch_began_is_held_still(self, store: KeyedStore, make: Factory) -> None:
         """An epoch takes nothing away: its tokens are as good as before."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.epoch_begin()
         assert [] == await self.finish(store, executor, outcome(claimed))
 
     async def test_numbers_of_executors_are_not_given_again(self, store: KeyedStore) -> None:
         """Also not those that a lost part of the store had given."""
-        before = await self.born(store, "before")
+        before = await self.register(store, "before")
         await store.epoch_begin()
-        assert before + 1_000 < await self.born(store, "after")
+        assert before + 1_000 < await self.register(store, "after")
 
     async def test_rules_are_read_anew_in_a_new_epoch(self, store: KeyedStore) -> None:
         """Their version grows, or a schedule would go by a calendar that was lost."""
@@ -64,7 +64,7 @@ class EpochsContract(StoreContract):
 
     async def test_lanes_are_found_in_a_new_epoch(self, store: KeyedStore, other: KeyedStore, make: Factory) -> None:
         """Those that a client knew before, and new ones."""
-        executor = await self.born(store, queues=("default", "heavy"))
+        executor = await self.register(store, queues=("default", "heavy"))
         await self.add(store, make.job(), make.job(lane=Lane("heavy")))
         await other.epoch_begin()
         await store.executor_beat(executor, LEASE_SECONDS)
@@ -99,7 +99,7 @@ class EpochsContract(StoreContract):
 
     async def test_leases_have_one_more_period_from_a_new_epoch_on(self, store: KeyedStore, make: Factory) -> None:
         """While a standby took over nobody could renew."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 5.0)
         await store.epoch_begin()
@@ -113,14 +113,14 @@ class HeldContract(StoreContract):
 
     async def test_who_holds_nothing_has_nothing(self, store: KeyedStore) -> None:
         """Nor has an executor that never was."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         for number in (executor, 999_999):
             assert NOTHING_HELD == await store.held_digest(number, ANY)
             assert {} == dict(await store.held_list(number, ANY))
 
     async def test_digest_and_list_say_what_is_held(self, store: KeyedStore, make: Factory) -> None:
         """Begun or not, in whatever lane, claimed by name or not; what ended, went back or is another's is left out."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         await self.held(store, two, make.job())
         claims = [await self.held(store, one, make.job()) for _ in range(3)]
         ended, back, begun = claims
@@ -142,7 +142,7 @@ class HeldContract(StoreContract):
 
     async def test_only_claims_up_to_a_token_are_looked_at(self, store: KeyedStore, make: Factory) -> None:
         """What was claimed later may still be on its way to its holder."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         early, late = await self.held(store, executor, make.job()), await self.held(store, executor, make.job())
         assert digest_of(pairs([early])) == await store.held_digest(executor, early.token)
         assert {early.run_id: early.token} == dict(await store.held_list(executor, early.token))
@@ -152,13 +152,13 @@ class HeldContract(StoreContract):
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Another client sees it all."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert {claimed.run_id: claimed.token} == dict(await other.held_list(executor, ANY))
 
     async def test_what_a_claim_said_can_be_asked_again(self, store: KeyedStore, make: Factory) -> None:
         """Word for word; of what is another's, or held by nobody, nothing."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         mine, others, free = (
             await self.held(store, one, make.job()),
             await self.held(store, two, make.job()),
@@ -177,7 +177,7 @@ class DiffersContract(StoreContract):
 
     async def test_an_executor_says_that_it_knows_better(self, store: KeyedStore) -> None:
         """Of how many runs, and since when; until it says otherwise."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await store.executor_beat(executor, LEASE_SECONDS, differs=0)
         [row] = await store.executors_list()
         assert (0, None) == (row.differs, row.differing_since)
@@ -196,7 +196,7 @@ class DiffersContract(StoreContract):
 
     async def test_knowing_better_for_long_is_found_and_ends_the_lease(self, store: KeyedStore, make: Factory) -> None:
         """After a minute: then the executor starts anew, and what the store believes it to hold goes on."""
-        executor = await self.born(store, lease_seconds=600.0)
+        executor = await self.register(store, lease_seconds=600.0)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed, on_unknown=OnUnknown.RERUN)
         await store.executor_beat(executor, 600.0, differs=1)
@@ -213,7 +213,7 @@ class DiffersContract(StoreContract):
 
     async def test_what_is_right_by_now_is_left_alone(self, store: KeyedStore) -> None:
         """An executor that put it right itself keeps its lease."""
-        executor = await self.born(store, lease_seconds=600.0)
+        executor = await self.register(store, lease_seconds=600.0)
         await store.executor_beat(executor, 600.0, differs=1)
         await self.shift(store, 90.0)
         await store.executor_beat(executor, 600.0, differs=0)

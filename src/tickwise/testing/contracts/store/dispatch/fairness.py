@@ -28,7 +28,7 @@ class FairnessContract(StoreContract):
     ) -> None:
         """Its single run is among the first that are claimed, however many wait before it, however few are taken."""
         await self.backlog(store, make, "busy", BACKLOG)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.claim(store, executor, limit=limit)
         single = make.job(namespace="quiet")
         await self.add(store, single)
@@ -44,7 +44,7 @@ class FairnessContract(StoreContract):
         """One has ten times as much as the others, and gets no more than they while they have something."""
         for namespace, count in (("a", 50), ("b", 5), ("c", 5)):
             await self.backlog(store, make, namespace, count)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         got = [claimed.namespace for _ in range(9) for claimed in await self.claim(store, executor, limit=1)]
         counts = Counter(got)
         assert (sum(counts.values()), set(counts)) == (9, {"a", "b", "c"})
@@ -58,13 +58,13 @@ class FairnessContract(StoreContract):
         await self.backlog(store, make, "urgent", 8, priority=9)
         await self.shift(store, 0.5)
         await self.backlog(store, make, "other", 8)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         got = [claimed.namespace for _ in range(8) for claimed in await self.claim(store, executor, limit=1)]
         assert got == ["urgent"] * 8
 
     async def test_within_a_namespace_the_longest_waiting_goes_first(self, store: KeyedStore, make: Factory) -> None:
         """Whichever of its queues it waits in."""
-        executor = await self.born(store, queues=("one", "two"), lease_seconds=HOUR)
+        executor = await self.register(store, queues=("one", "two"), lease_seconds=HOUR)
         jobs = [make.job(lane=lane(queue="one" if number % 2 else "two")) for number in range(6)]
         for job in jobs:  # each is ready when it is added, so the earlier one has waited longer
             await self.add(store, job)
@@ -80,7 +80,7 @@ class FairnessContract(StoreContract):
         """A turn leaves no slot empty while anybody waits."""
         for namespace in ("a", "b", "c"):
             await self.backlog(store, make, namespace, 3)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         assert len(await self.claim(store, executor, limit=9)) == 9
 
     async def test_each_tenth_claim_begins_with_the_longest_waiting(self, store: KeyedStore, make: Factory) -> None:
@@ -89,7 +89,7 @@ class FairnessContract(StoreContract):
         await self.add(store, low)
         await self.shift(store, 0.5)
         await self.backlog(store, make, "busy", 100, priority=9)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         got = [claimed.job_id for _ in range(TENTH) for claimed in await self.claim(store, executor, limit=1)]
         assert len(got) == TENTH
         assert low.job_id in got

@@ -34,7 +34,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory, state: RunState
     ) -> None:
         """With all that was reported, to the microsecond and the byte."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         started, ended = claimed.now + 0.000001, claimed.now + 0.123457
         report = outcome(
@@ -56,7 +56,7 @@ class FinishesContract(StoreContract):
 
     async def test_finishing_twice_is_the_same_as_once(self, store: KeyedStore, make: Factory) -> None:
         """A commit in doubt is repeated with the same token, and accepted again."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         report = outcome(claimed, RunState.FAILED, error="first")
         assert await self.finish(store, executor, report) == []
@@ -67,7 +67,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_second_opinion_on_an_ended_run_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
         """The first record stays, whatever the same attempt says later."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed, RunState.SUCCESS))
         for late in (RunState.FAILED, RunState.RETRYING, RunState.QUEUED, RunState.CANCELLED):
@@ -78,7 +78,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_retry_reported_twice_counts_one_failure(self, store: KeyedStore, make: Factory) -> None:
         """And keeps one attempt on record."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         report = outcome(claimed, RunState.RETRYING, retry_at=claimed.now + 60.0)
         assert await self.finish(store, executor, report) == []
@@ -91,7 +91,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """It is on record, so it is accepted; the new attempt goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         report = outcome(first, RunState.RETRYING, retry_at=first.now)
         await self.finish(store, executor, report)
@@ -103,7 +103,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_finish_with_another_token_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """Never fenced on state alone."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for token in (claimed.token - 1, claimed.token + 1, 0):
             assert await self.finish(store, executor, outcome(claimed, token=token)) == [claimed.run_id]
@@ -111,7 +111,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_finish_by_another_executor_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """Even with the right token, before and after the run ended."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         claimed = await self.held(store, one, make.job())
         assert await self.finish(store, two, outcome(claimed)) == [claimed.run_id]
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
@@ -120,7 +120,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_finish_of_a_run_that_never_was_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """No record comes from nowhere."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         unknown = make.identifier()
         assert await self.finish(store, executor, outcome(claimed, run_id=unknown)) == [unknown]
@@ -128,7 +128,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_batch_is_told_which_of_it_were_refused(self, store: KeyedStore, make: Factory) -> None:
         """The others are recorded all the same."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, *(make.job() for _ in range(6)))
         claims = list(await self.claim(store, executor))
         stale = {claimed.run_id for claimed in claims[::2]}
@@ -142,7 +142,7 @@ class FinishesContract(StoreContract):
 
     async def test_one_batch_may_hold_every_kind_of_outcome(self, store: KeyedStore, make: Factory) -> None:
         """Executors report whatever ended since they last did."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         kinds = [*ENDS, RunState.RETRYING, RunState.QUEUED]
         await self.add(store, *(make.job() for _ in kinds))
         claims = list(await self.claim(store, executor))
@@ -153,7 +153,7 @@ class FinishesContract(StoreContract):
 
     async def test_an_empty_report_is_no_report(self, store: KeyedStore) -> None:
         """Nothing to record, nothing refused."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         assert await self.finish(store, executor) == []
         assert list(await store.attempts_start(executor, [])) == []
 
@@ -161,7 +161,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Not before, and then with the failure counted and the next attempt number."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         report = outcome(first, RunState.RETRYING, retry_at=first.now + 6.0, reason="error", error="boom")
         await self.finish(store, executor, report)
@@ -178,7 +178,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_failed_attempt_stays_on_record(self, store: KeyedStore, make: Factory) -> None:
         """First to last, the final one included."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         started, ended = first.now + 0.000001, first.now + 0.250003
         report = outcome(first, RunState.RETRYING, started=started, ended=ended, reason="error", error="boom")
@@ -198,7 +198,7 @@ class FinishesContract(StoreContract):
 
     async def test_the_failure_that_ends_a_run_is_counted_too(self, store: KeyedStore, make: Factory) -> None:
         """After two failed attempts people read "failures: 2"; told again, it is still the same two."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=first.now))
         [second] = await self.claim_freed(store, executor)
@@ -211,7 +211,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """It never began and nobody is to blame."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first = await self.held(store, one, make.job())
         assert await self.finish(store, one, outcome(first, RunState.QUEUED)) == []
         row = await self.run_row(store, first.run_id)
@@ -224,7 +224,7 @@ class FinishesContract(StoreContract):
 
     async def test_what_is_given_back_for_later_waits_until_then(self, store: KeyedStore, make: Factory) -> None:
         """`retry_at` with QUEUED: nobody here can run it now."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=first.now + 5.0))
         assert list(await self.claim_freed(store, executor)) == []
@@ -233,7 +233,7 @@ class FinishesContract(StoreContract):
 
     async def test_what_was_given_back_is_no_longer_the_givers(self, store: KeyedStore, make: Factory) -> None:
         """Its token opens nothing, whoever claims the run next."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(first, RunState.QUEUED))
         assert await self.finish(store, executor, outcome(first)) == [first.run_id]
@@ -245,7 +245,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_recorded_start_makes_a_run_running(self, store: KeyedStore, make: Factory) -> None:
         """With the instant that was reported."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         started = claimed.now + 0.000001
         assert list(await store.attempts_start(executor, [Began(claimed.run_id, claimed.token, started)])) == []
@@ -255,7 +255,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_start_recorded_twice_is_recorded_once(self, store: KeyedStore, make: Factory) -> None:
         """The first one stays."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for seconds in (1.0, 2.0):
             began = Began(claimed.run_id, claimed.token, claimed.now + seconds)
@@ -265,7 +265,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_start_that_does_not_match_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """By executor, run and token; those of the batch that match are recorded."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         await self.add(store, make.job(), make.job())
         mine, mixed_up = await self.claim(store, one)
         unknown = make.identifier()
@@ -283,7 +283,7 @@ class FinishesContract(StoreContract):
 
     async def test_a_start_after_the_end_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """A final state has no way out."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed))
         began = Began(claimed.run_id, claimed.token, claimed.now)
@@ -295,7 +295,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory, state: RunState
     ) -> None:
         """Each way."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         assert await self.finish(store, executor, outcome(claimed, state)) == []
@@ -303,7 +303,7 @@ class FinishesContract(StoreContract):
 
     async def test_what_began_cannot_be_skipped(self, store: KeyedStore, make: Factory) -> None:
         """Only the moves of the table are legal; the caller has a bug, and the run stays as it is."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await self.finish_illegally(store, executor, outcome(claimed, RunState.SKIPPED, reason="overlap"))
@@ -313,7 +313,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Its number is used up; neither a failure nor a crash is counted, however often it is reported."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first = await self.held(store, one, make.job())
         await self.begin(store, one, first)
         report = outcome(first, RunState.QUEUED, reason="interrupted", error="the host went down")
@@ -339,7 +339,7 @@ class FinishesContract(StoreContract):
     ) -> None:
         """A guarded start is recorded before anybody knows whether its task can begin here: no number is used up and
         nothing stays on record, however often that happens and is reported."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for _ in range(2):
             await self.begin(store, executor, claimed)
@@ -360,7 +360,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory, kind: str, state: RunState
     ) -> None:
         """Nothing is said of the attempt that was none."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         if kind == "revoke":
             await store.run_skip("default", claimed.run_id, "skipped by ada")
@@ -377,7 +377,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory, state: RunState
     ) -> None:
         """Nobody finishes an attempt by beginning it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish_illegally(store, executor, outcome(claimed, state))
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
@@ -386,7 +386,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Whether the batch was recorded without it or not at all: the rest can be sent again, as once."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job(), make.job())
         fine, broken = await self.claim(store, executor)
         await self.begin(store, executor, broken)
@@ -396,7 +396,7 @@ class FinishesContract(StoreContract):
 
     async def test_an_error_text_that_cannot_be_kept_stops_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Tasks print what they like: NUL and lone surrogates are replaced, the rest is readable."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job(), make.job())
         ended, failed = await self.claim(store, executor)
         odd = "before\x00\ud800after"
@@ -415,7 +415,7 @@ class FinishesContract(StoreContract):
         self, store: KeyedStore, make: Factory, field: str, odd: float
     ) -> None:
         """And nothing else: the run stays as it is, and the rest of the batch can be sent again."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         given = {"retry_at": claimed.now, field: odd}
         with pytest.raises(Bug):
@@ -429,7 +429,7 @@ class KeepsContract(StoreContract):
 
     async def test_what_its_holder_does_not_know_of_goes_back(self, store: KeyedStore, make: Factory) -> None:
         """As if it had never been claimed: the attempt is not counted, and anybody may have it."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         lost = await self.held(store, one, make.job())
         assert await store.attempts_keep(one, [], LATEST) == 1
         row = await self.run_row(store, lost.run_id)
@@ -443,7 +443,7 @@ class KeepsContract(StoreContract):
 
     async def test_what_is_to_be_kept_is_kept(self, store: KeyedStore, make: Factory) -> None:
         """By its token; and what others hold is none of this executor's business."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         known, theirs = await self.held(store, one, make.job()), await self.held(store, two, make.job())
         lost = await self.held(store, one, make.job())
         assert await store.attempts_keep(one, [known.token, *range(10**9, 10**9 + 5_000)], LATEST) == 1
@@ -453,7 +453,7 @@ class KeepsContract(StoreContract):
 
     async def test_what_was_claimed_after_it_was_asked_is_kept(self, store: KeyedStore, make: Factory) -> None:
         """A request that a server carries out long after its caller gave it up knows nothing of later claims."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         lost = await self.held(store, executor, make.job())
         await self.shift(store, 1.0)
         asked = await store.now()
@@ -466,7 +466,7 @@ class KeepsContract(StoreContract):
 
     async def test_what_began_is_kept_too(self, store: KeyedStore, make: Factory) -> None:
         """Who recorded a start knows of the run."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         begun = await self.held(store, executor, make.job())
         await self.begin(store, executor, begun)
         assert await store.attempts_keep(executor, [], LATEST) == 0
@@ -475,7 +475,7 @@ class KeepsContract(StoreContract):
 
     async def test_a_cancel_ends_what_would_go_back(self, store: KeyedStore, make: Factory) -> None:
         """As in every give-back."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         lost, cancelled = await self.held(store, executor, make.job()), await self.held(store, executor, make.job())
         await store.runs_cancel("default", cancelled.run_id, "grace")
         assert await store.attempts_keep(executor, [], LATEST) == 1
@@ -485,6 +485,6 @@ class KeepsContract(StoreContract):
         assert await self.run_state(store, lost.run_id) is RunState.QUEUED
 
     async def test_an_executor_that_holds_nothing_gives_nothing_back(self, store: KeyedStore) -> None:
-        """Nor one that was never born."""
-        assert await store.attempts_keep(await self.born(store), [1, 2, 3], LATEST) == 0
+        """Nor one that was never registered."""
+        assert await store.attempts_keep(await self.register(store), [1, 2, 3], LATEST) == 0
         assert await store.attempts_keep(999_999, [], LATEST) == 0

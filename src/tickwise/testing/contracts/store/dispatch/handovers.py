@@ -58,7 +58,7 @@ class HandoverContract(CrowdContract):
     async def in_line(self, store: KeyedStore, make: Factory, policy: Overlap) -> tuple[int, Claimed, Claimed]:
         """An executor that runs the first of a job's two runs; the second one waits for it."""
         await self.job_with(store, make, policy, policy)
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         first, second = await self.claims(store, executor, executor)
         assert await self.starts_in_turn(store, executor, first, second) == [True, False]
         return executor, first, second
@@ -89,7 +89,7 @@ class HandoverContract(CrowdContract):
 
     async def test_it_is_told_with_its_lane(self, store: KeyedStore, make: Factory) -> None:
         """So that whoever serves that lane can be told."""
-        executor = await self.born(store, queues=("default", "heavy"), lease_seconds=HOUR)
+        executor = await self.register(store, queues=("default", "heavy"), lease_seconds=HOUR)
         jobs = [make.job(make.now - ago, lane=lane(7, queue="heavy")) for ago in (2.0, 1.0)]
         await self.add(store, *jobs)
         first, second = await self.claim(store, executor, queues=("heavy",))
@@ -103,7 +103,7 @@ class HandoverContract(CrowdContract):
 
     async def test_an_end_that_nobody_waits_for_tells_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Neither that of an ordinary run, nor of one with a limit, nor of the only one of its job."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.job_with(store, make, Overlap.QUEUE_ALL)
         await self.add(store, make.job(make.now), make.job(make.now))
         ordinary, limited, alone = await self.claim_freed(store, executor)
@@ -143,7 +143,7 @@ class HandoverContract(CrowdContract):
     ) -> None:
         """An earlier run that was given back, and that people end or put off."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         assert await self.starts(store, two, second) == [False]
         await self.finish(store, one, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
@@ -165,15 +165,15 @@ class HandoverContract(CrowdContract):
         await store.executor_leave(executor)
         assert ear.claimable() == [second.run_id]
 
-    async def test_a_burial_names_who_waited_for_what_the_lost_one_ran(self, store: KeyedStore, make: Factory) -> None:
+    async def test_an_expiry_names_who_waited_for_what_the_lost_one_ran(self, store: KeyedStore, make: Factory) -> None:
         """As soon as its lease is over and it is found."""
-        lost = await self.born(store, "lost")
+        lost = await self.register(store, "lost")
         jobs = [make.job(make.now - ago) for ago in (2.0, 1.0)]
         await self.add(store, *jobs)
         first, second = await self.claim(store, lost)
         await self.starts_in_turn(store, lost, first, second, gate=limit(1))
         ear = Ear(store)
-        await self.bury(store, lost)
+        await self.expire(store, lost)
         assert ear.claimable() == [second.run_id]
 
     async def test_a_queue_that_goes_on_names_who_waits_for_a_slot_there(
@@ -200,7 +200,7 @@ class HandoverContract(CrowdContract):
     async def test_a_later_run_names_what_it_replaces(self, store: KeyedStore, make: Factory) -> None:
         """Its holder hears of it at the next heartbeat at the latest; who is told now can make that one be now."""
         await self.job_with(store, make, Overlap.CANCEL_RUNNING, Overlap.CANCEL_RUNNING)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.begin(store, one, first)
         ear = Ear(store)
@@ -213,7 +213,7 @@ class HandoverContract(CrowdContract):
     ) -> None:
         """What a person asked for is never dropped by a schedule: not while it runs, nor while it waits its turn."""
         job_id = await self.job_with(store, make, Overlap.CANCEL_RUNNING)
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)
         await self.begin(store, executor, fire)
         asked = [make.run(job_id, make.now + ahead, overlap=Overlap.QUEUE_ALL) for ahead in (0.1, 0.2)]
@@ -243,7 +243,7 @@ class HandoverContract(CrowdContract):
     ) -> None:
         """If that is what was asked for: of fires, and of what people asked for."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)
         await self.begin(store, executor, fire)
         asked = make.run(job_id, make.now + 0.1, overlap=Overlap.QUEUE_ALL)
@@ -266,7 +266,7 @@ class HandoverContract(CrowdContract):
     ) -> None:
         """Its job's fires could overlap when it began; those that the new definition makes wait for it."""
         job_id = await self.job_with(store, make, Overlap.ALLOW)
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         [fire] = await self.claims(store, executor)
         await self.begin(store, executor, fire)
         await store.job_change(make.change(await self.job_row(store, job_id), definition='{"n":2}'))

@@ -25,7 +25,7 @@ class FiredNamesContract(StoreContract):
         jobs = [make.job(make.now + 100.0), make.job(make.now + 101.0, lane=urgent), make.job(make.now + HOUR)]
         await self.add(store, *jobs)
         await self.shift(store, 99.0)
-        executor = await self.born(store)
+        executor = await self.register(store)
         made = {ready.run_id: ready for ready in await store.timers_fire_named(5.0, 100)}
         assert {run_id: ready.lane for run_id, ready in made.items()} == {
             name_of(jobs[0]): lane(),
@@ -150,7 +150,7 @@ class WaitingNamesContract(StoreContract):
     @pytest.mark.parametrize("begun", [False, True])
     async def test_what_somebody_holds_does_not_wait(self, store: KeyedStore, make: Factory, begun: bool) -> None:
         """Nor what has ended."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         if begun:
             await self.begin(store, executor, claimed)

@@ -55,7 +55,7 @@ class LanesContract(StoreContract):
         assert (await store.stats()).queued == 0
         await self.add(other, make.job(lane=wanted[-1].lane))
         last = f"queue-{MAX_LANES_OF_NAMESPACE - 1}"
-        assert len(await self.claim(store, await self.born(store), queues=[last])) == 1
+        assert len(await self.claim(store, await self.register(store), queues=[last])) == 1
 
     async def test_a_job_without_a_lane_takes_no_other_with_it(self, store: KeyedStore, make: Factory) -> None:
         """Of a batch of many callers, the others are stored; where all or nothing is asked, nothing is."""
@@ -116,7 +116,7 @@ class LanesContract(StoreContract):
         assert list(added(await other.jobs_add([more]))) == [Added.CREATED]
         again = make.job(lane=passing[5].lane)
         await self.add(other, again)
-        executor = await self.born(store)
+        executor = await self.register(store)
         queues = ["queue-0", "queue-1", "queue-5", "more"]
         claimed = await self.claim(store, executor, queues=queues)
         assert {each.job_id for each in claimed} >= {again.job_id, more.job_id, passing[1].job_id}
@@ -139,6 +139,6 @@ class LanesContract(StoreContract):
         await self.add(other, again)
         await self.shift(store, 120.0)
         await store.maintain(RETENTION)
-        assert [each.job_id for each in await self.claim(store, await self.born(store), queues=["queue-7"])] == [
+        assert [each.job_id for each in await self.claim(store, await self.register(store), queues=["queue-7"])] == [
             again.job_id
         ]

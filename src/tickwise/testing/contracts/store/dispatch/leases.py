@@ -1,4 +1,4 @@
-"""Executors live by their heartbeat, leave in order or are buried; what they held goes on without them."""
+"""Executors live by their heartbeat, leave in order or are expired; what they held goes on without them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class LeasesContract(StoreContract):
 
     async def test_each_executor_gets_a_number_of_its_own(self, store: KeyedStore, other: KeyedStore) -> None:
         """Greater than every one before, also for the same name and after the old one is gone."""
-        numbers = [await self.born(store, "same"), await self.born(other, "same")]
+        numbers = [await self.register(store, "same"), await self.register(other, "same")]
         await store.executor_leave(numbers[0])
-        numbers.append(await self.born(store, "same"))
+        numbers.append(await self.register(store, "same"))
         assert numbers == sorted(set(numbers))
 
-    async def test_the_living_are_listed_with_what_they_said_of_themselves(
+    async def test_the_active_are_listed_with_what_they_said_of_themselves(
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Newest first, with what they hold and until when."""
-        one = await self.born(store, "one")
-        two = await self.born(
+        one = await self.register(store, "one")
+        two = await self.register(
             store, "two", queues=("heavy", "default"), labels=("gpu",), functions=("send",), slots=4, lease_seconds=30.0
         )
         await self.held(store, one, make.job())
@@ -41,10 +41,10 @@ class LeasesContract(StoreContract):
         assert (await store.stats()).executors == 2
 
     async def test_the_gone_are_listed_for_an_hour(self, store: KeyedStore) -> None:
-        """Those that left and those that were buried."""
-        left, dead = await self.born(store, "left"), await self.born(store, "dead")
+        """Those that left and those that were expired."""
+        left, dead = await self.register(store, "left"), await self.register(store, "dead")
         await store.executor_leave(left)
-        await self.bury(store, dead)
+        await self.expire(store, dead)
         rows = {row.executor: row for row in await store.executors_list()}
         assert set(rows) == {left, dead}
         assert all(row.gone_at is not None for row in rows.values())
@@ -54,7 +54,7 @@ class LeasesContract(StoreContract):
 
     async def test_a_heartbeat_keeps_the_lease(self, store: KeyedStore, make: Factory) -> None:
         """Whatever the executor holds, for as long as it goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for _ in range(4):
             await self.shift(store, LEASE_SECONDS - 1.0)
@@ -66,7 +66,7 @@ class LeasesContract(StoreContract):
 
     async def test_a_heartbeat_may_tell_what_functions_are_offered_now(self, store: KeyedStore) -> None:
         """And says nothing of them if it says nothing."""
-        executor = await self.born(store, functions=("send",))
+        executor = await self.register(store, functions=("send",))
         await store.executor_beat(executor, LEASE_SECONDS)
         [row] = await store.executors_list()
         assert list(row.functions) == ["send"]
@@ -74,11 +74,11 @@ class LeasesContract(StoreContract):
         [row] = await store.executors_list()
         assert list(row.functions) == ["send", "fetch"]
 
-    async def test_a_late_heartbeat_that_comes_before_the_burial_is_in_time(
+    async def test_a_late_heartbeat_that_comes_before_the_expiry_is_in_time(
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Nobody took anything from it yet."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 5.0)
         assert (await store.executor_beat(executor, LEASE_SECONDS)).alive
@@ -86,19 +86,19 @@ class LeasesContract(StoreContract):
         assert (list(expired.executors), expired.freed) == ([], 0)
         assert await self.finish(store, executor, outcome(claimed)) == []
 
-    async def test_a_late_finish_that_comes_before_the_burial_is_accepted(
+    async def test_a_late_finish_that_comes_before_the_expiry_is_accepted(
         self, store: KeyedStore, make: Factory
     ) -> None:
         """It still matches what the store holds."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 5.0)
         assert await self.finish(store, executor, outcome(claimed)) == []
 
-    async def test_a_buried_executor_stays_buried(self, store: KeyedStore) -> None:
-        """It must stop all its tasks, report nothing and be born again."""
-        executor = await self.born(store)
-        await self.bury(store, executor)
+    async def test_an_expired_executor_stays_expired(self, store: KeyedStore) -> None:
+        """It must stop all its tasks, report nothing and register again."""
+        executor = await self.register(store)
+        await self.expire(store, executor)
         for _ in range(2):
             assert not (await store.executor_beat(executor, LEASE_SECONDS)).alive
         assert list((await store.leases_expire(CRASHES_MAX)).executors) == []
@@ -112,7 +112,7 @@ class LeasesContract(StoreContract):
 
     async def test_a_lease_that_still_runs_is_left_alone(self, store: KeyedStore, make: Factory) -> None:
         """However often somebody looks."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS - 1.0)
         expired = await store.leases_expire(CRASHES_MAX)
@@ -121,25 +121,25 @@ class LeasesContract(StoreContract):
 
     async def test_what_a_dead_executor_merely_held_goes_back_free(self, store: KeyedStore, make: Factory) -> None:
         """No crash is counted; from then on its start is recorded first; the attempt number is used up."""
-        dead = await self.born(store, "dead")
+        dead = await self.register(store, "dead")
         first = await self.held(store, dead, make.job())
         await self.shift(store, LEASE_SECONDS + 1.0)
         expired = await store.leases_expire(CRASHES_MAX)
         assert (list(expired.executors), expired.freed, list(expired.quarantined)) == ([dead], 1, [])
         row = await self.run_row(store, first.run_id)
         assert (row.state, row.executor, row.crashes) == (RunState.QUEUED, None, 0)
-        [second] = await self.claim_freed(store, await self.born(store, "next"))
+        [second] = await self.claim_freed(store, await self.register(store, "next"))
         assert (second.run_id, second.attempt) == (first.run_id, 2)
         assert (second.crashes, second.failures, second.guarded) == (0, 0, True)
         assert microseconds(second.due) == microseconds(first.due)
 
     async def test_a_recorded_start_that_is_lost_counts_a_crash(self, store: KeyedStore, make: Factory) -> None:
         """And the lost attempt stays on record."""
-        dead = await self.born(store, "dead")
+        dead = await self.register(store, "dead")
         first = await self.held(store, dead, make.job())
         await self.begin(store, dead, first)
-        await self.bury(store, dead)
-        [second] = await self.claim_freed(store, await self.born(store, "next"))
+        await self.expire(store, dead)
+        [second] = await self.claim_freed(store, await self.register(store, "next"))
         assert (second.run_id, second.attempt) == (first.run_id, 2)
         assert (second.crashes, second.failures, second.guarded) == (1, 0, True)
         lost, current = await store.run_attempts(first.run_id)
@@ -155,7 +155,7 @@ class LeasesContract(StoreContract):
         job, expired = make.job(), Expired()
         await self.add(store, job)
         for number in range(1, CRASHES_MAX + 1):
-            dead = await self.born(store, f"victim {number}")
+            dead = await self.register(store, f"victim {number}")
             [claimed] = await self.claim_freed(store, dead)
             assert (claimed.attempt, claimed.crashes) == (number, number - 1)
             await self.begin(store, dead, claimed)
@@ -171,40 +171,40 @@ class LeasesContract(StoreContract):
         attempts = await store.run_attempts(run_id)
         assert [attempt.attempt for attempt in attempts] == [1, 2, 3]
         assert [attempt.state for attempt in attempts] == [RunState.QUEUED, RunState.QUEUED, RunState.FAILED]
-        assert list(await self.claim_freed(store, await self.born(store))) == []
+        assert list(await self.claim_freed(store, await self.register(store))) == []
 
     async def test_being_merely_held_never_poisons(self, store: KeyedStore, make: Factory) -> None:
         """However many executors die around it."""
         await self.add(store, make.job())
         for _ in range(CRASHES_MAX + 2):
-            dead = await self.born(store)
+            dead = await self.register(store)
             assert len(await self.claim_freed(store, dead)) == 1
             await self.shift(store, LEASE_SECONDS + 1.0)
             assert list((await store.leases_expire(CRASHES_MAX)).quarantined) == []
-        [claimed] = await self.claim_freed(store, await self.born(store))
+        [claimed] = await self.claim_freed(store, await self.register(store))
         assert (claimed.crashes, claimed.guarded) == (0, True)
 
     async def test_failures_and_crashes_are_counted_apart(self, store: KeyedStore, make: Factory) -> None:
         """One of each."""
-        dead = await self.born(store, "dead")
+        dead = await self.register(store, "dead")
         first = await self.held(store, dead, make.job())
         await self.finish(store, dead, outcome(first, RunState.RETRYING, retry_at=first.now))
         [second] = await self.claim_freed(store, dead)
         await self.begin(store, dead, second)
-        await self.bury(store, dead)
-        [third] = await self.claim_freed(store, await self.born(store, "next"))
+        await self.expire(store, dead)
+        [third] = await self.claim_freed(store, await self.register(store, "next"))
         assert (third.attempt, third.failures, third.crashes) == (3, 1, 1)
 
     async def test_a_stale_owner_that_wakes_up_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """Its run went on without it: nothing that it says of it is recorded, before or after the next claim."""
-        dead = await self.born(store, "dead")
+        dead = await self.register(store, "dead")
         stale = await self.held(store, dead, make.job())
-        await self.bury(store, dead)
+        await self.expire(store, dead)
         began = Began(stale.run_id, stale.token, stale.now)
         for state in (RunState.SUCCESS, RunState.RETRYING, RunState.QUEUED):
             assert await self.finish(store, dead, outcome(stale, state, retry_at=stale.now)) == [stale.run_id]
         assert list(await store.attempts_start(dead, [began])) == [stale.run_id]
-        following = await self.born(store, "next")
+        following = await self.register(store, "next")
         [fresh] = await self.claim_freed(store, following)
         for state in (RunState.SUCCESS, RunState.RETRYING, RunState.QUEUED):
             assert await self.finish(store, dead, outcome(stale, state, retry_at=stale.now)) == [stale.run_id]
@@ -218,7 +218,7 @@ class LeasesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """The fence is the token, never the executor alone."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         stale = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(stale, RunState.QUEUED))
         [fresh] = await self.claim_freed(store, executor)
@@ -229,20 +229,20 @@ class LeasesContract(StoreContract):
         assert await self.run_state(store, stale.run_id) is RunState.DISPATCHED
         assert await self.finish(store, executor, outcome(fresh)) == []
 
-    async def test_a_finish_that_was_recorded_is_accepted_again_after_the_burial(
+    async def test_a_finish_that_was_recorded_is_accepted_again_after_the_expiry(
         self, store: KeyedStore, make: Factory
     ) -> None:
         """The commit was in doubt, and then the link was away for longer than the lease."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed))
-        await self.bury(store, executor)
+        await self.expire(store, executor)
         assert await self.finish(store, executor, outcome(claimed)) == []
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
 
     async def test_leaving_frees_what_was_held_at_once(self, store: KeyedStore, make: Factory) -> None:
         """Merely held: as if it had been given back."""
-        leaver, following = await self.born(store, "leaver"), await self.born(store, "next")
+        leaver, following = await self.register(store, "leaver"), await self.register(store, "next")
         first = await self.held(store, leaver, make.job())
         await store.executor_leave(leaver)
         row = await self.run_row(store, first.run_id)
@@ -252,7 +252,7 @@ class LeasesContract(StoreContract):
 
     async def test_leaving_counts_no_crash(self, store: KeyedStore, make: Factory) -> None:
         """Not even for a recorded start; that attempt stays on record."""
-        leaver, following = await self.born(store, "leaver"), await self.born(store, "next")
+        leaver, following = await self.register(store, "leaver"), await self.register(store, "next")
         first = await self.held(store, leaver, make.job())
         await self.begin(store, leaver, first)
         await store.executor_leave(leaver)
@@ -262,11 +262,11 @@ class LeasesContract(StoreContract):
         assert (lost.attempt, lost.state, lost.executor) == (1, RunState.QUEUED, leaver)
 
     async def test_leaving_twice_is_leaving_once(self, store: KeyedStore) -> None:
-        """And the buried may try."""
-        leaver, dead = await self.born(store, "leaver"), await self.born(store, "dead")
+        """And the expired may try."""
+        leaver, dead = await self.register(store, "leaver"), await self.register(store, "dead")
         await store.executor_leave(leaver)
         await store.executor_leave(leaver)
-        await self.bury(store, dead)
+        await self.expire(store, dead)
         await store.executor_leave(dead)
         assert not (await store.executor_beat(leaver, LEASE_SECONDS)).alive
         assert not (await store.executor_beat(dead, LEASE_SECONDS)).alive
@@ -275,7 +275,7 @@ class LeasesContract(StoreContract):
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Any scheduler may, at any time: a crash is counted once."""
-        dead = await self.born(store, "dead")
+        dead = await self.register(store, "dead")
         await self.add(store, *(make.job() for _ in range(20)))
         claims = list(await self.claim(store, dead))
         for claimed in claims:
@@ -284,7 +284,7 @@ class LeasesContract(StoreContract):
         found = await asyncio.gather(*(client.leases_expire(CRASHES_MAX) for client in [store, other] * 3))
         assert sum(expired.freed for expired in found) == 20
         assert [executor for expired in found for executor in expired.executors] == [dead]
-        again = await self.claim_freed(store, await self.born(store, "next"))
+        again = await self.claim_freed(store, await self.register(store, "next"))
         assert {claimed.crashes for claimed in again} == {1}
         assert len(again) == 20
 
@@ -292,7 +292,7 @@ class LeasesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """No executor could beat: a lease that ran out meanwhile is over one lease after the store is back."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.shift(store, LEASE_SECONDS + 50.0)
         await self.restart(store)

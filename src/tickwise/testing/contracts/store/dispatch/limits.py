@@ -33,7 +33,7 @@ class CrowdContract(LineContract):
 
     async def crowd(self, store: KeyedStore, make: Factory, count: int, **fields: str) -> tuple[int, list[Claimed]]:
         """An executor that lives long and holds so many runs, a second apart, the earliest first."""
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         await self.add(store, *(make.job(make.now - count + number, **fields) for number in range(count)))
         claims = await self.claim(store, executor)
         assert len(claims) == count
@@ -110,12 +110,12 @@ class LimitsContract(CrowdContract):
     async def test_what_a_lost_executor_ran_has_its_slot_until_it_is_freed(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """It may run still; from the burial on it does not."""
-        lost = await self.born(store, "lost")
+        """It may run still; from the expiry on it does not."""
+        lost = await self.register(store, "lost")
         first = await self.held(store, lost, make.job())
         await self.begin(store, lost, first, gate=limit(1))
         await self.shift(store, LEASE_SECONDS + 1.0)
-        executor = await self.born(store, "two")
+        executor = await self.register(store, "two")
         second = await self.held(store, executor, make.job(make.now + LEASE_SECONDS))
         assert await self.starts(store, executor, second, gate=limit(1)) == [False]
         assert list((await store.leases_expire(crashes_max=3)).executors) == [lost]
@@ -258,7 +258,7 @@ class LimitsContract(CrowdContract):
     async def test_the_overlap_is_settled_before_the_limit(self, store: KeyedStore, make: Factory) -> None:
         """A run that its policy skips takes no slot and waits for none."""
         job_id = await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.begin(store, one, first, gate=limit(1))
         assert await self.starts(store, two, second, gate=limit(1)) == [False]
@@ -267,7 +267,7 @@ class LimitsContract(CrowdContract):
 
     async def test_who_waits_in_another_lane_goes_on_too(self, store: KeyedStore, make: Factory) -> None:
         """A key may span queues; what it limits is the same everywhere."""
-        executor = await self.born(store, queues=("default", "heavy"), lease_seconds=100 * HOUR)
+        executor = await self.register(store, queues=("default", "heavy"), lease_seconds=100 * HOUR)
         first = await self.held(store, executor, make.job())
         second = await self.held(store, executor, make.job(lane=lane(queue="heavy")), queues=("heavy",))
         await self.starts_in_turn(store, executor, first, second, gate=limit(1, "namespace"))
@@ -281,7 +281,7 @@ class LimitsContract(CrowdContract):
     ) -> tuple[int, Claimed, list[Claimed], Claimed]:
         """Who runs under a key of which there is one slot; and who waits for it: runs of a queue, and after them one of
         the queue `default`."""
-        executor = await self.born(store, queues=("default", queue), lease_seconds=100 * HOUR)
+        executor = await self.register(store, queues=("default", queue), lease_seconds=100 * HOUR)
         running = await self.held(store, executor, make.job(make.now - HOUR))
         await self.begin(store, executor, running, gate=limit(1))
         jobs = [make.job(make.now - 100.0 + number, lane=lane(queue=queue)) for number in range(count)]
@@ -391,7 +391,7 @@ class LimitsContract(CrowdContract):
         """Four, through two clients, at twenty runs of which two may run at once, until all have ended."""
         jobs = [make.job() for _ in range(20)]
         await self.add(store, *jobs)
-        executors = [await self.born(store, f"number {number}", lease_seconds=100 * HOUR) for number in range(4)]
+        executors = [await self.register(store, f"number {number}", lease_seconds=100 * HOUR) for number in range(4)]
         running: set[UUID] = set()
         most: list[int] = []
         ended: list[UUID] = []

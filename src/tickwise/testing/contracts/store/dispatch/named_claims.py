@@ -37,7 +37,7 @@ class NamedClaimsContract(LineContract):
 
     async def test_a_claim_by_name_hands_over_all_that_is_needed_to_run(self, store: KeyedStore, make: Factory) -> None:
         """What a claim that scans would have handed over."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job(definition='{"task": {"kind":"shell"} , "n": 1}')
         await self.add(store, job)
         [claimed] = await self.named(store, executor, [name_of(job)])
@@ -50,7 +50,7 @@ class NamedClaimsContract(LineContract):
 
     async def test_runs_come_in_the_order_in_which_they_are_named(self, store: KeyedStore, make: Factory) -> None:
         """Whoever named them knew what is urgent."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         jobs = [make.job(lane=lane(priority)) for priority in (5, 0, 9, 5, 0, 9)]
         await self.add(store, *jobs)
         names = [name_of(job) for job in jobs[::-1]]
@@ -60,7 +60,7 @@ class NamedClaimsContract(LineContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """A name that is repeated counts once, one that is nobody's not at all."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         jobs = [make.job() for _ in range(5)]
         await self.add(store, *jobs)
         names = [name_of(job) for job in jobs]
@@ -74,7 +74,7 @@ class NamedClaimsContract(LineContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Nor again by the same one; a claim that scans does not find it either."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = make.job(), make.job()
         await self.add(store, first, second)
         assert await self.named_ids(store, one, [name_of(first)]) == [first.run_id]
@@ -89,7 +89,7 @@ class NamedClaimsContract(LineContract):
         jobs = [make.job() for _ in range(200)]
         await self.add(store, *jobs)
         names = [name_of(job) for job in jobs]
-        executors = [await self.born(store, f"number {number}") for number in range(8)]
+        executors = [await self.register(store, f"number {number}") for number in range(8)]
 
         async def take(client: KeyedStore, number: int) -> list[UUID]:
             mine: list[UUID] = []
@@ -108,7 +108,7 @@ class NamedClaimsContract(LineContract):
 
     async def test_each_token_by_name_is_greater_than_every_one_before(self, store: KeyedStore, make: Factory) -> None:
         """One sequence of fences, however a run is claimed."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         job = make.job()
         first = await self.held(store, one, job)
         await self.finish(store, one, outcome(first, RunState.QUEUED))
@@ -121,7 +121,7 @@ class NamedClaimsContract(LineContract):
 
     async def test_a_name_does_not_make_a_run_ready(self, store: KeyedStore, make: Factory) -> None:
         """By the store's clock, and as far ahead as the executor holds."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job(make.now + 1.9)
         await self.add(store, job)
         assert await self.named_ids(store, executor, [name_of(job)]) == []
@@ -134,7 +134,7 @@ class NamedClaimsContract(LineContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Not before."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         await self.begin(store, executor, first)
         now = await store.now()
@@ -148,7 +148,7 @@ class NamedClaimsContract(LineContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Its queues and its labels decide, as with a scan."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         heavy, gpu = make.job(lane=lane(queue="heavy")), make.job(lane=lane(requires=("gpu", "zone=eu")))
         await self.add(store, heavy, gpu)
         names = [name_of(heavy), name_of(gpu)]
@@ -160,7 +160,7 @@ class NamedClaimsContract(LineContract):
 
     async def test_a_name_opens_no_queue_that_is_on_hold(self, store: KeyedStore, make: Factory) -> None:
         """Once it goes on, the name is as good as before."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job()
         await self.add(store, job)
         await store.queue_hold(make.hold())
@@ -173,7 +173,7 @@ class NamedClaimsContract(LineContract):
     ) -> None:
         """Once that has ended, it is."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.begin(store, one, first)
         assert await self.starts(store, two, second) == [False]
@@ -184,8 +184,8 @@ class NamedClaimsContract(LineContract):
         assert await self.named_ids(store, two, [second.run_id], ahead_seconds=60.0) == [second.run_id]
 
     async def test_only_an_executor_whose_lease_stands_claims_by_name(self, store: KeyedStore, make: Factory) -> None:
-        """Not one that ran out, left, was buried or never born."""
-        late, left, buried = [await self.born(store, name) for name in ("late", "left", "buried")]
+        """Not one that ran out, left, was expired or never registered."""
+        late, left, expired = [await self.register(store, name) for name in ("late", "left", "expired")]
         await store.executor_leave(left)
         await self.shift(store, LEASE_SECONDS + 1.0)
         await store.executor_beat(late, LEASE_SECONDS)
@@ -193,14 +193,14 @@ class NamedClaimsContract(LineContract):
         await self.shift(store, LEASE_SECONDS + 1.0)
         job = make.job()
         await self.add(store, job)
-        for executor in (late, left, buried, 999_999):
+        for executor in (late, left, expired, 999_999):
             assert await self.named_ids(store, executor, [name_of(job)]) == []
         await store.executor_beat(late, LEASE_SECONDS)
         assert await self.named_ids(store, late, [name_of(job)]) == [job.run_id]
 
     async def test_what_ended_is_never_claimed_again_by_its_name(self, store: KeyedStore, make: Factory) -> None:
         """A hint that is late is harmless."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         jobs = [make.job() for _ in range(4)]
         await self.add(store, *jobs)
         claims = await self.named(store, executor, [name_of(job) for job in jobs])
@@ -213,7 +213,7 @@ class NamedClaimsContract(LineContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """And a definition too large for a copy comes from the job."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.recurring(make.now + 3600.0, definition='{"of": "%s"}' % ("job" * 5_000))
         await self.add(store, job)
         own, plain = make.run(job.job_id, definition='{"of":  "run"}'), make.run(job.job_id)
@@ -225,7 +225,7 @@ class NamedClaimsContract(LineContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """A name that is lost costs time; and what scans have learnt is as true as before."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         jobs = [make.job() for _ in range(6)]
         await self.add(store, *jobs)
         assert len(await self.claim(store, executor, limit=2)) == 2

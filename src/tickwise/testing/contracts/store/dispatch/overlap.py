@@ -64,7 +64,7 @@ class OverlapContract(LineContract):
     async def test_a_run_that_comes_while_another_is_unfinished_asks(self, store: KeyedStore, make: Factory) -> None:
         """It is claimed guarded; the first was not."""
         await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         assert (first.guarded, second.guarded) == (False, True)
 
@@ -74,7 +74,7 @@ class OverlapContract(LineContract):
     ) -> None:
         """Whatever the policy: nothing overlaps."""
         await self.job_with(store, make, policy, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         assert await self.finish(store, one, outcome(first)) == []
         assert await self.starts(store, two, second) == [True]
@@ -88,7 +88,7 @@ class OverlapContract(LineContract):
     ) -> None:
         """Begun or not: it is skipped or waits, and with `cancel_running` the holder is asked to stop."""
         await self.job_with(store, make, policy, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         if begun:
             await self.begin(store, one, first)
@@ -107,7 +107,7 @@ class OverlapContract(LineContract):
     ) -> None:
         """Given back for later: it counts as any other; `cancel_running` skips it and starts the later one."""
         await self.job_with(store, make, policy, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.finish(store, one, outcome(first, RunState.QUEUED, retry_at=make.now + HOUR))
         starts = await self.starts(store, two, second)
@@ -119,7 +119,7 @@ class OverlapContract(LineContract):
     ) -> None:
         """It is unfinished; with `cancel_running` it is cancelled and the later one starts."""
         await self.job_with(store, make, policy, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.finish(store, one, outcome(first, RunState.RETRYING, retry_at=make.now + HOUR))
         starts = await self.starts(store, two, second)
@@ -133,11 +133,11 @@ class OverlapContract(LineContract):
     ) -> None:
         """It will run again, so it is unfinished; with `cancel_running` it is cancelled and the later one starts."""
         await self.job_with(store, make, policy, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two", lease_seconds=HOUR)
+        one, two = await self.register(store, "one"), await self.register(store, "two", lease_seconds=HOUR)
         first, second = await self.claims(store, one, two)
         await store.executor_beat(two, HOUR)
         await self.begin(store, one, first)
-        await self.bury(store, one)
+        await self.expire(store, one)
         starts = await self.starts(store, two, second)
         replaced = (RunState.CANCELLED, "cancelled")
         await self.assert_settled(store, policy, first, second, starts=starts, replaced=replaced)
@@ -168,7 +168,7 @@ class OverlapContract(LineContract):
     async def test_while_one_goes_on_and_one_waits(self, store: KeyedStore, make: Factory, policy: Overlap) -> None:
         """`queue_one` keeps one waiting, `queue_all` all; `cancel_running` puts itself in the place of who waits."""
         await self.job_with(store, make, policy, Overlap.QUEUE_ALL, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second, third = await self.claims(store, one, two, two)
         await self.begin(store, one, first)
         assert await self.starts(store, two, second) == [False]
@@ -185,7 +185,7 @@ class OverlapContract(LineContract):
     async def test_a_skipped_start_is_on_record_as_one_that_never_began(self, store: KeyedStore, make: Factory) -> None:
         """With a sentence for people, and no attempt."""
         job_id = await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         _, second = await self.claims(store, one, two)
         assert await self.starts(store, two, second) == [False]
         row = await self.run_row(store, second.run_id)
@@ -202,7 +202,7 @@ class OverlapContract(LineContract):
     ) -> None:
         """It holds the run no longer, and nothing that it says of it is accepted."""
         await self.job_with(store, make, policy, policy)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         _, second = await self.claims(store, one, two)
         assert await self.starts(store, two, second) == [False]
         before = await self.run_row(store, second.run_id)
@@ -217,7 +217,7 @@ class OverlapContract(LineContract):
     async def test_a_start_that_does_not_match_settles_nothing(self, store: KeyedStore, make: Factory) -> None:
         """The fence comes first."""
         await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         _, second = await self.claims(store, one, two)
         assert await self.starts(store, two, second._replace(token=second.token + 1_000)) == [False]
         assert await self.starts(store, one, second) == [False]
@@ -226,7 +226,7 @@ class OverlapContract(LineContract):
     async def test_one_batch_settles_each_by_those_before_it(self, store: KeyedStore, make: Factory) -> None:
         """In whatever order they stand in it; other jobs are none of their business."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
-        executor = await self.born(store)
+        executor = await self.register(store)
         first, second, third = await self.claims(store, executor, executor, executor)
         stranger = await self.held(store, executor, make.job(make.now))
         starts = await self.starts(store, executor, third, stranger, first, second)
@@ -236,7 +236,7 @@ class OverlapContract(LineContract):
     async def test_who_is_settled_is_so_for_good(self, store: KeyedStore, make: Factory) -> None:
         """A retry of what began does not ask again, though another one waits for it."""
         await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second, third = await self.claims(store, one, two, two)
         await self.finish(store, one, outcome(first))
         assert await self.starts(store, two, second, third) == [True, False]
@@ -248,7 +248,7 @@ class OverlapContract(LineContract):
     async def test_what_is_given_back_before_its_start_asks_again(self, store: KeyedStore, make: Factory) -> None:
         """Nothing was settled yet."""
         await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.finish(store, two, outcome(second, RunState.QUEUED))
         await self.finish(store, one, outcome(first))
@@ -263,7 +263,7 @@ class OverlapContract(LineContract):
         """It is as if its holder had given it back."""
         for asks, expected in (("cancel", RunState.CANCELLED), ("skip", RunState.SKIPPED)):
             await self.job_with(store, make, policy, policy)
-            one, two = await self.born(store, "one"), await self.born(store, "two")
+            one, two = await self.register(store, "one"), await self.register(store, "two")
             first, second = await self.claims(store, one, two)
             if asks == "cancel":
                 await store.runs_cancel("default", second.run_id, "grace")
@@ -279,7 +279,7 @@ class OverlapContract(LineContract):
     async def test_runs_of_a_backfill_are_a_line_of_their_own(self, store: KeyedStore, make: Factory) -> None:
         """They wait for each other, and neither they nor the schedule's wait for the others."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         [scheduled] = await self.claims(store, one)
         runs = [
             make.run(job_id, make.now - ago, trigger=Trigger.BACKFILL, nominal=make.now - ago, overlap=policy)
@@ -300,7 +300,7 @@ class OverlapContract(LineContract):
     async def test_what_people_asked_for_starts_and_counts(self, store: KeyedStore, make: Factory) -> None:
         """A run-now begins beside the one that goes on, and what comes later minds it."""
         job_id = await self.job_with(store, make, Overlap.SKIP)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         [scheduled] = await self.claims(store, one)
         await self.begin(store, one, scheduled)
         asked = make.run(job_id)
@@ -323,7 +323,7 @@ class OverlapContract(LineContract):
         async with self.near(store, HOUR) as batch:
             late = make.scheduled(job_id, make.now + 0.5, overlap=Overlap.QUEUE_ALL)
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, None, runs=[late])])
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, delayed = await self.claims(store, one, two)
         await store.runs_add("default", job_id, [make.run(job_id, make.now + 2.0)])
         [now] = await self.claims(store, one)
@@ -339,7 +339,7 @@ class OverlapContract(LineContract):
         """A run-now for tonight holds up nothing until then."""
         job_id = await self.job_with(store, make, Overlap.SKIP, Overlap.SKIP)
         await store.runs_add("default", job_id, [make.run(job_id, make.now + HOUR)])
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.finish(store, one, outcome(first))
         assert await self.starts(store, two, second) == [True]
@@ -349,7 +349,7 @@ class OverlapContract(LineContract):
         job = make.recurring(make.now + HOUR)
         await self.add(store, job)
         runs = [make.run(job.job_id, make.now + ahead, overlap=Overlap.SKIP) for ahead in (0.0, 0.1)]
-        executor = await self.born(store)
+        executor = await self.register(store)
         await store.runs_add("default", job.job_id, runs)
         first, second = await self.claims(store, executor, executor)
         assert (first.guarded, second.guarded) == (True, True)

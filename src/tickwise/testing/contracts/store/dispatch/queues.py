@@ -30,7 +30,7 @@ class QueuesContract(StoreContract):
 
     async def test_a_queue_on_hold_gives_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Neither now nor ahead; the other queues do."""
-        executor = await self.born(store, queues=("default", "heavy"))
+        executor = await self.register(store, queues=("default", "heavy"))
         await self.add(store, make.job(lane=lane(queue="heavy")))
         other = make.job()
         await self.add(store, other)
@@ -40,14 +40,14 @@ class QueuesContract(StoreContract):
 
     async def test_what_comes_while_it_holds_waits_too(self, store: KeyedStore, make: Factory) -> None:
         """Also in a lane that nobody had named before."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await store.queue_hold(make.hold())
         await self.add(store, make.job(), make.job(lane=lane(9)))
         assert await self.claimed_ids(store, executor) == set()
 
     async def test_a_queue_goes_on_when_it_is_resumed(self, store: KeyedStore, make: Factory) -> None:
         """What waited is claimed."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job()
         await self.add(store, job)
         await store.queue_hold(make.hold())
@@ -61,7 +61,7 @@ class QueuesContract(StoreContract):
 
     async def test_a_queue_of_another_namespace_goes_on(self, store: KeyedStore, make: Factory) -> None:
         """The same name elsewhere is another queue."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         foreign = make.job(namespace="elsewhere")
         await self.add(store, make.job(), foreign)
         await store.queue_hold(make.hold())
@@ -71,7 +71,7 @@ class QueuesContract(StoreContract):
 
     async def test_a_hold_begins_at_its_time(self, store: KeyedStore, make: Factory) -> None:
         """Until then it is announced, and all goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         hold = make.hold(begin=make.now + 100.0)
         assert (await store.queue_hold(hold)).held is False
         before, after = make.job(), make.job()
@@ -87,7 +87,7 @@ class QueuesContract(StoreContract):
 
     async def test_a_hold_ends_at_its_time(self, store: KeyedStore, make: Factory) -> None:
         """By itself; then there is none."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job()
         await self.add(store, job)
         assert (await store.queue_hold(make.hold(until=make.now + 100.0))).held is True
@@ -123,7 +123,7 @@ class QueuesContract(StoreContract):
 
     async def test_what_is_held_unbegun_is_asked_back(self, store: KeyedStore, make: Factory) -> None:
         """Given back, it waits with the others, and its attempt is not counted."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
         assert await self.cancels(store, executor) == [CancelRequest(claimed.run_id, CancelKind.RETURN)]
@@ -135,7 +135,7 @@ class QueuesContract(StoreContract):
 
     async def test_what_is_asked_back_is_so_until_it_is_done(self, store: KeyedStore, make: Factory) -> None:
         """At each heartbeat; not any more when the queue goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
         for _ in range(3):
@@ -148,7 +148,7 @@ class QueuesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """At the first heartbeat after."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold(begin=make.now + 60.0))
         assert await self.cancels(store, executor) == []
@@ -157,7 +157,7 @@ class QueuesContract(StoreContract):
 
     async def test_what_has_begun_goes_on(self, store: KeyedStore, make: Factory) -> None:
         """It is not asked back, and ends as it ends."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         row = await store.queue_hold(make.hold())
@@ -168,7 +168,7 @@ class QueuesContract(StoreContract):
 
     async def test_what_began_unheard_of_ends_as_it_ends(self, store: KeyedStore, make: Factory) -> None:
         """Its start was not recorded, and it was asked back too late."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
         await self.cancels(store, executor)
@@ -177,7 +177,7 @@ class QueuesContract(StoreContract):
 
     async def test_a_start_that_is_recorded_first_is_refused(self, store: KeyedStore, make: Factory) -> None:
         """The run is as if it had been given back: free, uncounted, and claimed when the queue goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
         assert await self.starts(store, executor, claimed, on_unknown=OnUnknown.FAIL) == [False]
@@ -189,7 +189,7 @@ class QueuesContract(StoreContract):
 
     async def test_an_ordinary_start_is_recorded_while_the_queue_holds(self, store: KeyedStore, make: Factory) -> None:
         """It is told of when the task is under way, and what has begun goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
         assert await self.starts(store, executor, claimed) == [True]
@@ -197,7 +197,7 @@ class QueuesContract(StoreContract):
 
     async def test_a_repeated_start_is_accepted_while_the_queue_holds(self, store: KeyedStore, make: Factory) -> None:
         """It is RUNNING already."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await store.queue_hold(make.hold())
@@ -206,7 +206,7 @@ class QueuesContract(StoreContract):
     @pytest.mark.parametrize("held_first", [False, True])
     async def test_a_cancel_goes_before_the_hold(self, store: KeyedStore, make: Factory, held_first: bool) -> None:
         """Whichever came first: what is to end is not to wait."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         if held_first:
             await store.queue_hold(make.hold())
@@ -222,12 +222,12 @@ class QueuesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """The request to give it back goes with its holder."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.queue_hold(make.hold())
-        await self.bury(store, executor)
+        await self.expire(store, executor)
         assert await self.run_state(store, claimed.run_id) is RunState.QUEUED
-        two = await self.born(store, "two")
+        two = await self.register(store, "two")
         assert await self.claimed_ids(store, two) == set()
         await store.queue_resume("default", "default")
         [again] = await self.claim_freed(store, two)
@@ -244,7 +244,7 @@ class QueuesContract(StoreContract):
 
     async def test_queues_are_listed_with_what_is_in_them(self, store: KeyedStore, make: Factory) -> None:
         """By name: those that jobs have named, and those that are held."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         begun = await self.held(store, executor, make.job())
         await self.begin(store, executor, begun)
         await self.held(store, executor, make.job())
@@ -276,14 +276,14 @@ class QueuesContract(StoreContract):
         await store.queue_hold(make.hold())
         await self.restart(store)
         await self.add(store, make.job())
-        executor = await self.born(store, lease_seconds=LEASE_SECONDS)
+        executor = await self.register(store, lease_seconds=LEASE_SECONDS)
         assert await self.claimed_ids(store, executor) == set()
 
     async def test_a_hold_and_a_claim_at_the_same_moment_agree(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Twenty times: the claim gets nothing, or what it got is asked back."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         for _ in range(20):
             job = make.job()
             await self.add(store, job)

@@ -74,7 +74,7 @@ class RacesContract(LineContract):
 
     async def executors(self, store: KeyedStore, count: int = EXECUTORS) -> list[int]:
         """Several, that live long."""
-        return [await self.born(store, f"number {number}", lease_seconds=HOUR) for number in range(count)]
+        return [await self.register(store, f"number {number}", lease_seconds=HOUR) for number in range(count)]
 
     async def states(self, store: KeyedStore, job_id: UUID) -> list[RunState]:
         """Of all runs of a job, by their time."""

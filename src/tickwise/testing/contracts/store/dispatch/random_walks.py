@@ -88,9 +88,12 @@ class Walk:
             await self.store.attempts_finish(executor, [outcome(claimed, RunState.QUEUED)])
 
     async def leave(self) -> None:
-        """An executor stops all that it has and goes; another one is born."""
+        """An executor stops all that it has and goes; another one registers."""
         number = self.draw(2)
-        gone, self.executors[number] = self.executors[number], await self.contract.born(self.store, lease_seconds=HOUR)
+        gone, self.executors[number] = (
+            self.executors[number],
+            await self.contract.register(self.store, lease_seconds=HOUR),
+        )
         for mine in (self.held, self.running):
             for run in [run for run, (executor, _) in mine.items() if executor == gone]:
                 del mine[run]
@@ -142,7 +145,7 @@ class WalksContract(LineContract):
         """A hundred and twenty things happen to a job; then all that is left comes to its end."""
         make = Factory(await store.now(), seed=f"walk {seed} {policy}")
         walk = Walk(self, store, make, policy)
-        walk.executors = [await self.born(store, name, lease_seconds=HOUR) for name in ("one", "two")]
+        walk.executors = [await self.register(store, name, lease_seconds=HOUR) for name in ("one", "two")]
         await self.add(store, make.recurring(make.now, job_id=walk.job_id))
         for _ in range(STEPS):
             await walk.step()

@@ -28,7 +28,7 @@ class RatesContract(StoreContract):
 
     async def crowd(self, store: KeyedStore, make: Factory, count: int, **fields: str) -> tuple[int, list[Claimed]]:
         """An executor that lives long and holds so many runs, a second apart, the earliest first."""
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         await self.add(store, *(make.job(make.now - count + number, **fields) for number in range(count)))
         claims = await self.claim(store, executor)
         assert len(claims) == count
@@ -169,7 +169,7 @@ class RatesContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """It is about to start by it: the next one comes a gap after it."""
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         job = make.job(make.now - 10.0)
         first = await self.held(store, executor, job)
         key = f"job:{job.job_id}"
@@ -294,7 +294,7 @@ class RatesContract(StoreContract):
         """Who makes a rate faster, or takes it away, does not wait for slots that were given before."""
         job = make.recurring(make.now, never=True)
         await self.add(store, job)
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         await store.runs_add("default", job.job_id, [make.run(job.job_id, make.now - each) for each in range(4)])
         first, *others = await self.claim(store, executor)
         own = f"job:{job.job_id}"
@@ -311,7 +311,7 @@ class RatesContract(StoreContract):
         """The last start counts as before; only slots that nobody has taken up are given anew."""
         job = make.recurring(make.now, never=True)
         await self.add(store, job)
-        executor = await self.born(store, lease_seconds=100 * HOUR)
+        executor = await self.register(store, lease_seconds=100 * HOUR)
         await store.runs_add("default", job.job_id, [make.run(job.job_id, make.now - each) for each in range(2)])
         first, second = await self.claim(store, executor)
         own = rate(f"job:{job.job_id}")

@@ -21,7 +21,7 @@ class StopsContract(StoreContract):
 
     async def asked(self, store: KeyedStore, make: Factory) -> tuple[int, Claimed]:
         """An executor whose run Ada wants stopped."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         assert await store.runs_cancel("default", claimed.run_id, "ada") is RunState.RUNNING
@@ -56,7 +56,7 @@ class StopsContract(StoreContract):
     async def test_another_ones_heartbeat_hears_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Only the holder's counts."""
         _, claimed = await self.asked(store, make)
-        assert await self.cancels(store, await self.born(store, "two")) == []
+        assert await self.cancels(store, await self.register(store, "two")) == []
         assert (await self.request(store, claimed)).heard_at is None
 
     @pytest.mark.parametrize("state", [RunState.CANCELLED, RunState.RETRYING, RunState.QUEUED])
@@ -101,7 +101,7 @@ class StopsContract(StoreContract):
 
     async def test_a_run_that_nobody_asked_to_stop_tells_of_none(self, store: KeyedStore, make: Factory) -> None:
         """Its own executor stopped it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert (await self.run_row(store, claimed.run_id)).cancel is None
         assert await self.finish(store, executor, outcome(claimed, RunState.CANCELLED)) == []
@@ -109,7 +109,7 @@ class StopsContract(StoreContract):
 
     async def test_cancelling_a_job_asks_the_holders_of_its_runs(self, store: KeyedStore, make: Factory) -> None:
         """With the reason that was given."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.job_move(make.move(claimed.job_id, JobAction.CANCEL, reason="cancelled by ada"))
         assert (await self.request(store, claimed)).error == "cancelled by ada"
@@ -119,7 +119,7 @@ class StopsContract(StoreContract):
     ) -> None:
         """Twenty times: the report is accepted, and the run ended as it said; the cancel is told that, or was too
         early to know."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         for _ in range(20):
             claimed = await self.held(store, executor, make.job())
             told, refused = await asyncio.gather(
@@ -134,7 +134,7 @@ class StopsContract(StoreContract):
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Twenty times: whichever came first, nobody runs it any more."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         for _ in range(20):
             claimed = await self.held(store, executor, make.job())
             _, refused = await asyncio.gather(
@@ -148,7 +148,7 @@ class StopsContract(StoreContract):
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Twenty times: it was cancelled free and nobody has it, or somebody has it and is asked to stop."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         for _ in range(20):
             job = make.job()
             await self.add(store, job)
@@ -165,12 +165,12 @@ class StopsContract(StoreContract):
             assert await self.finish(store, executor, outcome(claimed, RunState.CANCELLED)) == []
 
     @pytest.mark.parametrize("on_unknown", list(OnUnknown))
-    async def test_a_cancel_and_a_burial_at_the_same_moment_agree(
+    async def test_a_cancel_and_an_expiry_at_the_same_moment_agree(
         self, store: KeyedStore, other: KeyedStore, make: Factory, on_unknown: OnUnknown
     ) -> None:
         """Ten times: it ends CANCELLED, unless it had failed with its executor before; and the cancel is told so."""
         for _ in range(10):
-            executor = await self.born(store, lease_seconds=60.0)
+            executor = await self.register(store, lease_seconds=60.0)
             claimed = await self.held(store, executor, make.job())
             await self.begin(store, executor, claimed, on_unknown=on_unknown)
             await self.shift(store, 61.0)

@@ -27,7 +27,7 @@ class UnknownContract(LineContract):
         self, store: KeyedStore, make: Factory, on_unknown: OnUnknown, **fields: Any
     ) -> tuple[int, Claimed]:
         """An executor with a run whose recorded start says this."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job(**fields))
         await self.begin(store, executor, claimed, on_unknown=on_unknown)
         return executor, claimed
@@ -80,7 +80,7 @@ class UnknownContract(LineContract):
         await self.begun(store, make, on_unknown)
         await self.lose(store)
         assert list((await store.leases_expire(crashes_max=CRASHES_MAX)).unknown) == []
-        assert list(await self.claim_freed(store, await self.born(store, "two"))) == []
+        assert list(await self.claim_freed(store, await self.register(store, "two"))) == []
 
     @pytest.mark.parametrize(("on_unknown", "reason"), ENDS)
     async def test_the_lost_executor_cannot_report_it_any_more(
@@ -98,12 +98,12 @@ class UnknownContract(LineContract):
         _, claimed = await self.begun(store, make, OnUnknown.RERUN)
         expired = await self.lose(store)
         assert (expired.freed, list(expired.unknown)) == (1, [])
-        [again] = await self.claim_freed(store, await self.born(store, "two"))
+        [again] = await self.claim_freed(store, await self.register(store, "two"))
         assert (again.run_id, again.attempt, again.crashes, again.guarded) == (claimed.run_id, 2, 1, True)
 
     async def test_what_was_merely_held_goes_to_another_one(self, store: KeyedStore, make: Factory) -> None:
         """Only a recorded start tells what is to become of a run."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         expired = await self.lose(store)
         assert (expired.freed, list(expired.unknown)) == (1, [])
@@ -154,7 +154,7 @@ class UnknownContract(LineContract):
 
     async def test_it_holds_up_nobody_else(self, store: KeyedStore, make: Factory) -> None:
         """One executor held one of each kind; each goes its way."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, *(make.job(make.now - ago) for ago in range(4)))
         claims = await self.claim(store, executor)
         for claimed, on_unknown in zip(claims, [*OnUnknown, None], strict=True):
@@ -174,7 +174,7 @@ class UnknownContract(LineContract):
     ) -> None:
         """The next run of the job waits for one that runs again, and no longer for one that failed."""
         job_id = await self.job_with(store, make, Overlap.QUEUE_ALL, Overlap.QUEUE_ALL)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         first, second = await self.claims(store, one, two)
         await self.begin(store, one, first, on_unknown=on_unknown)
         assert await self.starts(store, two, second) == [False]

@@ -27,7 +27,7 @@ class WaitingContract(LineContract):
     ) -> tuple[int, Claimed, UUID]:
         """An executor that holds a run which has not begun, and the run that waits for it."""
         await self.job_with(store, make, policy, policy, **fields)
-        one, two = await self.born(store, "one"), await self.born(store, "two", lease_seconds=100 * HOUR)
+        one, two = await self.register(store, "one"), await self.register(store, "two", lease_seconds=100 * HOUR)
         first, second = await self.claims(store, one, two)
         assert await self.starts(store, two, second) == [False]
         assert await self.waits(store, second.run_id)
@@ -91,7 +91,7 @@ class WaitingContract(LineContract):
             assert await self.run_state(store, waiter) is RunState.CANCELLED
             return
         assert await self.goes_on(store, waiter)
-        [claimed] = await self.claim_freed(store, await self.born(store, "next"))
+        [claimed] = await self.claim_freed(store, await self.register(store, "next"))
         assert claimed.run_id == waiter
 
     async def test_it_goes_on_when_the_earlier_one_is_forgotten(self, store: KeyedStore, make: Factory) -> None:
@@ -103,7 +103,7 @@ class WaitingContract(LineContract):
         async with self.near(store) as batch:
             due = batch.timers[0].pending.due
             await batch.commit([make.fire(job.job_id, due, make.now + HOUR, runs=[early, late])])
-        one, two = await self.born(store, "one", lease_seconds=HOUR), await self.born(store, "two")
+        one, two = await self.register(store, "one", lease_seconds=HOUR), await self.register(store, "two")
         first, second = [
             claimed
             for executor in (one, two)
@@ -136,14 +136,14 @@ class WaitingContract(LineContract):
         assert await store.runs_unblock() == 0
         [again] = await self.claim_freed(store, executor)
         await self.begin(store, executor, again)
-        await self.bury(store, executor)
+        await self.expire(store, executor)
         assert await store.runs_unblock() == 0
         assert await self.waits(store, waiter)
 
     async def test_they_go_one_after_the_other(self, store: KeyedStore, make: Factory) -> None:
         """In the order of their time; the end of one frees the next and no other."""
         await self.job_with(store, make, *[Overlap.QUEUE_ALL] * 4)
-        executor = await self.born(store)
+        executor = await self.register(store)
         first, *others = await self.claims(store, *[executor] * 4)
         assert await self.starts(store, executor, first, *others) == [True, False, False, False]
         current = first
@@ -158,7 +158,7 @@ class WaitingContract(LineContract):
     async def test_one_that_waits_may_be_ended_before_its_turn(self, store: KeyedStore, make: Factory) -> None:
         """Cancelled or skipped at once: nobody holds it. Those behind it go on waiting."""
         await self.job_with(store, make, *[Overlap.QUEUE_ALL] * 4)
-        executor = await self.born(store)
+        executor = await self.register(store)
         first, second, third, fourth = await self.claims(store, *[executor] * 4)
         await self.starts(store, executor, first, second, third, fourth)
         assert await store.run_postpone("default", second.run_id, make.now + HOUR) is False
@@ -205,7 +205,7 @@ class WaitingContract(LineContract):
             for ago in (300.0, 200.0, 100.0)
         ]
         await store.runs_add("default", job.job_id, runs)
-        executor = await self.born(store)
+        executor = await self.register(store)
         first, second, _ = await self.claims(store, executor, executor, executor)
         assert await self.starts(store, executor, first, second) == [True, False]
         assert await store.runs_cancel_all("default", job.job_id, origin, principal="grace") == 3
@@ -223,7 +223,7 @@ class WaitingContract(LineContract):
             run = make.scheduled(job_id, make.now + 10.0, overlap=Overlap.SKIP)
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, None, runs=[run])])
         await self.shift(store, 20.0)
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         await self.shift(store, 2.0)
         [first], [postponed] = await self.claim(store, one, limit=1), await self.claim(store, two, limit=1)
         assert (first.run_id, postponed.run_id, postponed.guarded) == (run.run_id, row, True)

@@ -160,7 +160,7 @@ class EditsContract(StoreContract):
 
     async def test_free_runs_get_the_new_definition_and_lane(self, store: KeyedStore, make: Factory) -> None:
         """Due or not; but a run that has its own definition keeps it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.recurring(make.now + HOUR, definition='{"n":1}')
         await self.add(store, job)
         plain, own = make.run(job.job_id), make.run(job.job_id, definition='{"own":1}')
@@ -178,7 +178,7 @@ class EditsContract(StoreContract):
 
     async def test_a_retrying_run_gets_the_new_definition(self, store: KeyedStore, make: Factory) -> None:
         """The edit is the repair."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job(definition='{"n":1}'))
         await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now))
         row = await self.job_row(store, claimed.job_id)
@@ -196,12 +196,12 @@ class EditsContract(StoreContract):
         await store.timers_fire(0.0, 10)
         async with self.near(store, 0.0, 10) as batch:
             assert [timer.definition for timer in batch.timers] == ['{"n":2}']
-        [claimed] = await self.claim_freed(store, await self.born(store))
+        [claimed] = await self.claim_freed(store, await self.register(store))
         assert (claimed.job_id, claimed.spec) == (once.job_id, '{"n":2}')
 
     async def test_a_held_run_goes_on_as_it_was_claimed(self, store: KeyedStore, make: Factory) -> None:
         """An edit is for what comes."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.job_change(make.change(await self.job_row(store, claimed.job_id), definition='{"n":2}'))
         assert await self.cancels(store, executor) == []
@@ -251,7 +251,7 @@ class PlansContract(StoreContract):
     async def test_held_runs_that_are_not_due_are_asked_back(self, store: KeyedStore, make: Factory) -> None:
         """By every heartbeat until they are reported, and then they leave nothing."""
         job_id, runs = await self.planned(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         claims = await self.claimed_ahead(store, executor)
         await self.replan(store, make, job_id, make.plan())
         asked = {CancelRequest(run.run_id, CancelKind.REVOKE) for run in runs}
@@ -276,7 +276,7 @@ class PlansContract(StoreContract):
     ) -> None:
         """`keep_dues`, held ones."""
         job_id, runs = await self.planned(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.claimed_ahead(store, executor)
         keep = make.plan(make.now + HOUR, keep_dues=[runs[0].due])
         await self.replan(store, make, job_id, keep)
@@ -285,7 +285,7 @@ class PlansContract(StoreContract):
     async def test_a_run_that_was_asked_back_may_be_wanted_again(self, store: KeyedStore, make: Factory) -> None:
         """A pause and a resume before the due time: the request is withdrawn, and the fire is not lost."""
         job_id, runs = await self.planned(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.claimed_ahead(store, executor)
         await store.job_move(make.move(job_id, JobAction.PAUSE))
         assert len(await self.cancels(store, executor)) == 2
@@ -298,7 +298,7 @@ class PlansContract(StoreContract):
     ) -> None:
         """The executor heard the request before it was withdrawn: the fire waits for another one."""
         job_id, runs = await self.planned(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         first, _ = await self.claimed_ahead(store, executor)
         await self.replan(store, make, job_id, make.plan())
         resume = make.plan(make.now + HOUR, keep_dues=[run.due for run in runs])
@@ -318,7 +318,7 @@ class PlansContract(StoreContract):
     ) -> None:
         """Its holder never heard of it, or had no time to answer."""
         job_id, _ = await self.planned(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         claims = await self.claimed_ahead(store, executor)
         await self.replan(store, make, job_id, make.plan())
         if way == "given back":
@@ -326,7 +326,7 @@ class PlansContract(StoreContract):
         elif way == "left":
             await store.executor_leave(executor)
         else:
-            await self.bury(store, executor)
+            await self.expire(store, executor)
         assert [await self.run_state(store, claimed.run_id) for claimed in claims] == [None, None]
         assert (await self.job_row(store, job_id)).status is JobStatus.COMPLETED
 
@@ -334,7 +334,7 @@ class PlansContract(StoreContract):
         """Free or held: its time has come, the new plan is for what comes."""
         job_id, runs = await self.planned(store, make)
         await self.shift(store, 60.01)
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.replan(store, make, job_id, make.plan())
         assert [await self.run_state(store, run.run_id) for run in runs] == [RunState.QUEUED, None]
         assert len(await self.claim_freed(store, executor)) == 1
@@ -365,7 +365,7 @@ class PlansContract(StoreContract):
         async with self.near(store) as batch:
             await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + HOUR, runs=[kept])])
         await self.replan(store, make, job.job_id, make.plan(make.now + 30.0, keep_dues=[kept.due]))
-        [claimed] = await self.claim(store, await self.born(store), ahead_seconds=65.0)
+        [claimed] = await self.claim(store, await self.register(store), ahead_seconds=65.0)
         assert (claimed.run_id, claimed.guarded) == (kept.run_id, True)
 
     async def test_occurrences_of_the_plan_before_go_on_record_with_the_new_one(
@@ -455,7 +455,7 @@ class PlansContract(StoreContract):
 
     async def test_a_finished_job_comes_to_life_by_a_new_plan(self, store: KeyedStore, make: Factory) -> None:
         """COMPLETED and FAILED become SCHEDULED again."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         for state in (RunState.SUCCESS, RunState.FAILED):
             claimed = await self.held(store, executor, make.job())
             await self.finish(store, executor, outcome(claimed, state))

@@ -21,13 +21,13 @@ class CountsContract(StoreContract):
 
     async def ended(self, store: KeyedStore, make: Factory, state: RunState, reason: str | None) -> UUID:
         """A run that ended so."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, state, reason=reason)) == []
         return claimed.run_id
 
     async def test_runs_are_found_by_their_reason(self, store: KeyedStore, make: Factory) -> None:
-        """Exactly as it is written; the living have none."""
+        """Exactly as it is written; active runs have none."""
         timeout = await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.FAILED, "exit_code")
         await self.ended(store, make, RunState.SUCCESS, None)
@@ -40,14 +40,14 @@ class CountsContract(StoreContract):
     async def test_runs_are_found_by_what_their_job_is_and_by_their_executor(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """A part of its name, all of the labels, its queue; listed and counted, the living and the ended."""
+        """A part of its name, all of the labels, its queue; listed and counted, the active and the ended."""
         named = make.job(name="Nightly report", labels={"team": "data", "tier": "1"})
         queued = make.job(name="nightly_100%", lane=Lane("reports"), labels={"team": "data"})
         other = make.job(name="hourly")
-        first = await self.born(store)
+        first = await self.register(store)
         claimed = await self.held(store, first, named)
         assert await self.finish(store, first, outcome(claimed)) == []
-        second = await self.born(store)
+        second = await self.register(store)
         await self.held(store, second, other)
         await self.add(store, queued)
         runs = {named.run_id: "named", queued.run_id: "queued", other.run_id: "other"}
@@ -109,7 +109,7 @@ class CountsContract(StoreContract):
             assert row.listed == place_of(row.job_id, row.created_at)
 
     async def test_runs_are_counted_as_they_are_listed(self, store: KeyedStore, make: Factory) -> None:
-        """Living and ended, by whatever is asked."""
+        """Active and ended, by whatever is asked."""
         await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.add(store, make.job(), make.job(namespace="elsewhere"))
@@ -156,19 +156,19 @@ class CountsContract(StoreContract):
         return found
 
     async def test_what_comes_on_record_is_counted_by_how_it_ended(self, store: KeyedStore, make: Factory) -> None:
-        """Whoever ended it, an executor or a person. The living are not."""
+        """Whoever ended it, an executor or a person. Active runs are not."""
         await self.ended(store, make, RunState.FAILED, "timeout")
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.ended(store, make, RunState.SUCCESS, None)
-        cancelled, living = make.job(), make.job()
-        await self.add(store, cancelled, living)
+        cancelled, active = make.job(), make.job()
+        await self.add(store, cancelled, active)
         assert cancelled.run_id is not None
         await store.runs_cancel("default", cancelled.run_id, "ada")
         assert await self.tallied(store) == {RunState.SUCCESS: 2, RunState.FAILED: 1, RunState.CANCELLED: 1}
 
     async def test_a_report_that_is_repeated_is_counted_once(self, store: KeyedStore, make: Factory) -> None:
         """And so is one that was refused: not at all."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed)) == []
         assert await self.finish(store, executor, outcome(claimed)) == []

@@ -73,7 +73,7 @@ class DecisionsContract(StoreContract):
             assert await batch.commit([make.fire(job.job_id, timer.pending.due, None)]) == 1
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.timer) == (JobStatus.SCHEDULED, None)
-        [claimed] = await self.claim_freed(store, await self.born(store))
+        [claimed] = await self.claim_freed(store, await self.register(store))
         assert claimed.run_id == run_id(job.job_id, make.now)
 
     async def test_one_time_jobs_that_need_no_decision_are_left_out(self, store: KeyedStore, make: Factory) -> None:
@@ -186,7 +186,7 @@ class DecisionsContract(StoreContract):
 
     async def test_a_run_keeps_the_time_that_the_schedule_named(self, store: KeyedStore, make: Factory) -> None:
         """Beside the time that it is due at: executors and people are told both."""
-        job, executor = make.recurring(make.now), await self.born(store)
+        job, executor = make.recurring(make.now), await self.register(store)
         await self.add(store, job)
         late = make.scheduled(job.job_id, make.now + 0.5, nominal=make.now + 0.000001)
         plain = make.scheduled(job.job_id, make.now + 0.25)
@@ -220,7 +220,7 @@ class DecisionsContract(StoreContract):
 
     async def test_a_parked_job_is_paused_by_the_fuse(self, store: KeyedStore, make: Factory) -> None:
         """In the same transaction as what it did before; its runs go on, its timer stands as was decided."""
-        job, executor = make.recurring(make.now), await self.born(store)
+        job, executor = make.recurring(make.now), await self.register(store)
         await self.add(store, job)
         run = make.scheduled(job.job_id)
         skip = make.skip(job.job_id, make.now + 0.5, reason=SkipReason.FUSE)
@@ -301,7 +301,7 @@ class SkipsContract(StoreContract):
         assert row.queued_at == row.ended_at
         assert abs(row.ended_at - await store.now()) < 5.0
         assert list(await store.run_attempts(skip.run_id)) == []
-        assert list(await self.claim_freed(store, await self.born(store))) == []
+        assert list(await self.claim_freed(store, await self.register(store))) == []
 
     async def test_one_record_may_stand_for_many_occurrences(self, store: KeyedStore, make: Factory) -> None:
         """With their count and the nominal time of the last, however many they are."""
@@ -337,7 +337,7 @@ class SkipsContract(StoreContract):
 
     async def test_a_run_that_exists_is_not_skipped(self, store: KeyedStore, make: Factory) -> None:
         """Nor one that has ended: what happened, happened."""
-        job_id, executor = await self.recurring(store, make), await self.born(store)
+        job_id, executor = await self.recurring(store, make), await self.register(store)
         async with self.near(store) as batch:
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, make.now)])
         skip = make.skip(job_id)
@@ -420,7 +420,7 @@ class FirstInLineContract(StoreContract):
         async with self.near(store) as batch:
             [timer] = batch.timers
             assert await batch.commit([make.fire(job.job_id, timer.pending.due, goes_on, runs=mine)]) == len(mine)
-        claims = await self.claim_freed(store, await self.born(store, lease_seconds=HOUR), ahead_seconds=MINUTE)
+        claims = await self.claim_freed(store, await self.register(store, lease_seconds=HOUR), ahead_seconds=MINUTE)
         guards = {claimed.run_id: claimed.guarded for claimed in claims}
         return [guards[run.run_id] for run in mine]
 
@@ -456,7 +456,7 @@ class FirstInLineContract(StoreContract):
         run = make.scheduled(job.job_id, make.now, overlap=Overlap.SKIP)
         async with self.near(store) as batch:
             await batch.commit([make.fire(job.job_id, batch.timers[0].pending.due, make.now + HOUR, runs=[run])])
-        claims = await self.claim_freed(store, await self.born(store))
+        claims = await self.claim_freed(store, await self.register(store))
         assert {claimed.run_id: claimed.guarded for claimed in claims} == {filled.run_id: True, run.run_id: False}
 
     async def test_with_allow_nothing_asks(self, store: KeyedStore, make: Factory) -> None:

@@ -20,7 +20,7 @@ LATE_SECONDS = 61.0
 
 HEALED = {
     Check.ENDED_ONCE,
-    Check.HELD_BY_THE_LIVING,
+    Check.HELD_BY_ACTIVE,
     Check.WAITS_FOR_SOMETHING,
     Check.HEARD_IN_TIME,
     Check.HELD_AS_TOLD,
@@ -49,7 +49,7 @@ class HealthContract(StoreContract):
 
     async def lively(self, store: KeyedStore, make: Factory) -> int:
         """A store in which there is something of everything, all of it as it must be. Its executor."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.add(store, *(make.job(make.now - number) for number in range(6)))
         running, waiting, asked, ended, failed, follows = await self.claim(store, executor)
         gate = Gate("job:x", 1)
@@ -84,7 +84,7 @@ class ChecksContract(HealthContract):
     async def test_what_nobody_claims_is_found(self, store: KeyedStore, make: Factory) -> None:
         """After a minute; what is not yet ready, what is held and what waits are left out."""
         late, coming, held_one = make.job(), make.job(make.now + HOUR), make.job(make.now - 5.0)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.add(store, held_one)
         assert len(await self.claim(store, executor)) == 1
         await self.add(store, late, coming)
@@ -117,7 +117,7 @@ class ChecksContract(HealthContract):
 
     async def test_a_sequence_that_nobody_follows_is_found(self, store: KeyedStore, make: Factory) -> None:
         """After a minute."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, follow=True)) == []
         await self.shift(store, 30.0)
@@ -129,7 +129,7 @@ class ChecksContract(HealthContract):
 
     async def test_a_request_that_nobody_hears_is_found(self, store: KeyedStore, make: Factory) -> None:
         """After a minute without the holder's heartbeat; one that was heard may take its time."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.add(store, make.job(), make.job())
         one, two = await self.claim(store, executor)
         await store.runs_cancel("default", one.run_id, "ada")
@@ -144,16 +144,16 @@ class ChecksContract(HealthContract):
         assert await self.found(store, Check.HEARD_IN_TIME) == []
 
     async def test_a_lease_that_nobody_ends_is_found(self, store: KeyedStore, make: Factory) -> None:
-        """By the executor's number; what is buried is as it must be."""
-        lost = await self.born(store, "lost")
+        """By the executor's number; what is expired is as it must be."""
+        lost = await self.register(store, "lost")
         await self.held(store, lost, make.job())
-        await self.born(store, "living", lease_seconds=HOUR)
+        await self.register(store, "active", lease_seconds=HOUR)
         await self.shift(store, LEASE_SECONDS + 30.0)
-        assert await self.found(store, Check.BURIED_IN_TIME) == []
+        assert await self.found(store, Check.EXPIRED_IN_TIME) == []
         await self.shift(store, 40.0)
-        assert await self.found(store, Check.BURIED_IN_TIME) == [UUID(int=lost)]
+        assert await self.found(store, Check.EXPIRED_IN_TIME) == [UUID(int=lost)]
         await store.leases_expire(crashes_max=3)
-        assert await self.found(store, Check.BURIED_IN_TIME) == []
+        assert await self.found(store, Check.EXPIRED_IN_TIME) == []
 
     async def test_an_operation_that_stands_still_is_found(self, store: KeyedStore, make: Factory) -> None:
         """After five minutes without a page, taken or not."""
@@ -192,7 +192,7 @@ class ChecksContract(HealthContract):
 
     async def test_what_is_found_says_whose_it_is(self, store: KeyedStore, make: Factory) -> None:
         """By its namespace, whether the subject is a run, a job, a sequence or an operation."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.add(store, make.job(namespace="elsewhere"))
         [claimed] = await self.claim(store, executor)
         assert await self.finish(store, executor, outcome(claimed, follow=True)) == []
@@ -208,7 +208,7 @@ class ChecksContract(HealthContract):
         """No subject twice, none left out, in the order of their ids; a page with nothing in it is not the end."""
         jobs = [make.job(make.now - number) for number in range(5)]
         await self.add(store, *jobs)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         held_ids = {claimed.run_id for claimed in await self.claim(store, executor, limit=2)}
         await self.late(store)
         expected = sorted(job.run_id for job in jobs if job.run_id is not None and job.run_id not in held_ids)
@@ -237,14 +237,14 @@ class HealsContract(HealthContract):
         self, store: KeyedStore, make: Factory, *, begun: bool, on_unknown: OnUnknown = OnUnknown.RERUN
     ) -> Claimed:
         """A run that is held by an executor which is gone."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         if begun:
             await self.begin(store, executor, claimed, on_unknown=on_unknown)
-        await self.damage(store, Check.HELD_BY_THE_LIVING, claimed.run_id)
+        await self.damage(store, Check.HELD_BY_ACTIVE, claimed.run_id)
         return claimed
 
-    async def test_of_a_run_that_is_both_the_living_one_goes(self, store: KeyedStore, make: Factory) -> None:
+    async def test_of_a_run_that_is_both_the_active_one_goes(self, store: KeyedStore, make: Factory) -> None:
         """What is on record is what happened."""
         run_id = await self.free_run(store, make)
         await self.damage(store, Check.ENDED_ONCE, run_id)
@@ -252,21 +252,21 @@ class HealsContract(HealthContract):
         assert await store.heal(Check.ENDED_ONCE, [run_id]) == 1
         assert await self.found(store, Check.ENDED_ONCE) == []
         assert (await self.run_row(store, run_id)).ended_at is not None
-        assert list(await self.claim_freed(store, await self.born(store))) == []
+        assert list(await self.claim_freed(store, await self.register(store))) == []
 
-    async def test_what_nobody_living_holds_is_freed(self, store: KeyedStore, make: Factory) -> None:
+    async def test_what_nobody_active_holds_is_freed(self, store: KeyedStore, make: Factory) -> None:
         """As if its holder's lease had been lost: guarded, its number used up."""
         claimed = await self.orphan(store, make, begun=False)
-        assert await self.found(store, Check.HELD_BY_THE_LIVING) == [claimed.run_id]
-        assert await store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]) == 1
-        assert await self.found(store, Check.HELD_BY_THE_LIVING) == []
-        [again] = await self.claim_freed(store, await self.born(store, "two"))
+        assert await self.found(store, Check.HELD_BY_ACTIVE) == [claimed.run_id]
+        assert await store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]) == 1
+        assert await self.found(store, Check.HELD_BY_ACTIVE) == []
+        [again] = await self.claim_freed(store, await self.register(store, "two"))
         assert (again.run_id, again.attempt, again.crashes, again.guarded) == (claimed.run_id, 2, 0, True)
 
     async def test_what_had_begun_counts_a_crash(self, store: KeyedStore, make: Factory) -> None:
         """And keeps its lost attempt on record."""
         claimed = await self.orphan(store, make, begun=True)
-        assert await store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]) == 1
+        assert await store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]) == 1
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.crashes, row.executor) == (RunState.QUEUED, 1, None)
         [attempt] = await store.run_attempts(claimed.run_id)
@@ -275,7 +275,7 @@ class HealsContract(HealthContract):
     async def test_what_must_not_run_twice_fails(self, store: KeyedStore, make: Factory) -> None:
         """As its recorded start says."""
         claimed = await self.orphan(store, make, begun=True, on_unknown=OnUnknown.HOLD)
-        assert await store.heal(Check.HELD_BY_THE_LIVING, [claimed.run_id]) == 1
+        assert await store.heal(Check.HELD_BY_ACTIVE, [claimed.run_id]) == 1
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.reason) == (RunState.FAILED, "unknown_outcome")
 
@@ -286,12 +286,12 @@ class HealsContract(HealthContract):
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == [run_id]
         assert await store.heal(Check.WAITS_FOR_SOMETHING, [run_id]) == 1
         assert await self.found(store, Check.WAITS_FOR_SOMETHING) == []
-        [claimed] = await self.claim_freed(store, await self.born(store))
+        [claimed] = await self.claim_freed(store, await self.register(store))
         assert claimed.run_id == run_id
 
     async def test_what_waits_for_something_goes_on_waiting(self, store: KeyedStore, make: Factory) -> None:
         """It is as it must be: nothing is put right that is right."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.add(store, make.job(make.now - 1.0), make.job())
         one, two = await self.claim(store, executor)
         assert await self.starts_in_turn(store, executor, one, two, gate=Gate("job:x", 1)) == [True, False]
@@ -300,10 +300,10 @@ class HealsContract(HealthContract):
         assert await self.waits(store, two.run_id)
 
     async def test_what_is_right_by_now_stays_as_it_is(self, store: KeyedStore, make: Factory) -> None:
-        """It was claimed by a living one meanwhile."""
-        executor = await self.born(store)
+        """It was claimed by an active one meanwhile."""
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
-        for check in (Check.HELD_BY_THE_LIVING, Check.ENDED_ONCE, Check.WAITS_FOR_SOMETHING):
+        for check in (Check.HELD_BY_ACTIVE, Check.ENDED_ONCE, Check.WAITS_FOR_SOMETHING):
             assert await store.heal(check, [claimed.run_id]) == 1
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.executor, row.crashes) == (RunState.DISPATCHED, executor, 0)

@@ -282,7 +282,7 @@ class PausedRunsContract(StoreContract):
         self, store: KeyedStore, make: Factory, way: str
     ) -> None:
         """However it does; its holder is asked until then."""
-        job_id, executor = await self.planned(store, make), await self.born(store)
+        job_id, executor = await self.planned(store, make), await self.register(store)
         claimed = await self.claimed_ahead(store, executor)
         await store.job_move(make.move(job_id, JobAction.PAUSE))
         for _ in range(2):
@@ -299,18 +299,18 @@ class PausedRunsContract(StoreContract):
         elif way == "left":
             await store.executor_leave(executor)
         else:
-            await self.bury(store, executor)
+            await self.expire(store, executor)
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.reason, row.executor) == (RunState.SKIPPED, "paused", None)
         assert list(await store.run_attempts(claimed.run_id)) == []
-        assert list(await self.claim_freed(store, await self.born(store, "next"), ahead_seconds=120.0)) == []
+        assert list(await self.claim_freed(store, await self.register(store, "next"), ahead_seconds=120.0)) == []
 
     @pytest.mark.parametrize("recorded", [False, True])
     async def test_a_run_that_began_before_it_heard_goes_on(
         self, store: KeyedStore, make: Factory, recorded: bool
     ) -> None:
         """Whether or not its start is on record: it ends as it ends."""
-        job_id, executor = await self.planned(store, make), await self.born(store, lease_seconds=HOUR)
+        job_id, executor = await self.planned(store, make), await self.register(store, lease_seconds=HOUR)
         claimed = await self.claimed_ahead(store, executor)
         await store.job_move(make.move(job_id, JobAction.PAUSE))
         await self.shift(store, 61.0)
@@ -321,12 +321,12 @@ class PausedRunsContract(StoreContract):
 
     async def test_a_run_that_began_and_is_lost_runs_again(self, store: KeyedStore, make: Factory) -> None:
         """A pause stops what has not begun, nothing else."""
-        job_id, executor = await self.planned(store, make), await self.born(store)
+        job_id, executor = await self.planned(store, make), await self.register(store)
         claimed = await self.claimed_ahead(store, executor)
         await store.job_move(make.move(job_id, JobAction.PAUSE))
         await self.begin(store, executor, claimed)
-        await self.bury(store, executor)
-        [again] = await self.claim_freed(store, await self.born(store, "next"), ahead_seconds=120.0)
+        await self.expire(store, executor)
+        [again] = await self.claim_freed(store, await self.register(store, "next"), ahead_seconds=120.0)
         assert (again.run_id, again.attempt, again.crashes) == (claimed.run_id, 2, 1)
 
     async def test_what_waits_for_its_spread_time_ends_too(self, store: KeyedStore, make: Factory) -> None:
@@ -338,7 +338,7 @@ class PausedRunsContract(StoreContract):
 
     async def test_what_is_due_goes_on(self, store: KeyedStore, make: Factory) -> None:
         """Free or held, it is none of the pause's business."""
-        job_id, executor = await self.planned(store, make), await self.born(store, lease_seconds=HOUR)
+        job_id, executor = await self.planned(store, make), await self.register(store, lease_seconds=HOUR)
         run = run_id(job_id, make.now + 60.0)
         await self.shift(store, 61.0)
         await store.job_move(make.move(job_id, JobAction.PAUSE))
@@ -359,7 +359,7 @@ class PausedRunsContract(StoreContract):
 
     async def test_a_resume_before_its_time_withdraws_the_request(self, store: KeyedStore, make: Factory) -> None:
         """A held run whose nominal time the plan keeps is wanted again, and runs."""
-        job_id, executor = await self.planned(store, make), await self.born(store, lease_seconds=HOUR)
+        job_id, executor = await self.planned(store, make), await self.register(store, lease_seconds=HOUR)
         claimed = await self.claimed_ahead(store, executor)
         await store.job_move(make.move(job_id, JobAction.PAUSE))
         plan = make.plan(make.now + HOUR, keep_dues=[make.now + 60.0])
@@ -370,7 +370,7 @@ class PausedRunsContract(StoreContract):
 
     async def test_a_cancel_is_heard_before_a_pause(self, store: KeyedStore, make: Factory) -> None:
         """Whoever wants it stopped wants it stopped, begun or not."""
-        job_id, executor = await self.planned(store, make), await self.born(store)
+        job_id, executor = await self.planned(store, make), await self.register(store)
         claimed = await self.claimed_ahead(store, executor)
         await store.runs_cancel("default", claimed.run_id, "grace")
         await store.job_move(make.move(job_id, JobAction.PAUSE))

@@ -103,18 +103,18 @@ class WitnessesContract(StoreContract):
     """`executors_between`."""
 
     async def test_those_who_lived_in_a_time_are_told(self, store: KeyedStore, make: Factory) -> None:
-        """Newest first; who left, who was buried, who lives on, and nobody who came later or was gone before."""
-        early = await self.born(store, "early")
+        """Newest first; who left, who was expired, who lives on, and nobody who came later or was gone before."""
+        early = await self.register(store, "early")
         await self.shift(store, 100.0)
         await store.executor_leave(early)
         await self.shift(store, 1000.0)
-        middle = await self.born(store, "middle", queues=("heavy",), labels=("gpu",), functions=("send",), slots=3)
-        lost = await self.born(store, "lost")
+        middle = await self.register(store, "middle", queues=("heavy",), labels=("gpu",), functions=("send",), slots=3)
+        lost = await self.register(store, "lost")
         await self.shift(store, LEASE_SECONDS - 1.0)
         await store.executor_beat(middle, HOUR)
-        await self.bury(store, lost)
+        await self.expire(store, lost)
         await self.shift(store, 1000.0)
-        late = await self.born(store, "late")
+        late = await self.register(store, "late")
         now = make.now
         times: list[tuple[tuple[float, float], list[int]]] = [
             ((0.0, 3000.0), [late, lost, middle, early]),
@@ -139,7 +139,7 @@ class WitnessesContract(StoreContract):
 
     async def test_the_gone_are_told_as_long_as_runs_are_kept(self, store: KeyedStore, make: Factory) -> None:
         """Longer than they are listed."""
-        gone = await self.born(store)
+        gone = await self.register(store)
         await store.executor_leave(gone)
         for days, expected in ((25, [gone]), (20, [])):
             await self.shift(store, days * DAY_SECONDS)
@@ -154,7 +154,7 @@ class TracesContract(StoreContract):
 
     async def traces(self, store: KeyedStore, make: Factory) -> tuple[UUID, dict[str, UUID]]:
         """A job with a run of each kind, a minute apart; the origin that two of them share."""
-        job, origin, executor = make.recurring(make.now), make.identifier(), await self.born(store)
+        job, origin, executor = make.recurring(make.now), make.identifier(), await self.register(store)
         await self.add(store, job)
         done = make.scheduled(job.job_id, make.now - 240.0)
         skipped = make.skip(job.job_id, make.now - 180.0)

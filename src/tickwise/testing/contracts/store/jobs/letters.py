@@ -39,14 +39,14 @@ class LettersContract(StoreContract):
         self, store: KeyedStore, make: Factory, job: NewJob | None = None, *, reason: str = "error"
     ) -> UUID:
         """A run that ended so."""
-        executor = await self.born(store, lease_seconds=LONG_SECONDS)
+        executor = await self.register(store, lease_seconds=LONG_SECONDS)
         claimed = await self.held(store, executor, make.job() if job is None else job)
         assert await self.finish(store, executor, outcome(claimed, RunState.FAILED, reason=reason, error="no!")) == []
         return claimed.run_id
 
     async def held_letter(self, store: KeyedStore, make: Factory, job: NewJob | None = None) -> UUID:
         """A run whose executor was lost, and whose outcome is not known."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job() if job is None else job)
         await self.begin(store, executor, claimed, on_unknown=OnUnknown.HOLD)
         await store.executor_leave(executor)
@@ -108,7 +108,7 @@ class FoundLettersContract(LettersContract):
     @pytest.mark.parametrize("end", [RunState.SUCCESS, RunState.CANCELLED, RunState.SKIPPED, RunState.RETRYING])
     async def test_nothing_else_is_a_letter(self, store: KeyedStore, make: Factory, end: RunState) -> None:
         """Neither what ended otherwise nor what is yet to be tried again."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, end)) == []
         assert await self.letters(store) == []
@@ -116,7 +116,7 @@ class FoundLettersContract(LettersContract):
 
     async def test_a_poisoned_run_is_a_letter(self, store: KeyedStore, make: Factory) -> None:
         """Whoever ended it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await self.shift(store, LEASE_SECONDS + 1.0)
@@ -239,7 +239,7 @@ class SettledLettersContract(LettersContract):
         run_id = await self.failed(store, make)
         run = (await self.again(store, make, run_id))._replace(definition='{"payload": 2}')
         await self.settle(store, redriven(run_id, run))
-        [claimed] = await self.claim_freed(store, await self.born(store, "two"))
+        [claimed] = await self.claim_freed(store, await self.register(store, "two"))
         assert (claimed.run_id, claimed.spec, claimed.attempt) == (run.run_id, '{"payload": 2}', 1)
 
     async def test_a_discarded_letter_says_why(self, store: KeyedStore, make: Factory) -> None:
@@ -298,11 +298,11 @@ class SettledLettersContract(LettersContract):
     async def test_a_redrive_that_is_repeated_after_its_run_ended_makes_no_other(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """The run is known by its name, living or ended."""
+        """The run is known by its name, active or ended."""
         run_id = await self.failed(store, make)
         run = await self.again(store, make, run_id)
         await self.settle(store, redriven(run_id, run))
-        executor = await self.born(store, "two", lease_seconds=LONG_SECONDS)
+        executor = await self.register(store, "two", lease_seconds=LONG_SECONDS)
         [claimed] = await self.claim_freed(store, executor)
         assert await self.finish(store, executor, outcome(claimed)) == []
         assert await self.settle(store, redriven(run_id, run)) == [Settled.REPEATED]
@@ -331,12 +331,12 @@ class SettledLettersContract(LettersContract):
 
     async def test_only_failed_runs_of_the_namespace_are_settled(self, store: KeyedStore, make: Factory) -> None:
         """What lives, what ended otherwise, what is elsewhere and what never was are the same: no letters."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         done = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(done)) == []
-        living = await self.held(store, executor, make.job())
+        active = await self.held(store, executor, make.job())
         failed = await self.failed(store, make)
-        settlements = [discarded(run_id) for run_id in (done.run_id, living.run_id, make.identifier())]
+        settlements = [discarded(run_id) for run_id in (done.run_id, active.run_id, make.identifier())]
         assert await self.settle(store, *settlements) == [Settled.NOT_FAILED] * 3
         assert await self.settle(store, discarded(failed), namespace="elsewhere") == [Settled.NOT_FAILED]
         assert (await self.letter(store, failed)).status is LetterStatus.OPEN

@@ -31,13 +31,13 @@ class MarksContract(StoreContract):
 
     async def test_of_an_executor_that_published_nothing_nothing_is_applied(self, store: KeyedStore) -> None:
         """It begins with number 1."""
-        assert await store.results_marked(await self.born(store)) == 0
+        assert await store.results_marked(await self.register(store)) == 0
 
     async def test_the_results_of_each_executor_are_marked_by_their_numbers(
         self, store: KeyedStore, other: KeyedStore
     ) -> None:
         """Several in one call, through any client."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         await store.results_mark({one: 7, two: 2**40})
         assert [await other.results_marked(executor) for executor in (one, two)] == [7, 2**40]
         await store.results_mark({})
@@ -46,7 +46,7 @@ class MarksContract(StoreContract):
 
     async def test_a_mark_of_results_never_goes_back(self, store: KeyedStore, other: KeyedStore) -> None:
         """Whoever is late, and in whatever order several come."""
-        one, two = await self.born(store, "one"), await self.born(store, "two")
+        one, two = await self.register(store, "one"), await self.register(store, "two")
         await asyncio.gather(
             *(
                 client.results_mark({one: number, two: 2 * number})
@@ -73,13 +73,13 @@ class MarksContract(StoreContract):
 
     async def test_of_an_executor_that_is_not_there_nothing_is_marked(self, store: KeyedStore) -> None:
         """The others of the same call are."""
-        one = await self.born(store)
+        one = await self.register(store)
         await store.results_mark({999_999: 5, one: 6})
         assert [await store.results_marked(executor) for executor in (999_999, one)] == [0, 6]
 
     async def test_a_mark_of_results_goes_with_its_executor(self, store: KeyedStore) -> None:
-        """Gone and buried it is kept, since results may still come; forgotten it is not."""
-        one = await self.born(store)
+        """Gone and expired it is kept, since results may still come; forgotten it is not."""
+        one = await self.register(store)
         await store.results_mark({one: 6})
         await store.executor_leave(one)
         assert await store.results_marked(one) == 6

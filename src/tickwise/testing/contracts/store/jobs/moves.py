@@ -153,7 +153,7 @@ class MovesContract(StoreContract):
 
     async def test_a_pause_leaves_alone_what_is_due(self, store: KeyedStore, make: Factory) -> None:
         """Its run goes on."""
-        job, executor = make.recurring(make.now), await self.born(store)
+        job, executor = make.recurring(make.now), await self.register(store)
         await self.add(store, job)
         due = NewRun(run_id(job.job_id, make.now), make.now, Trigger.SCHEDULE)
         async with self.near(store, 1.0, 1) as batch:
@@ -181,7 +181,7 @@ class MovesContract(StoreContract):
         await store.job_move(make.move(job.job_id, JobAction.PAUSE))
         assert await store.runs_add("default", job.job_id, [make.run(job.job_id)]) is True
         assert (await self.job_row(store, job.job_id)).status is JobStatus.PAUSED
-        assert len(await self.claim_freed(store, await self.born(store))) == 1
+        assert len(await self.claim_freed(store, await self.register(store))) == 1
 
     async def test_a_cancelled_job_has_nothing_to_come(self, store: KeyedStore, make: Factory) -> None:
         """Its timer goes, its waiting runs end with a record, whatever asked for them."""
@@ -198,11 +198,11 @@ class MovesContract(StoreContract):
             assert ended.ended_at is not None
             assert list(await store.run_attempts(run.run_id)) == []
         assert await store.timers_fire(10 * HOUR, 10) == 0
-        assert list(await self.claim_freed(store, await self.born(store))) == []
+        assert list(await self.claim_freed(store, await self.register(store))) == []
 
     async def test_a_cancelled_job_asks_the_holders_of_its_runs_to_stop(self, store: KeyedStore, make: Factory) -> None:
         """Begun or not."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         job = make.job()
         begun = await self.held(store, executor, job)
         await self.begin(store, executor, begun)
@@ -222,7 +222,7 @@ class MovesContract(StoreContract):
 
     async def test_a_finished_job_can_be_cancelled(self, store: KeyedStore, make: Factory) -> None:
         """Its record stays."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed))
         row = await store.job_move(make.move(claimed.job_id, JobAction.CANCEL))
@@ -281,11 +281,11 @@ class CancelsContract(StoreContract):
         assert (row.state, row.reason, row.error) == (RunState.CANCELLED, "cancelled", "cancelled by grace")
         assert (row.executor, row.started_at, row.attempt) == (None, None, 0)
         assert row.ended_at is not None
-        assert list(await self.claim_freed(store, await self.born(store))) == []
+        assert list(await self.claim_freed(store, await self.register(store))) == []
 
     async def test_a_run_that_waits_for_its_backoff_ends_at_once(self, store: KeyedStore, make: Factory) -> None:
         """Its earlier attempts stay on record, and none is made up."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed, RunState.RETRYING, retry_at=claimed.now + 60.0))
         assert await store.runs_cancel("default", claimed.run_id, "grace") is RunState.CANCELLED
@@ -295,7 +295,7 @@ class CancelsContract(StoreContract):
 
     async def test_the_holder_is_asked_until_it_has_reported(self, store: KeyedStore, make: Factory) -> None:
         """The request is durable; the state is the executor's to change."""
-        executor, bystander = await self.born(store, "one"), await self.born(store, "two")
+        executor, bystander = await self.register(store, "one"), await self.register(store, "two")
         claimed = await self.held(store, executor, make.job())
         assert await store.runs_cancel("default", claimed.run_id, "grace") is RunState.DISPATCHED
         for _ in range(2):
@@ -310,7 +310,7 @@ class CancelsContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """Asking twice is asking once."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         for _ in range(2):
@@ -322,7 +322,7 @@ class CancelsContract(StoreContract):
         self, store: KeyedStore, make: Factory, state: RunState
     ) -> None:
         """The truth is what happened."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await store.runs_cancel("default", claimed.run_id, "grace")
         assert await self.finish(store, executor, outcome(claimed, state)) == []
@@ -346,7 +346,7 @@ class CancelsContract(StoreContract):
         self, store: KeyedStore, make: Factory, way: str, begun: bool
     ) -> None:
         """However it comes back from its holder, the store itself ends it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         if begun:
             await self.begin(store, executor, claimed)
@@ -360,17 +360,17 @@ class CancelsContract(StoreContract):
         elif way == "left":
             await store.executor_leave(executor)
         else:
-            await self.bury(store, executor)
+            await self.expire(store, executor)
         row = await self.run_row(store, claimed.run_id)
         assert (row.state, row.reason) == (RunState.CANCELLED, "cancelled")
         assert row.error == "cancelled by grace"
-        assert list(await self.claim_freed(store, await self.born(store, "next"))) == []
+        assert list(await self.claim_freed(store, await self.register(store, "next"))) == []
         stats = await store.stats()
         assert (stats.queued, stats.held, stats.retrying) == (0, 0, 0)
 
     async def test_a_request_does_not_outlive_its_attempt(self, store: KeyedStore, make: Factory) -> None:
         """The next holder of a run that was asked back in vain hears nothing of it."""
-        executor, job = await self.born(store), make.recurring(make.now + 60.0)
+        executor, job = await self.register(store), make.recurring(make.now + 60.0)
         await self.add(store, job)
         async with self.near(store, 61.0, 1) as batch:
             [timer] = batch.timers
@@ -385,25 +385,25 @@ class CancelsContract(StoreContract):
         assert await self.cancels(store, executor) == []
 
     async def test_a_run_that_is_not_there_cannot_be_cancelled(self, store: KeyedStore, make: Factory) -> None:
-        """Nor another's, living or ended."""
-        executor = await self.born(store)
+        """Nor another's, active or ended."""
+        executor = await self.register(store)
         ended = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(ended))
-        living = make.job()
-        await self.add(store, living)
-        assert living.run_id is not None
+        active = make.job()
+        await self.add(store, active)
+        assert active.run_id is not None
         with pytest.raises(NotFound):
             await store.runs_cancel("default", make.identifier(), "grace")
-        for identifier in (ended.run_id, living.run_id):
+        for identifier in (ended.run_id, active.run_id):
             with pytest.raises(NotFound):
                 await store.runs_cancel("elsewhere", identifier, "grace")
-        assert await self.run_state(store, living.run_id) is RunState.QUEUED
+        assert await self.run_state(store, active.run_id) is RunState.QUEUED
 
     async def test_a_cancel_and_a_claim_at_the_same_time_end_in_one_of_two_ways(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Ended and not claimed, or claimed and asked to stop."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         jobs = [make.job() for _ in range(20)]
         await self.add(store, *jobs)
 

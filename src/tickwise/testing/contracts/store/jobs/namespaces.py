@@ -28,8 +28,8 @@ class WallsContract(StoreContract):
         assert list(await store.jobs_list(JobQuery(namespace=""))) == []
 
     async def test_a_run_is_seen_in_its_own_namespace_only(self, store: KeyedStore, make: Factory) -> None:
-        """Living and ended."""
-        executor, job = await self.born(store), make.job()
+        """Active and ended."""
+        executor, job = await self.register(store), make.job()
         claimed = await self.held(store, executor, job)
         for _ in range(2):
             assert await store.run_get("elsewhere", claimed.run_id) is None
@@ -80,7 +80,7 @@ class WallsContract(StoreContract):
 
     async def test_executors_serve_every_namespace(self, store: KeyedStore, make: Factory) -> None:
         """And hear which one a run and a timer belong to; queues, not namespaces, divide the work."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job(), make.job(namespace="elsewhere", lane=Lane()))
         claims = await self.claim(store, executor)
         assert sorted(claimed.namespace for claimed in claims) == ["default", "elsewhere"]

@@ -138,7 +138,7 @@ class RequestedRunsContract(StoreContract):
 
     async def test_a_requested_run_waits_at_once(self, store: KeyedStore, make: Factory) -> None:
         """With its trigger and, for a retry, the run that it repeats."""
-        job, executor = make.job(), await self.born(store)
+        job, executor = make.job(), await self.register(store)
         claimed = await self.held(store, executor, job)
         await self.finish(store, executor, outcome(claimed, RunState.FAILED))
         retry = make.run(job.job_id, trigger=Trigger.RETRY, origin=claimed.run_id)
@@ -163,7 +163,7 @@ class RequestedRunsContract(StoreContract):
     async def test_a_requested_run_goes_where_its_job_goes(self, store: KeyedStore, make: Factory) -> None:
         """By the job's lane."""
         lane = make.job().lane._replace(queue="heavy", requires=("gpu",))
-        job, executor = make.recurring(make.now + HOUR, lane=lane), await self.born(store)
+        job, executor = make.recurring(make.now + HOUR, lane=lane), await self.register(store)
         await self.add(store, job)
         await store.runs_add("default", job.job_id, [make.run(job.job_id)])
         assert list(await self.claim_freed(store, executor)) == []
@@ -171,7 +171,7 @@ class RequestedRunsContract(StoreContract):
 
     async def test_a_run_that_was_requested_before_is_there_once(self, store: KeyedStore, make: Factory) -> None:
         """A commit in doubt, before and after the run has ended."""
-        job, executor = make.recurring(make.now + HOUR), await self.born(store)
+        job, executor = make.recurring(make.now + HOUR), await self.register(store)
         await self.add(store, job)
         run = make.run(job.job_id)
         assert await store.runs_add("default", job.job_id, [run]) is True

@@ -50,7 +50,7 @@ class StatusContract(StoreContract):
         self, store: KeyedStore, make: Factory, end: RunState, status: JobStatus
     ) -> None:
         """SCHEDULED until then, whatever goes on."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         assert (await self.job_row(store, claimed.job_id)).status is JobStatus.SCHEDULED
         retry = outcome(claimed, RunState.RETRYING, retry_at=claimed.now)
@@ -63,7 +63,7 @@ class StatusContract(StoreContract):
 
     async def test_the_newest_run_decides(self, store: KeyedStore, make: Factory) -> None:
         """A retry puts a FAILED job back, and completes it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(claimed, RunState.FAILED))
         await self.shift(store, 5.0)
@@ -76,7 +76,7 @@ class StatusContract(StoreContract):
 
     async def test_a_recurring_job_is_scheduled_while_it_has_a_timer(self, store: KeyedStore, make: Factory) -> None:
         """However its runs end; without one it is COMPLETED, never FAILED."""
-        job, executor = make.recurring(make.now), await self.born(store)
+        job, executor = make.recurring(make.now), await self.register(store)
         await self.add(store, job)
         for next_due, status in ((make.now + 1.0, JobStatus.SCHEDULED), (None, JobStatus.COMPLETED)):
             async with self.near(store, 1.0, 1) as batch:
@@ -88,7 +88,7 @@ class StatusContract(StoreContract):
 
     async def test_the_next_run_is_the_earliest_that_has_yet_to_begin(self, store: KeyedStore, make: Factory) -> None:
         """Waiting, or held for its due time, or still a timer."""
-        executor, job = await self.born(store), make.job(make.now + 1.5)
+        executor, job = await self.register(store), make.job(make.now + 1.5)
         await self.add(store, job)
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
         [claimed] = await self.claim(store, executor, ahead_seconds=2.0)
@@ -107,7 +107,7 @@ class StatusContract(StoreContract):
 
     async def test_every_attempt_is_on_record_while_the_run_goes_on(self, store: KeyedStore, make: Factory) -> None:
         """The one that is under way too, without an end."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         first = await self.held(store, executor, make.job())
         [current] = await store.run_attempts(first.run_id)
         assert (current.attempt, current.state, current.token) == (1, RunState.DISPATCHED, first.token)
@@ -186,7 +186,7 @@ class ListingsContract(StoreContract):
 
     async def test_jobs_are_found_by_their_derived_status(self, store: KeyedStore, make: Factory) -> None:
         """Each of the five, a pause that is over counted as none; pages are full though others lie between."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         for state, name in ((RunState.SUCCESS, "completed"), (RunState.FAILED, "failed")):
             claimed = await self.held(store, executor, make.job(name=name))
             await self.finish(store, executor, outcome(claimed, state))
@@ -213,7 +213,7 @@ class ListingsContract(StoreContract):
 
     async def test_jobs_are_found_by_several_statuses(self, store: KeyedStore, make: Factory) -> None:
         """Those with any of them, each once and newest first, page by page; and as many are counted."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         for number in range(2):
             for state in (RunState.SUCCESS, RunState.FAILED):
                 claimed = await self.held(store, executor, make.job(name=f"{state} {number}"))
@@ -253,7 +253,7 @@ class ListingsContract(StoreContract):
 
     async def test_jobs_are_found_by_the_window_of_their_next_run(self, store: KeyedStore, make: Factory) -> None:
         """From the one instant on, to before the other; who has no next run is in no window."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job(name="over"))
         await self.finish(store, executor, outcome(claimed))
         await self.add(
@@ -275,7 +275,7 @@ class ListingsContract(StoreContract):
 
     async def some_runs(self, store: KeyedStore, make: Factory) -> tuple[UUID, list[NewRun]]:
         """A job with five runs of each kind of life, in the order of their due times, a minute apart."""
-        executor, job = await self.born(store), make.recurring(make.now)
+        executor, job = await self.register(store), make.recurring(make.now)
         await self.add(store, job)
         ago = [-300.0, -240.0, -180.0, -120.0, 60.0]
         runs = [NewRun(run_id(job.job_id, make.now + due), make.now + due, Trigger.SCHEDULE) for due in ago]
@@ -291,7 +291,7 @@ class ListingsContract(StoreContract):
             assert await self.finish(store, executor, report) == []
         return job.job_id, runs
 
-    async def test_living_and_ended_runs_are_listed_together_newest_first(
+    async def test_active_and_ended_runs_are_listed_together_newest_first(
         self, store: KeyedStore, make: Factory
     ) -> None:
         """By id, whose first part is the nominal time."""
@@ -329,8 +329,8 @@ class ListingsContract(StoreContract):
     async def test_what_was_asked_for_long_before_it_was_made_is_found_by_its_due_time(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """Living and ended, listed and counted: a page of a long operation bears the time at which it was asked for."""
-        job, asked, executor = make.recurring(make.now + HOUR), make.now - HOUR, await self.born(store)
+        """Active and ended, listed and counted: a page of a long operation bears the time at which it was asked for."""
+        job, asked, executor = make.recurring(make.now + HOUR), make.now - HOUR, await self.register(store)
         await self.add(store, job)
         run = NewRun(run_id(job.job_id, asked, Trigger.RETRY, b"an operation"), asked, Trigger.RETRY)
         await store.runs_add("default", job.job_id, [run])
@@ -369,8 +369,8 @@ class ListingsContract(StoreContract):
     async def test_pages_of_runs_are_stable_while_runs_are_added_and_end(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """Nothing twice, nothing left out, though a run moves from the living to the ended between two pages."""
-        executor = await self.born(store)
+        """Nothing twice, nothing left out, though a run moves from the active to the ended between two pages."""
+        executor = await self.register(store)
         jobs = [make.job(make.now + number / 10) for number in range(7)]
         await self.add(store, *jobs)
         await self.shift(store, 1.0)
@@ -401,7 +401,7 @@ class UpkeepContract(StoreContract):
 
     async def test_the_figures_count_what_is_there(self, store: KeyedStore, make: Factory) -> None:
         """Approximate to a second."""
-        executor = await self.born(store, lease_seconds=1000.0)
+        executor = await self.register(store, lease_seconds=1000.0)
         await self.add(store, *(make.job() for _ in range(4)))
         claims = list(await self.claim(store, executor, limit=3))
         await self.finish(store, executor, outcome(claims[0], RunState.RETRYING, retry_at=make.now + HOUR))
@@ -421,7 +421,7 @@ class UpkeepContract(StoreContract):
 
     async def test_ended_runs_are_dropped_when_their_time_is_over(self, store: KeyedStore, make: Factory) -> None:
         """Failed ones outlive the others; until then all stay."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         await self.add(store, make.job(), make.job())
         done, failed = await self.claim(store, executor)
         await self.finish(store, executor, outcome(done), outcome(failed, RunState.FAILED))
@@ -433,7 +433,7 @@ class UpkeepContract(StoreContract):
 
     async def test_a_finished_one_time_job_goes_with_its_runs(self, store: KeyedStore, make: Factory) -> None:
         """It stays as long as one is on record, and its key is free afterwards."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         done = await self.held(store, executor, make.job(key="done"))
         failed = await self.held(store, executor, make.job(key="failed"))
         await self.finish(store, executor, outcome(done), outcome(failed, RunState.FAILED))
@@ -448,7 +448,7 @@ class UpkeepContract(StoreContract):
 
     async def test_nothing_unfinished_is_ever_dropped(self, store: KeyedStore, make: Factory) -> None:
         """A timer, a waiting run, a held one, one that retries: each keeps itself and its job, for years."""
-        executor = await self.born(store, lease_seconds=10_000 * DAY_SECONDS)
+        executor = await self.register(store, lease_seconds=10_000 * DAY_SECONDS)
         far = make.job(make.now + 5_000 * DAY_SECONDS)
         retrying = await self.held(store, executor, make.job(definition='{"retrying":1}'))
         report = outcome(retrying, RunState.RETRYING, retry_at=make.now + 4_000 * DAY_SECONDS)
@@ -471,7 +471,7 @@ class UpkeepContract(StoreContract):
 
     async def test_a_recurring_job_stays_when_its_runs_are_gone(self, store: KeyedStore, make: Factory) -> None:
         """Finished or not: people made it by hand."""
-        executor, job = await self.born(store), make.recurring(make.now)
+        executor, job = await self.register(store), make.recurring(make.now)
         await self.add(store, job)
         async with self.near(store, 1.0, 1) as batch:
             [timer] = batch.timers
@@ -504,7 +504,7 @@ class UpkeepContract(StoreContract):
         await self.shift(store, 100 * DAY_SECONDS)
         await store.maintain(replace(KEPT, ahead_seconds=3 * DAY_SECONDS))
         later = Factory(await store.now(), seed="later")
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, later.job())
         assert await self.finish(store, executor, outcome(claimed)) == []
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS

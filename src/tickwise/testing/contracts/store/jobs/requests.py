@@ -202,20 +202,20 @@ class RunRequestsContract(StoreContract):
             assert (row.state, row.reason, row.error) == (RunState.SKIPPED, "requested", "skipped by ada")
             assert (row.attempt, row.executor, row.started_at) == (0, None, None)
             assert list(await store.run_attempts(run)) == []
-        assert list(await self.claim_freed(store, await self.born(store), ahead_seconds=HOUR)) == []
+        assert list(await self.claim_freed(store, await self.register(store), ahead_seconds=HOUR)) == []
 
     @pytest.mark.parametrize("way", ["revoked", "given back", "left", "lost"])
     async def test_a_held_run_is_skipped_when_it_comes_back(self, store: KeyedStore, make: Factory, way: str) -> None:
         """Its holder is asked for it as for any other that is not wanted now."""
         _, run = await self.made(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         [claimed] = await self.claim(store, executor, ahead_seconds=120.0)
         assert await store.run_skip("default", run, "skipped by ada") is RunState.DISPATCHED
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.REVOKE)]
         if way == "left":
             await store.executor_leave(executor)
         elif way == "lost":
-            await self.bury(store, executor)
+            await self.expire(store, executor)
         else:
             state = RunState.SKIPPED if way == "revoked" else RunState.QUEUED
             reason = "revoked" if way == "revoked" else None
@@ -226,7 +226,7 @@ class RunRequestsContract(StoreContract):
 
     async def test_what_has_begun_is_not_skipped(self, store: KeyedStore, make: Factory) -> None:
         """Now, or in an attempt before, or without anybody having heard of it yet."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         assert await store.run_skip("default", claimed.run_id, "too late") is RunState.RUNNING
@@ -241,18 +241,18 @@ class RunRequestsContract(StoreContract):
 
     async def test_what_was_lost_after_its_start_is_not_skipped(self, store: KeyedStore, make: Factory) -> None:
         """It waits to run again, and a person can cancel it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
-        await self.bury(store, executor)
+        await self.expire(store, executor)
         assert await store.run_skip("default", claimed.run_id, "too late") is RunState.QUEUED
-        [again] = await self.claim_freed(store, await self.born(store, "next"))
+        [again] = await self.claim_freed(store, await self.register(store, "next"))
         assert again.run_id == claimed.run_id
 
     async def test_a_skip_outlives_a_new_plan_that_has_the_run(self, store: KeyedStore, make: Factory) -> None:
         """An edit does not bring back what a person did not want."""
         job_id, run = await self.made(store, make)
-        executor = await self.born(store)
+        executor = await self.register(store)
         [claimed] = await self.claim(store, executor, ahead_seconds=120.0)
         await store.run_skip("default", run, "skipped by ada")
         plan = make.plan(make.now + HOUR, keep_dues=[claimed.nominal])
@@ -276,7 +276,7 @@ class RunRequestsContract(StoreContract):
             row = await self.run_row(store, run)
             assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 20.000001)
             assert microseconds(row.nominal_at) == microseconds(make.now + 1.0)
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         await self.shift(store, 15.0)
         assert list(await self.claim(store, executor)) == []
         await self.shift(store, 6.0)
@@ -295,7 +295,7 @@ class RunRequestsContract(StoreContract):
         """A person gave it its time. It cannot be claimed while the job is paused, and a resume loses nothing: it runs
         at its time, or at once if that has passed."""
         job_id, run = await self.postponed(store, make)
-        executor = await self.born(store, lease_seconds=9 * HOUR)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
         paused = await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         row = await self.run_row(store, run)
         assert (paused.next_run_at, row.state, row.blocked, row.ready_at) == (None, RunState.QUEUED, False, None)
@@ -311,7 +311,7 @@ class RunRequestsContract(StoreContract):
     async def test_a_pause_that_ends_by_itself_lets_a_postponed_run_go(self, store: KeyedStore, make: Factory) -> None:
         """At the end of the pause. A pause that is set again has the last word."""
         job_id, run = await self.postponed(store, make)
-        executor = await self.born(store, lease_seconds=9 * HOUR)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
         await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         until = make.now + 2 * HOUR
         await store.job_move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
@@ -324,7 +324,7 @@ class RunRequestsContract(StoreContract):
     async def test_a_held_postponed_run_comes_back_and_waits(self, store: KeyedStore, make: Factory) -> None:
         """Its holder gives it back, and nobody has it before the pause is over."""
         job_id, run = await self.postponed(store, make)
-        executor = await self.born(store, lease_seconds=9 * HOUR)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
         [claimed] = await self.claim(store, executor, ahead_seconds=2 * HOUR)
         await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.RETURN)]
@@ -339,7 +339,7 @@ class RunRequestsContract(StoreContract):
     async def test_a_pause_does_not_bring_back_what_somebody_skipped(self, store: KeyedStore, make: Factory) -> None:
         """The holder of a postponed run was asked to give it up for good, and has not heard it yet."""
         job_id, run = await self.postponed(store, make)
-        executor = await self.born(store, lease_seconds=9 * HOUR)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
         [claimed] = await self.claim(store, executor, ahead_seconds=2 * HOUR)
         assert await store.run_skip("default", run, "skipped by ada") is RunState.DISPATCHED
         await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
@@ -351,7 +351,7 @@ class RunRequestsContract(StoreContract):
     async def test_a_queue_that_goes_on_ends_no_pause(self, store: KeyedStore, make: Factory) -> None:
         """A postponed run that was asked back for a pause still is when its queue is resumed."""
         job_id, run = await self.postponed(store, make)
-        executor = await self.born(store, lease_seconds=9 * HOUR)
+        executor = await self.register(store, lease_seconds=9 * HOUR)
         await self.claim(store, executor, ahead_seconds=2 * HOUR)
         await store.job_move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         await store.queue_hold(make.hold())
@@ -360,7 +360,7 @@ class RunRequestsContract(StoreContract):
 
     async def test_what_is_no_longer_free_is_not_put_off(self, store: KeyedStore, make: Factory) -> None:
         """Held, begun, retrying, ended."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         for begins in (False, True):
             if begins:
@@ -375,34 +375,34 @@ class RunRequestsContract(StoreContract):
 
     async def test_what_was_lost_after_its_start_is_not_put_off(self, store: KeyedStore, make: Factory) -> None:
         """It has begun."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
-        await self.bury(store, executor)
+        await self.expire(store, executor)
         assert await store.run_postpone("default", claimed.run_id, make.now + HOUR) is False
 
     async def test_a_run_that_is_not_there_is_neither_skipped_nor_put_off(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """Nor another's, living or ended."""
-        executor = await self.born(store)
+        """Nor another's, active or ended."""
+        executor = await self.register(store)
         ended = await self.held(store, executor, make.job())
         await self.finish(store, executor, outcome(ended))
-        _, living = await self.made(store, make)
+        _, active = await self.made(store, make)
         nothing = make.identifier()
-        for namespace, run in (("default", nothing), ("elsewhere", ended.run_id), ("elsewhere", living)):
+        for namespace, run in (("default", nothing), ("elsewhere", ended.run_id), ("elsewhere", active)):
             with pytest.raises(NotFound):
                 await store.run_skip(namespace, run, "why")
             with pytest.raises(NotFound):
                 await store.run_postpone(namespace, run, make.now + HOUR)
-        assert await self.run_state(store, living) is RunState.QUEUED
+        assert await self.run_state(store, active) is RunState.QUEUED
 
     @pytest.mark.parametrize("ask", ["skip", "postpone"])
     async def test_a_request_and_a_claim_at_the_same_time_end_in_one_of_two_ways(
         self, store: KeyedStore, other: KeyedStore, make: Factory, ask: str
     ) -> None:
         """It was in time and the run is not claimed; or it was not, and the holder goes on, or hears of it."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         jobs = [make.job() for _ in range(20)]
         await self.add(store, *jobs)
         runs = [job.run_id for job in jobs if job.run_id is not None]
@@ -423,7 +423,7 @@ class RunRequestsContract(StoreContract):
 
     async def test_many_runs_are_made_at_once(self, store: KeyedStore, make: Factory) -> None:
         """A backfill: in order, each with its nominal time and the id that they share, once."""
-        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.born(store)
+        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.register(store)
         await self.add(store, job)
         runs = [
             make.run(job.job_id, make.now - ago, trigger=Trigger.BACKFILL, nominal=make.now - ago, origin=origin)
@@ -456,7 +456,7 @@ class RunRequestsContract(StoreContract):
 
     async def test_all_runs_of_one_origin_are_cancelled_together(self, store: KeyedStore, make: Factory) -> None:
         """Free ones at once, held ones by their holder; ended ones and others are left alone."""
-        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.born(store)
+        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.register(store)
         await self.add(store, job)
         kinds = {"trigger": Trigger.BACKFILL, "origin": origin}
         runs = [make.run(job.job_id, make.now + ahead, nominal=make.now + ahead, **kinds) for ahead in range(4)]

@@ -39,7 +39,7 @@ class SequencesContract(StoreContract):
         self, store: KeyedStore, make: Factory, state: RunState = RunState.SUCCESS, *, follow: bool = True
     ) -> Claimed:
         """A run that ended so, and whose job names others."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         assert await self.finish(store, executor, outcome(claimed, state, follow=follow)) == []
         return claimed
@@ -84,16 +84,16 @@ class SequencesContract(StoreContract):
 
     async def test_a_refused_report_starts_nothing(self, store: KeyedStore, make: Factory) -> None:
         """Its attempt is another one's by now."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
-        await self.bury(store, executor)
+        await self.expire(store, executor)
         report = outcome(claimed, follow=True)
         assert await self.finish(store, executor, report) == [claimed.run_id]
         assert await self.following(store) == []
 
     async def test_a_poisoned_run_is_followed(self, store: KeyedStore, make: Factory) -> None:
         """Its executor could not say so any more; whoever reads the job knows if it names others."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed)
         await self.shift(store, LEASE_SECONDS + 1.0)
@@ -105,15 +105,15 @@ class SequencesContract(StoreContract):
         self, store: KeyedStore, make: Factory, leaves: bool
     ) -> None:
         """Lost or left."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed, on_unknown=OnUnknown.FAIL)
-        await (store.executor_leave(executor) if leaves else self.bury(store, executor))
+        await (store.executor_leave(executor) if leaves else self.expire(store, executor))
         assert await self.following(store) == [(claimed.run_id, False)]
 
     async def held_run(self, store: KeyedStore, make: Factory, *, reported: bool) -> UUID:
         """A run whose outcome is unknown, as its executor's loss tells, or the executor itself."""
-        executor = await self.born(store)
+        executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         await self.begin(store, executor, claimed, on_unknown=OnUnknown.HOLD)
         if reported:
@@ -175,7 +175,7 @@ class SequencesContract(StoreContract):
         assert start.run is not None
         start = start._replace(run=start.run._replace(definition='{"payload": {"of": "the first"}}'))
         await store.follows_commit("default", {claimed.run_id: [start]})
-        [again] = await self.claim_freed(store, await self.born(store, "two"))
+        [again] = await self.claim_freed(store, await self.register(store, "two"))
         assert (again.job_id, again.trigger, again.spec) == (
             job.job_id,
             Trigger.SEQUENCE,
@@ -214,7 +214,7 @@ class SequencesContract(StoreContract):
 
     async def test_what_is_reported_again_is_not_followed_again(self, store: KeyedStore, make: Factory) -> None:
         """The report's answer was lost, and its followers are made already."""
-        executor = await self.born(store, lease_seconds=HOUR)
+        executor = await self.register(store, lease_seconds=HOUR)
         claimed = await self.held(store, executor, make.job())
         report = outcome(claimed, follow=True)
         assert await self.finish(store, executor, report) == []
@@ -301,12 +301,12 @@ class SequencesContract(StoreContract):
         assert await self.following(store) == []
         assert await self.origins(store, job) == set(ends)
 
-    async def test_a_report_and_a_burial_at_the_same_moment_agree(
+    async def test_a_report_and_an_expiry_at_the_same_moment_agree(
         self, store: KeyedStore, other: KeyedStore, make: Factory
     ) -> None:
         """Ten times: what follows is on record exactly if the report was accepted."""
         for _ in range(10):
-            executor = await self.born(store, lease_seconds=60.0)
+            executor = await self.register(store, lease_seconds=60.0)
             claimed = await self.held(store, executor, make.job())
             await self.shift(store, 61.0)
             refused, _ = await asyncio.gather(
@@ -346,7 +346,7 @@ class OnDemandContract(StoreContract):
         assert (row.status, row.next_run_at, row.timer) == ("SCHEDULED", None, None)
         run = make.run(job.job_id)
         await store.runs_add("default", job.job_id, [run])
-        executor = await self.born(store)
+        executor = await self.register(store)
         [claimed] = await self.claim_freed(store, executor)
         assert await self.finish(store, executor, outcome(claimed, RunState.FAILED)) == []
         assert (await self.job_row(store, job.job_id)).status == "SCHEDULED"

@@ -193,7 +193,7 @@ class SubmitsContract(StoreContract):
         self, store: KeyedStore, make: Factory
     ) -> None:
         """The commit was in doubt for long enough."""
-        job, executor = make.job(), await self.born(store)
+        job, executor = make.job(), await self.register(store)
         claimed = await self.held(store, executor, job)
         await self.finish(store, executor, outcome(claimed))
         assert list(added(await store.jobs_add([job]))) == [Added.REPEATED]

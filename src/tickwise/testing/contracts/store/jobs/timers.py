@@ -40,7 +40,7 @@ class TimersContract(StoreContract):
         job = make.job(make.now + 100.0, definition='{"n":1}')
         await self.add(store, job)
         await self.shift(store, 97.0)
-        executor = await self.born(store)
+        executor = await self.register(store)
         await store.timers_fire(5.0, 100)
         assert list(await self.claim(store, executor)) == []
         await self.shift(store, 4.0)
@@ -194,7 +194,7 @@ class TimersContract(StoreContract):
 
         made = await asyncio.gather(*(schedule(client) for client in [store, other] * 2))
         assert sum(made) == 200
-        claims = await self.claim_freed(store, await self.born(store), limit=1000)
+        claims = await self.claim_freed(store, await self.register(store), limit=1000)
         assert Counter(claimed.job_id for claimed in claims) == Counter(job.job_id for job in jobs)
 
     async def test_one_decision_may_make_several_runs_or_none(self, store: KeyedStore, make: Factory) -> None:
@@ -221,7 +221,7 @@ class TimersContract(StoreContract):
         assert await self.fire_all(store, None) == 1
         assert (await store.stats()).timers == 0
         assert (await self.job_row(store, job.job_id)).status is JobStatus.SCHEDULED
-        executor = await self.born(store)
+        executor = await self.register(store)
         [claimed] = await self.claim_freed(store, executor)
         await self.finish(store, executor, outcome(claimed))
         assert (await self.job_row(store, job.job_id)).status is JobStatus.COMPLETED
@@ -242,7 +242,7 @@ class TimersContract(StoreContract):
 
     async def test_a_run_that_has_ended_already_is_not_made_again(self, store: KeyedStore, make: Factory) -> None:
         """Neither by a late scheduler nor by a repeated plan."""
-        job, executor = make.recurring(make.now), await self.born(store)
+        job, executor = make.recurring(make.now), await self.register(store)
         await self.add(store, job)
         run = NewRun(run_id(job.job_id, make.now), make.now, Trigger.SCHEDULE)
         async with self.near(store, 1.0, 1) as batch:
@@ -316,7 +316,7 @@ class TimersContract(StoreContract):
             await asyncio.wait([edit], timeout=0.05)
             assert await batch.commit([self.decide(batch, job.job_id, make.now + HOUR)]) == 1
         assert (await edit).version == 2
-        [claimed] = await self.claim_freed(store, await self.born(store))
+        [claimed] = await self.claim_freed(store, await self.register(store))
         assert claimed.spec == '{"n":2}'
         assert (await store.stats()).timers == 1
 

@@ -1,4 +1,4 @@
--- Executors whose lease is over for more than a minute and that are not buried, or that hold something still. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
+-- Executors whose lease is over for more than a minute and that are not expired, or that hold something still. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last that was
 -- looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
