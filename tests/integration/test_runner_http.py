@@ -261,7 +261,7 @@ async def test_an_answer_is_read_no_faster_than_it_is_stored(shop: Shop, monkeyp
     write = OutputSink.write
 
     def watched(sink: OutputSink, content: bytes) -> bool:
-        waited.append(sink.pending_bytes)
+        waited.append(len(sink._pending))
         return write(sink, content)
 
     monkeypatch.setattr(OutputSink, "write", watched)

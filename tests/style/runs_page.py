@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.style.tree import ROOT
+from tests.support.kinds import builtin_kinds
 from tickwise.adapters.runner.context import (
     INHERITED,
     PAYLOAD_VARIABLE_LIMIT_BYTES,
@@ -19,7 +20,6 @@ from tickwise.adapters.runner.context import (
 )
 from tickwise.adapters.runner.http.circuit_breakers import FAILURES, OPEN_SECONDS
 from tickwise.adapters.runner.http.runner import TRANSIENT
-from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.process.runner import EXIT_INVALID
 from tickwise.adapters.runner.process.task_places import STANDARD_PATH
 from tickwise.domain.decision import SkipReason

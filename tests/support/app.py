@@ -12,10 +12,10 @@ from uuid import UUID, uuid4
 import httpx2
 
 from tests.support.described import check_answer
+from tests.support.kinds import builtin_kinds
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api import create_app

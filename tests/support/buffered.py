@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.app import RUNS_KEPT_SECONDS, Bell, World, world
+from tests.support.kinds import builtin_kinds
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.signing import SharedSecrets
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.buffered.application import RequestApplier

@@ -11,7 +11,7 @@ import httpx2
 import jsonschema_rs
 import msgspec
 
-from tickwise.adapters.runner.kinds import builtin_kinds
+from tests.support.kinds import builtin_kinds
 from tickwise.api.openapi import describe, document
 from tickwise.api.resources import RESOURCES
 from tickwise.api.wire import API, encode

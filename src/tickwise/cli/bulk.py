@@ -24,7 +24,6 @@ TRIGGERS: Final = ("schedule", "run_now", "retry", "missed", "backfill", "sequen
 LETTERS: Final = ("open", "held", "expired", "redriven", "discarded", "decided")
 
 Json = dict[str, Any]
-Option = Callable[[Decorated], Decorated]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,6 @@ class HeldDigest(NamedTuple):
     digest: int
 
 
-NOTHING_HELD: Final = HeldDigest(0, 0)
-
-
 def epoch_of(token: int) -> int:
     """The epoch in which a claim was made."""
     return token >> EPOCH_BITS

@@ -70,7 +70,7 @@ async def test_a_log_that_was_written_in_time_still_ends() -> None:
     blobs = Shaky(0)
     made, prefix = sink(blobs)
     made.write(b"one")
-    await eventually(lambda: made.pending_bytes == 0)
+    await eventually(lambda: len(made._pending) == 0)
     await made.close()
     assert await _content(blobs, prefix) == [("000000", b"one"), ("000001.last", b"")]
 
@@ -118,7 +118,7 @@ async def test_output_that_waits_is_given_up_when_its_process_ends(monkeypatch: 
     made, _ = sink(Shaky(1_000_000))
     made.write(b"lost")
     closing = asyncio.create_task(made.close(patient=True))
-    await eventually(lambda: made.pending_bytes > 0)
+    await eventually(lambda: len(made._pending) > 0)
     assert not closing.done()
     made.hurry()
     await closing
@@ -143,9 +143,9 @@ async def test_whatever_storage_raises_closing_raises_nothing(
     """Else the run would lose its ending over its log. What comes later is not gathered any more."""
     made, _ = sink(Gate(error))
     made.write(b"lost")
-    await eventually(lambda: made.pending_bytes == 0)
+    await eventually(lambda: len(made._pending) == 0)
     made.write(b"lost too")
-    assert made.pending_bytes == 0
+    assert len(made._pending) == 0
     assert made.tail == "lostlost too"
     await made.close()
     assert caplog.text.count("output of run") == 1

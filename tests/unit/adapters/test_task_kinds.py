@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.kinds import builtin_kinds
 from tickwise.adapters.runner.http.access import HttpAccess
 from tickwise.adapters.runner.http.runner import _first_request
-from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS, builtin_kinds
+from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS
 from tickwise.adapters.runner.process.start import Interpreter, arguments_of
 from tickwise.domain.errors import Invalid
 from tickwise.testing.contracts.runner import assignment

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.support.app import API, World, world
 from tests.support.described import Schema, description
-from tickwise.adapters.runner.kinds import builtin_kinds
+from tests.support.kinds import builtin_kinds
 from tickwise.api.examples import ANSWERS, BODIES
 from tickwise.api.openapi import document
 from tickwise.api.resources import RESOURCES

@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
+from tests.support.kinds import builtin_kinds
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory.definitions import Definitions
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import OWN_KINDS, doubtful

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.app import Bell
+from tests.support.kinds import builtin_kinds
 from tests.support.scene import scene
 from tests.unit.roles.rig import Silent
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.control.bodies import JobBody, MissedMode, PauseBody, ResumeBody, SkipNextBody
 from tickwise.control.context import ControlContext

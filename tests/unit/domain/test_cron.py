@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.slow_cron import at
+from tests.support.crons import fire_after, fire_at_or_before
 from tickwise.domain.cron.expression import parse
 from tickwise.domain.cron.fields import MAX_LENGTH
 from tickwise.domain.errors import CronInvalid
@@ -28,10 +29,10 @@ def fires(line: str, zone_name: str, begin: str, end: str) -> list[str]:
     """The fires of a line in a window given in UTC, as local times with their offset."""
     cron, zone, last = parse(line), ZoneInfo(zone_name), at(end)
     found = []
-    instant = cron.next_after(at(begin) - timedelta(seconds=1), zone)
+    instant = fire_after(cron, at(begin) - timedelta(seconds=1), zone)
     while instant is not None and instant < last:
         found.append(instant.astimezone(zone).strftime("%d %H:%M %z").removesuffix("00"))
-        instant = cron.next_after(instant, zone)
+        instant = fire_after(cron, instant, zone)
     return found
 
 
@@ -74,9 +75,9 @@ def test_a_clock_change_follows_debians_rule(line: str, zone: str, begin: str, e
 def test_seconds_follow_the_same_rule() -> None:
     """A line of six fields is judged second by second: fixed seconds of a skipped minute become one fire."""
     cron, zone = parse("*/20 30 2 * * *"), ZoneInfo(NEW_YORK)
-    first = cron.next_after(at("2026-03-08 00:00"), zone)
+    first = fire_after(cron, at("2026-03-08 00:00"), zone)
     assert first == at("2026-03-08 07:00")
-    second = cron.next_after(at("2026-03-08 07:00"), zone)
+    second = fire_after(cron, at("2026-03-08 07:00"), zone)
     assert second == at("2026-03-09 06:30")
 
 
@@ -108,11 +109,11 @@ INSTANTS = st.integers(5 * 365 * 86_400 * 1000, 130 * 365 * 86_400 * 1000).map(
 def test_the_next_fire_is_later_and_nothing_lies_between(line: str, instant: datetime, zone_name: str) -> None:
     """Strictly after what was asked; the way back from it finds nothing newer than what was asked; counting agrees."""
     cron, zone = parse(line), ZoneInfo(zone_name)
-    following = cron.next_after(instant, zone)
+    following = fire_after(cron, instant, zone)
     assert following is not None
     assert following > instant
-    assert cron.previous_at_or_before(following, zone) == following
-    before = cron.previous_at_or_before(following - timedelta(microseconds=1), zone)
+    assert fire_at_or_before(cron, following, zone) == following
+    before = fire_at_or_before(cron, following - timedelta(microseconds=1), zone)
     assert before is None or before <= instant
     second = (following - EPOCH) // timedelta(seconds=1)
     assert cron.count((instant - EPOCH) // timedelta(seconds=1) + 1, second, zone) == 1
@@ -125,7 +126,7 @@ def test_a_later_question_never_gets_an_earlier_answer(
 ) -> None:
     """The next fire never moves back when time goes on."""
     cron, zone = parse(line), ZoneInfo(zone_name)
-    one, other = cron.next_after(first, zone), cron.next_after(first + later, zone)
+    one, other = fire_after(cron, first, zone), fire_after(cron, first + later, zone)
     assert one is not None
     assert other is not None
     assert one <= other
@@ -135,16 +136,16 @@ def test_29_february_is_found_over_a_century_without_it() -> None:
     """2100 is no leap year: from 2096 on the next one is 2104; back from 2104 it is 2096."""
     cron = parse("0 0 29 2 *")
     for zone in (ZoneInfo("UTC"), ZoneInfo("Europe/London")):
-        assert cron.next_after(at("2096-03-01 00:00"), zone) == at("2104-02-29 00:00")
-        assert cron.previous_at_or_before(at("2104-02-28 00:00"), zone) == at("2096-02-29 00:00")
+        assert fire_after(cron, at("2096-03-01 00:00"), zone) == at("2104-02-29 00:00")
+        assert fire_at_or_before(cron, at("2104-02-28 00:00"), zone) == at("2096-02-29 00:00")
 
 
 def test_a_search_that_leaps_over_a_year_still_sees_a_repeated_hour() -> None:
     """The line names one hour a year. Inside its repetition the nearest fire is minutes away, not a year."""
     zone = ZoneInfo(NEW_YORK)
-    assert parse("* 1 1 11 *").next_after(at("2026-11-01 05:59"), zone) == at("2026-11-01 06:00")
-    assert parse("30 1 1 11 *").previous_at_or_before(at("2026-11-01 06:10"), zone) == at("2026-11-01 05:30")
-    assert parse("59 * 1 1 11 *").previous_at_or_before(at("2026-11-01 06:00:30"), zone) == at("2026-11-01 05:59:59")
+    assert fire_after(parse("* 1 1 11 *"), at("2026-11-01 05:59"), zone) == at("2026-11-01 06:00")
+    assert fire_at_or_before(parse("30 1 1 11 *"), at("2026-11-01 06:10"), zone) == at("2026-11-01 05:30")
+    assert fire_at_or_before(parse("59 * 1 1 11 *"), at("2026-11-01 06:00:30"), zone) == at("2026-11-01 05:59:59")
 
 
 def test_a_search_leaps_over_years_without_a_fire(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +157,8 @@ def test_a_search_leaps_over_years_without_a_fire(monkeypatch: pytest.MonkeyPatc
         return stretch_at(zone, instant)
 
     monkeypatch.setattr("tickwise.domain.cron.expression.stretch_at", counted)
-    assert parse("0 0 29 2 *").next_after(at("2096-03-01 00:00"), ZoneInfo(NEW_YORK)) == at("2104-02-29 05:00")
-    assert parse("0 0 29 2 *").previous_at_or_before(at("2104-02-28 00:00"), ZoneInfo(NEW_YORK)) is not None
+    assert fire_after(parse("0 0 29 2 *"), at("2096-03-01 00:00"), ZoneInfo(NEW_YORK)) == at("2104-02-29 05:00")
+    assert fire_at_or_before(parse("0 0 29 2 *"), at("2104-02-28 00:00"), ZoneInfo(NEW_YORK)) is not None
     assert len(asked) <= 8
 
 
@@ -165,14 +166,8 @@ def test_the_search_ends_at_the_end_of_the_calendar() -> None:
     """There is no year 10000, and none before year 1: the answer is none, not an error."""
     cron = parse("0 0 29 2 *")
     for zone in (ZoneInfo("UTC"), ZoneInfo(NEW_YORK)):
-        assert cron.next_after(at("9999-06-01 00:00"), zone) is None
-        assert cron.previous_at_or_before(at("0001-02-01 00:00"), zone) is None
-
-
-def test_a_naive_time_is_refused() -> None:
-    """A time without a zone is not an instant."""
-    with pytest.raises(ValueError, match="time zone"):
-        parse("* * * * *").next_after(datetime(2026, 1, 1), ZoneInfo("UTC"))  # noqa: DTZ001  # what is refused
+        assert fire_after(cron, at("9999-06-01 00:00"), zone) is None
+        assert fire_at_or_before(cron, at("0001-02-01 00:00"), zone) is None
 
 
 # ----------------------------------------------------------------------------------------------------- reading
@@ -337,7 +332,7 @@ def test_any_text_is_read_or_refused_cleanly(text: str) -> None:
     except CronInvalid as refused:
         assert 0 <= refused.position <= MAX_LENGTH  # noqa: PT017  # both outcomes are fine, each has its own check
     else:
-        assert cron.next_after(at("2026-01-01 00:00"), ZoneInfo("UTC")) is not None
+        assert fire_after(cron, at("2026-01-01 00:00"), ZoneInfo("UTC")) is not None
         assert cron.explain()
 
 
@@ -417,5 +412,5 @@ def test_every_line_of_public_crontabs_is_read_or_refused_cleanly() -> None:
             refused[line] = error.detail
             continue
         assert cron.explain()
-        assert cron.next_after(at("2026-03-08 00:00"), ZoneInfo(NEW_YORK)) is not None, line
+        assert fire_after(cron, at("2026-03-08 00:00"), ZoneInfo(NEW_YORK)) is not None, line
     assert list(refused) == ["@reboot"], json.dumps(refused, indent=2)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.reference import cases
 from tests.reference.slow_cron import SlowCron, at, watch
+from tests.support.crons import fire_after, fire_at_or_before
 from tickwise.domain.cron.expression import parse
 from tickwise.domain.zones import DEBIAN, Dst, GapRule, RepeatRule
 
@@ -111,10 +112,10 @@ def test_odd_changes_follow_the_same_rules(
 def test_an_hour_that_fires_second_is_silent_at_its_first_pass() -> None:
     """Asked from inside either pass, forwards and backwards."""
     zone, cron, dst = ZoneInfo(NEW_YORK), parse("0,20,40 1 * * *"), Dst(overlap=RepeatRule.SECOND)
-    assert cron.next_after(at("2026-11-01 05:10"), zone, dst) == at("2026-11-01 06:00")
-    assert cron.next_after(at("2026-11-01 06:00"), zone, dst) == at("2026-11-01 06:20")
-    assert cron.previous_at_or_before(at("2026-11-01 06:10"), zone, dst) == at("2026-11-01 06:00")
-    assert cron.previous_at_or_before(at("2026-11-01 05:59"), zone, dst) == at("2026-10-31 05:40")
+    assert fire_after(cron, at("2026-11-01 05:10"), zone, dst) == at("2026-11-01 06:00")
+    assert fire_after(cron, at("2026-11-01 06:00"), zone, dst) == at("2026-11-01 06:20")
+    assert fire_at_or_before(cron, at("2026-11-01 06:10"), zone, dst) == at("2026-11-01 06:00")
+    assert fire_at_or_before(cron, at("2026-11-01 05:59"), zone, dst) == at("2026-10-31 05:40")
 
 
 # --------------------------------------------------------------------------------------- as the reference says
@@ -282,7 +283,7 @@ def test_a_fire_at_a_change_says_what_happens_and_why(
 ) -> None:
     """And an ordinary fire says nothing."""
     cron, zone, moment = parse(line), ZoneInfo(zone_name), at(instant)
-    assert cron.previous_at_or_before(moment, zone, dst) == moment
+    assert fire_at_or_before(cron, moment, zone, dst) == moment
     assert cron.note_at(int(moment.timestamp()), zone, dst) == note
 
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import tzdata  # type: ignore[import-untyped]  # it is data
 
+from tests.support.crons import fire_after
 from tickwise.domain import zones
 from tickwise.domain.cron.expression import parse
 
@@ -48,7 +49,7 @@ def fires(line: str, count: int) -> list[str]:
     zone, cron, instant = zones.zone_named(BERLIN), parse(line), datetime(2026, 3, 28, 12, tzinfo=UTC)
     found = []
     for _ in range(count):
-        following = cron.next_after(instant, zone)
+        following = fire_after(cron, instant, zone)
         assert following is not None
         found.append(f"{following:%d %H:%M}")
         instant = following
@@ -72,8 +73,8 @@ def test_a_zone_handed_out_before_keeps_its_rules(folder: Path) -> None:
     write_zone(folder, "CET-1")
     zones.forget()
     after = datetime(2026, 7, 1, tzinfo=UTC)
-    assert parse("0 6 * * *").next_after(after, old) == datetime(2026, 7, 1, 4, tzinfo=UTC)
-    assert parse("0 6 * * *").next_after(after, zones.zone_named(BERLIN)) == datetime(2026, 7, 1, 5, tzinfo=UTC)
+    assert fire_after(parse("0 6 * * *"), after, old) == datetime(2026, 7, 1, 4, tzinfo=UTC)
+    assert fire_after(parse("0 6 * * *"), after, zones.zone_named(BERLIN)) == datetime(2026, 7, 1, 5, tzinfo=UTC)
 
 
 def test_forgetting_keeps_nothing_of_the_old_zones(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwise.adapters.runner.kinds import builtin_kinds
+from tests.support.kinds import builtin_kinds
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.composing import Composed, Scene, compose
 from tickwise.control.tasks import TaskCheck

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.support.crons import fire_after
 from tests.unit.importers.acceptance import accepted
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
@@ -88,7 +89,7 @@ def test_the_clock_changes_as_it_did_before_the_import(system: str, line: str, z
     at = expected[0] - timedelta(seconds=1)
     found: list[datetime] = []
     while len(found) < len(expected):
-        following = fires.next_after(at, ZoneInfo(job["timezone"]), dst)
+        following = fire_after(fires, at, ZoneInfo(job["timezone"]), dst)
         assert following is not None
         found.append(following)
         at = following

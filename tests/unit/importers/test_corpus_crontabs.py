@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tickwise.adapters.runner.kinds import ShellKind, builtin_kinds
+from tests.support.kinds import builtin_kinds
+from tickwise.adapters.runner.kinds import ShellKind
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.composing import Scene, compose
 from tickwise.control.tasks import TaskCheck

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.crons import fire_after
 from tickwise.domain.cron import expression as cron
 from tickwise.importers.systemd_calendar import CalendarLine, as_cron, read_calendar
 from tickwise.importers.translation import Untranslatable
@@ -66,7 +67,7 @@ def answered(line: CalendarLine, count: int, zone: str = "UTC") -> list[datetime
     if line.first_year is not None:
         at = max(at, datetime(line.first_year, 1, 1, tzinfo=UTC) - timedelta(seconds=1))
     while len(found) < count:
-        following = fires.next_after(at, ZoneInfo(zone))
+        following = fire_after(fires, at, ZoneInfo(zone))
         if following is None or (line.last_year is not None and following.year > line.last_year):
             break
         found.append(following)

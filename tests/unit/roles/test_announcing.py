@@ -10,12 +10,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from tests.support.kinds import builtin_kinds
 from tests.unit.roles.rig import LANE, Silent, drive
 from tests.unit.roles.scheduler_rig import Rig
 from tickwise.adapters.broker.memory import Exchange, MemoryBroker
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import VirtualClock
-from tickwise.adapters.runner.kinds import builtin_kinds
 from tickwise.control.bodies import BackfillBody, JobBody, RedriveBody, RunNowBody, RunRetryBody
 from tickwise.control.context import ControlContext
 from tickwise.control.control import Control

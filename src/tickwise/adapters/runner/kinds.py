@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
 from tickwise.adapters.runner.scripts.header import check_header
 from tickwise.domain.errors import Invalid
-from tickwise.ports.runner import TaskKind, TaskLimits
+from tickwise.ports.runner import TaskLimits
 
 MAX_SOURCE_CHARACTERS = 1 << 20
 """A script is at most a body's size. How much of one a job may hold itself is a setting (`source_limit_bytes`)."""
@@ -243,8 +243,3 @@ def _expect(expect: Any) -> Sequence[int | str]:
         if not is_status and not (isinstance(value, str) and _STATUS_CLASS.fullmatch(value)):
             raise Invalid("a status is a number from 100 to 599, or a class such as `2xx`", pointer=f"/expect/{place}")
     return values
-
-
-def builtin_kinds() -> Sequence[TaskKind]:
-    """All of them, for whoever only checks."""
-    return (FunctionKind(), PythonKind(), ShellKind(), HttpKind())

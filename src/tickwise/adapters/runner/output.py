@@ -54,11 +54,6 @@ class OutputSink:
         self._tail = b""
 
     @property
-    def pending_bytes(self) -> int:
-        """What is not stored yet: who can, reads slower when it grows."""
-        return len(self._pending)
-
-    @property
     def is_full(self) -> bool:
         """So much waits to be stored that nothing should be added."""
         return len(self._pending) > MAX_PENDING_BYTES

@@ -21,8 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC as DATETIME_UTC
-from datetime import datetime
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -35,7 +33,6 @@ from tickwise.domain.cron.wall_times import ALL_DAYS, ALL_WEEKDAYS, WallTimes
 from tickwise.domain.errors import CronInvalid
 from tickwise.domain.zones import (
     CHANGE_REACH_SECONDS,
-    DAY_SECONDS,
     DEBIAN,
     FIRST_INSTANT,
     LAST_INSTANT,
@@ -63,16 +60,6 @@ class Cron(WallTimes):
     """The minute or hour begins with `*`: see the rule at clock changes."""
     has_seconds: bool = field(compare=False)
     _reading_warnings: tuple[str, ...] = field(compare=False, repr=False)
-
-    def next_after(self, instant: datetime, zone: ZoneInfo, dst: Dst = DEBIAN) -> datetime | None:
-        """The first fire strictly after `instant` (aware), in UTC. None: there is none before the year 10000."""
-        found = self.next_second(_whole_seconds(instant), zone, dst)
-        return None if found is None else datetime.fromtimestamp(found, DATETIME_UTC)
-
-    def previous_at_or_before(self, instant: datetime, zone: ZoneInfo, dst: Dst = DEBIAN) -> datetime | None:
-        """The last fire at or before `instant` (aware), in UTC. None: there is none since the year 1."""
-        found = self.previous_second(_whole_seconds(instant), zone, dst)
-        return None if found is None else datetime.fromtimestamp(found, DATETIME_UTC)
 
     def next_second(self, after: int, zone: ZoneInfo, dst: Dst = DEBIAN) -> int | None:
         """The first fire strictly after a Unix time in seconds. Bounded: it walks over the zone's changes on the way,
@@ -248,14 +235,3 @@ def _stretches(zone: ZoneInfo, first: int, last: int) -> Iterator[tuple[int, Str
         stretch = stretch_at(zone, first)
         yield first, stretch
         first = stretch.end
-
-
-def _whole_seconds(instant: datetime) -> int:
-    """Unix seconds, rounded down. Subtracting keeps it exact where `timestamp` goes through a float."""
-    if instant.tzinfo is None:
-        raise ValueError("an instant needs a time zone")
-    passed = instant - _EPOCH
-    return passed.days * DAY_SECONDS + passed.seconds
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=DATETIME_UTC)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -169,12 +169,6 @@ def written(calendar: Calendar) -> ResolvedBody:
             begin, end_text = _rfc3339(entry.begin), _rfc3339(entry.end)
             body.periods.append(PeriodBody(begin=begin, end=end_text, name=entry.name))
     return body
-
-
-def write_calendar(calendar: Calendar) -> dict[str, Any]:
-    """`written` as plain JSON values, to be shown."""
-    shown: dict[str, Any] = msgspec.to_builtins(written(calendar))
-    return shown
 
 
 # ---------------------------------------------------------------------------------------------------------- reading

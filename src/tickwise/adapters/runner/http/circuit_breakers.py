@@ -66,11 +66,6 @@ class Breakers:
         """How many hosts it keeps something of."""
         return len(self._circuits)
 
-    def is_open(self, host: str) -> bool:
-        """Nobody, or one probe, is let through."""
-        circuit = self._circuits.get(host)
-        return circuit is not None and circuit.open_until is not None
-
     def admit(self, host: str, who: object, now: float) -> float | None:
         """Let `who` call it (None), or say in how many seconds to ask again. Who is let in must be `heard`."""
         circuit = self._circuits.get(host)
