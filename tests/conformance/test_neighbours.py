@@ -9,15 +9,13 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.local import LocalBoard, LocalEvents, LocalLimits
-from tickwise.adapters.signals.postgres import PostgresBoard, PostgresEvents, PostgresLink, postgres_limits
-from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, redis_limits
+from tickwise.adapters.signals.local import LocalBoard, LocalLimits
+from tickwise.adapters.signals.postgres import PostgresBoard, PostgresLink, postgres_limits
+from tickwise.adapters.signals.redis import RedisBoard, RedisLink, redis_limits
 from tickwise.adapters.store.postgres import upgrade
 from tickwise.ports.board import Board
-from tickwise.ports.events import Events
 from tickwise.ports.limits import Pace, RateLimits
 from tickwise.testing.contracts.board import BoardContract
-from tickwise.testing.contracts.events import EventsContract
 from tickwise.testing.contracts.limits import MakeLimits, RateLimitsContract
 
 PATIENCE_SECONDS = 60.0
@@ -51,27 +49,6 @@ async def postgres_links(upgraded_url: str) -> AsyncIterator[tuple[PostgresLink,
     yield links
     for link in links:
         await link.close()
-
-
-class TestLocalEvents(EventsContract):
-    @pytest.fixture
-    def channels(self) -> tuple[Events, Events]:
-        events = LocalEvents()
-        return events, events
-
-
-class TestPostgresEvents(EventsContract):
-    @pytest.fixture
-    def channels(self, postgres_links: tuple[PostgresLink, PostgresLink]) -> tuple[Events, Events]:
-        here, there = (PostgresEvents(link) for link in postgres_links)
-        return here, there
-
-
-class TestRedisEvents(EventsContract):
-    @pytest.fixture
-    def channels(self, redis_links: tuple[RedisLink, RedisLink]) -> tuple[Events, Events]:
-        here, there = (RedisEvents(link) for link in redis_links)
-        return here, there
 
 
 class TestLocalBoard(BoardContract):

@@ -15,11 +15,10 @@ from tests.chaos.proxy import Proxy
 from tests.services.redis import Redis
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, RedisSignals, redis_limits
+from tickwise.adapters.signals.redis import RedisBoard, RedisLink, RedisSignals, redis_limits
 from tickwise.adapters.signals.redis.link import read_address
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.board import Note
-from tickwise.ports.events import GAP_OF_ALL, Event
 from tickwise.ports.limits import Pace
 from tickwise.ports.signals import Topic
 
@@ -154,44 +153,14 @@ def _found_nothing(link: RedisLink) -> Callable[[], Awaitable[bool]]:
     return look
 
 
-async def test_what_is_published_while_redis_is_away_is_a_gap_and_not_memory() -> None:
-    """Whoever watches elsewhere is told that something is missing; what is published later arrives."""
-    async with Redis() as redis:
-        links = [RedisLink(redis.url, "c", SystemClock()) for _ in range(2)]
-        here, there = (RedisEvents(link) for link in links)
-        for events in (here, there):
-            await events.start()
-        async with there.subscribe(["runs"]) as watched:
-            assert (await asyncio.wait_for(anext(watched), WITHIN_SECONDS)).is_gap
-            redis.kill()
-            for number in range(20_000):
-                here.publish("runs", b"%d" % number * 100)
-            assert len(here._outgoing.take()) <= 2_001
-            here.publish("runs", b"lost")
-            await redis.start()
-
-            async def next_one() -> Event:
-                here.publish("runs", b"found")
-                return await asyncio.wait_for(anext(watched), WITHIN_SECONDS)
-
-            first = await next_one()
-            assert first in (GAP_OF_ALL, Event("runs", None))
-            while (await next_one()).value != b"found":
-                pass
-        for events in (here, there):
-            await events.stop()
-        for link in links:
-            await link.close()
-
-
 async def test_with_nobody_there_everything_answers(caplog: pytest.LogCaptureFixture) -> None:
     """No exception, no waiting for long, and no password in a log."""
     url = "redis://anna:hunter2secret@127.0.0.1:1/0"
     link = RedisLink(url, "c", SystemClock())
     limits = redis_limits(link, Pace(rate=0.001, burst=2))
-    board, events, signals = RedisBoard(link), RedisEvents(link), RedisSignals(link)
+    board, signals = RedisBoard(link), RedisSignals(link)
     with caplog.at_level(logging.DEBUG):
-        for each in (limits, board, events, signals):
+        for each in (limits, board, signals):
             await each.start()
         own = signals.listen(Topic.RUNS)
         signals.send(Topic.RUNS)
@@ -200,9 +169,8 @@ async def test_with_nobody_there_everything_answers(caplog: pytest.LogCaptureFix
         assert await board.look("role") is None
         await board.take_down("role", ["a"])
         assert [True, True, False] == [(await limits.hit("anna")).allowed for _ in range(3)]
-        events.publish("runs", b"lost")
         await eventually(lambda: len(caplog.records) >= 3, within_seconds=WITHIN_SECONDS, what="it is said")
-        for each in (limits, board, events, signals):
+        for each in (limits, board, signals):
             await each.stop()
         await link.close()
     assert "hunter2secret" not in caplog.text + repr(link.address)

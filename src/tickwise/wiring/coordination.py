@@ -15,7 +15,6 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.board import Board
 from tickwise.ports.clock import Clock
-from tickwise.ports.events import Events
 from tickwise.ports.limits import Pace, RateLimits
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
@@ -40,7 +39,6 @@ class Coordination:
     """The ways there are."""
 
     signals: Signals
-    events: Events
     board: Board
     limits: RateLimits | None
     """None: nobody is held to a pace."""
@@ -73,11 +71,10 @@ async def open_neighbours(
 
 @contextlib.asynccontextmanager
 async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
-    from tickwise.adapters.signals.local import LocalBoard, LocalEvents, LocalLimits, LocalSignals
+    from tickwise.adapters.signals.local import LocalBoard, LocalLimits, LocalSignals
 
     near = Coordination(
         signals=LocalSignals(),
-        events=LocalEvents(),
         board=LocalBoard(clock),
         limits=None if pace is None else LocalLimits(pace, clock),
         sharers=ApiProcessCount(),
@@ -90,7 +87,6 @@ async def _in_this_process(pace: Pace | None, clock: Clock) -> AsyncIterator[Coo
 async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     from tickwise.adapters.signals.postgres import (
         PostgresBoard,
-        PostgresEvents,
         PostgresLink,
         PostgresSignals,
         postgres_limits,
@@ -99,7 +95,6 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
     link, sharers = PostgresLink(address, clock), ApiProcessCount()
     near = Coordination(
         signals=PostgresSignals(link),
-        events=PostgresEvents(link),
         board=PostgresBoard(link),
         limits=None if pace is None else postgres_limits(link, pace, sharers=sharers),
         sharers=sharers,
@@ -114,7 +109,7 @@ async def _through_postgres(address: str, pace: Pace | None, clock: Clock) -> As
 @contextlib.asynccontextmanager
 async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: Clock) -> AsyncIterator[Coordination]:
     try:
-        from tickwise.adapters.signals.redis import RedisBoard, RedisEvents, RedisLink, RedisSignals, redis_limits
+        from tickwise.adapters.signals.redis import RedisBoard, RedisLink, RedisSignals, redis_limits
     except ImportError as missing:
         raise Misconfigured(
             "signals_url names Redis, and its client is not there: install tickwise[redis]"
@@ -123,7 +118,6 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
     link, sharers = RedisLink(address, cluster, clock), ApiProcessCount()
     near = Coordination(
         signals=RedisSignals(link),
-        events=RedisEvents(link),
         board=RedisBoard(link),
         limits=None if pace is None else redis_limits(link, pace, sharers=sharers),
         sharers=sharers,
@@ -139,7 +133,7 @@ async def _through_redis(address: str, cluster: str, pace: Pace | None, clock: C
 @contextlib.asynccontextmanager
 async def _started(near: Coordination) -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
-        for each in (near.signals, near.events, near.board, near.limits):
+        for each in (near.signals, near.board, near.limits):
             if each is not None:
                 await each.start()
                 stack.push_async_callback(each.stop)

@@ -160,7 +160,7 @@ class RedisLink:
         hearing = Hearing(connection, self._answer_seconds)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]  # the driver's
-            await hearing.add(channels)
+            await connection.send_command("SUBSCRIBE", *channels)
             yield hearing
         finally:
             with contextlib.suppress(*AWAY):
@@ -188,16 +188,6 @@ class Hearing:
     def __init__(self, connection: Connection, answer_seconds: float) -> None:
         self._connection = connection
         self._answer_seconds = answer_seconds
-
-    async def add(self, channels: Sequence[str]) -> None:
-        """Hear these too."""
-        if channels:
-            await self._connection.send_command("SUBSCRIBE", *channels)
-
-    async def drop(self, channels: Sequence[str]) -> None:
-        """Hear these no more."""
-        if channels:
-            await self._connection.send_command("UNSUBSCRIBE", *channels)
 
     async def next(self) -> Heard:
         """Wait for it, and see that the link is alive meanwhile. Raises one of `AWAY`."""
