@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator, require
+from tickwise.api.auth import CONNECTION, MISSES_PER_SECOND, Authenticator
 from tickwise.api.conditions import conditions_of
 from tickwise.api.endpoint import ApiService, Call, Claim, Endpoint, Reply, replayed, tagged
 from tickwise.api.health import HealthRoutes
@@ -50,6 +50,7 @@ from tickwise.api.request_log import PER_SECOND, RequestLog
 from tickwise.api.resources import RESOURCES
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import API, encode
+from tickwise.control.access import check as check_permission
 from tickwise.control.control import Control
 from tickwise.domain.errors import Bug, Conflict, NotFound, Refused, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.model import Principal
@@ -129,12 +130,11 @@ class Server:
         if endpoint.name in self._elsewhere:
             raise NotServedHere(self._elsewhere[endpoint.name])
         principal = exchange.principal
-        if endpoint.scope is not None:
+        headers = exchange.headers
+        if endpoint.permissions:
             if principal is None:
                 raise Bug("a request without a principal came through to a route that needs one")
-            require(principal, endpoint.scope, *endpoint.or_scopes)
-        headers = exchange.headers
-        if endpoint.scope is not None:
+            check_permission(principal, *endpoint.permissions)
             check_accept(headers.get(b"accept"), scope["headers"], endpoint.answer_media)
         call = Call(
             control=self._control,
@@ -176,7 +176,7 @@ class Server:
         buffered = endpoint.buffered
         if buffered is None:
             return None
-        return await self._control.buffered.attempt(lambda ingest: buffered(call, ingest))
+        return await self._control.buffered.attempt(call.principal, lambda ingest: buffered(call, ingest))
 
     async def _direct(self, endpoint: Endpoint, call: Call) -> Reply:
         """The same of what goes to the store: it may be about a job that is still on its way there."""
@@ -275,7 +275,7 @@ class Front:
         self._prefix = clock.noise(8).hex()
         self._count = itertools.count(1)
         self._hot = {place: known[place] for place in HOT}
-        self._open = frozenset(endpoint.path for endpoint in known.values() if endpoint.scope is None)
+        self._open = frozenset(endpoint.path for endpoint in known.values() if not endpoint.permissions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -432,10 +432,10 @@ def create_app(
         server,
         endpoints,
         authenticator=Authenticator(
-            control.keys.find,
+            control.credentials.find,
             clock,
-            stale_seconds=control.keys.stale_seconds,
-            news=control.keys.news,
+            stale_seconds=control.credentials.stale_seconds,
+            news=control.credentials.news,
             misses_per_second=wrong_keys_per_second_most,
         ),
         clock=clock,

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.api.key_lookups import Find, KeyLookups
-from tickwise.domain.errors import Forbidden, StoreUnavailable, Unauthenticated
+from tickwise.domain.errors import StoreUnavailable, Unauthenticated
 from tickwise.domain.model import Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey
@@ -172,9 +172,3 @@ def _digest(authorization: bytes) -> bytes | None:
     if authorization[:7].lower() != b"bearer " or not 7 < len(authorization) <= 7 + KEY_BYTES_MAX:
         return None
     return sha256(authorization[7:].strip()).digest()
-
-
-def require(principal: Principal, *scopes: str) -> None:
-    """Raises `Forbidden` unless one of the scopes is granted."""
-    if not any(principal.may(scope) for scope in scopes):
-        raise Forbidden(f"this key lacks the scope {' or '.join(scopes)}")

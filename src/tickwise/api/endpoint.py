@@ -24,11 +24,13 @@ from tickwise.api.conditions import Conditions, tag_of
 from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
+from tickwise.control.access import permissions_of
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.control import Control
 from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
 from tickwise.domain.model import Principal
+from tickwise.domain.permissions import Permission
 from tickwise.ports.store import Receipt, Replay
 
 T = TypeVar("T")
@@ -116,8 +118,6 @@ class Endpoint:
 
     method: str
     path: str
-    scope: str | None
-    """What the key must be allowed; None: open to anybody."""
     name: str
     """The operation's id."""
     tag: str
@@ -128,8 +128,10 @@ class Endpoint:
     answers: tuple[Any, ...] = ()
     """The types of what is answered, for the description."""
     status: int = 200
-    or_scopes: tuple[str, ...] = ()
-    """Scopes of which each lets in as well; what it lets see is up to the control."""
+    control: Callable[..., Any] | None = None
+    """The method of a service that it calls: the route needs the permission that this method declares."""
+    permissions: tuple[Permission, ...] = ()
+    """Each of these alone lets in. Filled from `control`, where there is one; empty: open to anybody."""
     further: tuple[int, ...] = ()
     """Further statuses of success."""
     also: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
@@ -163,6 +165,10 @@ class Endpoint:
     """Its answer holds a secret: it is not kept, so an Idempotency-Key has no effect."""
     everywhere: bool = False
     """It speaks of the process that is asked, so every one serves it."""
+
+    def __post_init__(self) -> None:
+        if self.control is not None:
+            object.__setattr__(self, "permissions", permissions_of(self.control))
 
     @property
     def service(self) -> ApiService | None:

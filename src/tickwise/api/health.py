@@ -17,6 +17,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.wire import Health
 from tickwise.control.control import Control
 from tickwise.domain.errors import StoreUnavailable, Unavailable
+from tickwise.domain.permissions import Permission
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
 
@@ -102,7 +103,7 @@ class HealthRoutes:
         self._render = metrics
         self._metrics_media = metrics_media.encode()
         self._accepts = accepts
-        self._seen = Fresh(control.runs.stats, clock, STATS_FRESH_SECONDS)
+        self._seen = Fresh(control.cluster.stats, clock, STATS_FRESH_SECONDS)
         self._text = Fresh(self._rendered, clock, METRICS_FRESH_SECONDS)
 
     async def live(self, _call: Call) -> Reply:
@@ -151,17 +152,17 @@ class HealthRoutes:
         """As they are served."""
         return (
             Endpoint(
-                method="GET", path="/livez", scope=None, name="live", tag="health", everywhere=True,
+                method="GET", path="/livez", name="live", tag="health", everywhere=True,
                 summary="The process answers.", handler=self.live, answers=(Health,),
             ),
             Endpoint(
-                method="GET", path="/readyz", scope=None, name="ready", tag="health", everywhere=True,
+                method="GET", path="/readyz", name="ready", tag="health", everywhere=True,
                 summary="The store answers, and due work is not late.",
                 description=_READY,
                 handler=self.ready, answers=(Health,), refuses=(503,),
             ),
             Endpoint(
-                method="GET", path="/metrics", scope="metrics:read", name="metrics", tag="health",
+                method="GET", path="/metrics", permissions=(Permission.METRICS_READ,), name="metrics", tag="health",
                 everywhere=True,
                 summary="Metrics in the text format of Prometheus.",
                 description="Rendered once a second at most: an answer may be as old.",

@@ -25,6 +25,7 @@ from tickwise.api.reading import SCRIPT_TYPES
 from tickwise.api.schemas import Schema, components, fields_of, ref, schema_of
 from tickwise.api.wire import encode
 from tickwise.control.bodies import JobBody
+from tickwise.domain.permissions import Permission
 from tickwise.ports.runner import TaskKind
 
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
@@ -131,7 +132,7 @@ def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endp
         return Reply(200, made[0])
 
     found = Endpoint(
-        method="GET", path="/openapi.json", scope="docs:read", name="describe", tag="docs",
+        method="GET", path="/openapi.json", permissions=(Permission.DOCS_READ,), name="describe", tag="docs",
         summary="This description.", handler=description, everywhere=True, answers=(dict[str, Any],),
     )  # fmt: skip
     return found
@@ -188,10 +189,10 @@ def operation(endpoint: Endpoint) -> Schema:
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint), *_header_parameters(endpoint)],
         "responses": _responses(endpoint),
     }
-    if endpoint.scope is None:
+    if not endpoint.permissions:
         found["security"] = []
     else:
-        found["x-scope"] = " or ".join((endpoint.scope, *endpoint.or_scopes))
+        found["x-scope"] = " or ".join(endpoint.permissions)
     if endpoint.service is not None:
         found["x-service"] = endpoint.service.value
     if endpoint.body is not None:
@@ -281,7 +282,7 @@ def success_headers(endpoint: Endpoint) -> tuple[str, ...]:
     return (
         "X-Request-Id",
         *_SENT,
-        *(() if endpoint.scope is None else _PACE),
+        *(_PACE if endpoint.permissions else ()),
         *endpoint.answer_headers,
         *(("ETag", "Content-Location") if endpoint.conditional else ()),
         *(("Link",) if pages else ()),
@@ -295,7 +296,7 @@ def refusals(endpoint: Endpoint) -> list[int]:
     found = {422, *endpoint.refuses}
     if endpoint.conditional:
         found |= {400, 412}
-    if endpoint.scope is not None:
+    if endpoint.permissions:
         found |= {401, 403, 406, 429, 503}
     if endpoint.method in ("POST", "PUT", "PATCH"):
         found |= {400, 413, 415}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.buffered.reads import PendingReads
 from tickwise.control.buffered.service import BufferedService
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
+from tickwise.control.cluster import ClusterService
 from tickwise.control.context import ControlContext
 from tickwise.control.explain.service import ExplainService
+from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Counters, GroupCommit, Submissions
+from tickwise.control.keys.credentials import Credentials
 from tickwise.control.keys.service import KeyService
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.runs.letters import LetterService
@@ -21,6 +24,8 @@ from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
 from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
+from tickwise.control.schedules.stored_rules import StoredRules
+from tickwise.control.schedules.windows import WindowService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.board import Board
@@ -30,12 +35,12 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.signing import Signer
 from tickwise.roles.shared.group_send import Sender
-from tickwise.roles.shared.membership import RoleFacts, roll_of
 
 
 class Control:
-    """Everything that people and programs ask of Tickwise, as services: `control.jobs.pause(...)`. Start it before the
-    first submit, stop it after the last."""
+    """Everything that people and programs ask of Tickwise, as services: `control.jobs.pause(who, ...)`. Each public
+    method of a service declares the permission that it needs (`access`). Start it before the first submit, stop it
+    after the last."""
 
     name = "control"
 
@@ -62,37 +67,43 @@ class Control:
         self.context = context
         self.clock = context.clock
         self._kinds = kinds
-        self._roll = roll
         self._scripts = scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
         submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
-        self.jobs = JobService(context, composer, submissions)
+        changes = JobChanges(context, composer, submissions)
+        self._submissions = submissions
+        self._ingest: BufferedIngest | None = None
+        self.jobs = JobService(context, submissions, changes)
         self.schedules = ScheduleService(context)
-        self.calendars = CalendarService(context, calendars)
+        rules = StoredRules(context, calendars)
+        self.calendars = CalendarService(context, rules)
+        self.windows = WindowService(context, rules)
         self.letters = LetterService(context)
-        self.runs = RunService(context, self.letters)
+        self.runs = RunService(context)
         self.queues = QueueService(context)
         self.explain = ExplainService(context)
         self.bulk = OperationService(context)
         self.tasks = TaskService(context, check)
-        self.keys = KeyService(context, keys, breaker)
+        self.keys = KeyService(context, keys)
+        self.credentials = Credentials(context, keys, breaker)
+        self.cluster = ClusterService(context, roll)
         self.receipts = ReceiptService(context)
-        self.buffered = BufferedService(self.bulk)
+        self.buffered = BufferedService(context)
         if broker is not None and breaker is not None:
-            ingest = BufferedIngest(
+            ingest = self._ingest = BufferedIngest(
                 context,
                 composer=composer,
-                jobs=self.jobs,
+                changes=changes,
                 breaker=breaker,
                 sender=Sender(broker, REQUESTS, context.clock, room=submissions.room),
                 broker=broker,
                 signer=signer,
                 board=board,
             )
-            reads = PendingReads(context, ingest=ingest, operations=self.bulk, breaker=breaker)
-            self.buffered = BufferedService(self.bulk, ingest, reads)
+            reads = PendingReads(context, ingest=ingest, breaker=breaker)
+            self.buffered = BufferedService(context, ingest, reads)
 
     @property
     def task_kinds(self) -> Collection[TaskKind]:
@@ -101,24 +112,23 @@ class Control:
 
     async def start(self) -> None:
         """Begin to take jobs."""
-        await self.jobs.start()
-        await self.buffered.start()
-
-    async def roles(self) -> Sequence[RoleFacts]:
-        """The roles that are active, as they say. Raises `Unavailable` if that cannot be read."""
-        return [] if self._roll is None else await roll_of(self._roll)
+        await self._submissions.start()
+        if self._ingest is not None:
+            await self._ingest.start()
 
     def buffers(self) -> Mapping[str, Buffer]:
         """What waits to be written, for the metrics."""
-        return {**self.jobs.buffers(), **self.buffered.buffers()}
+        buffers = self._submissions.buffers()
+        return buffers if self._ingest is None else {**buffers, **self._ingest.buffers()}
 
     async def drain(self) -> None:
         """Write what waits."""
         try:
-            await self.buffered.stop()
+            if self._ingest is not None:
+                await self._ingest.stop()
         finally:
-            await self.jobs.stop()
-            await self.keys.stop()
+            await self._submissions.stop()
+            await self.credentials.stop()
 
     async def stop(self) -> None:
         """Write what waits, take nothing more."""

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from tickwise.control.access import requires
 from tickwise.control.bodies import TaskBody, decode_object
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_id, clean_text
@@ -24,6 +25,7 @@ from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
+from tickwise.domain.permissions import Permission
 from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.runner import ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import StoredTask
@@ -219,9 +221,13 @@ class TaskService:
         self._context = context
         self._check_task = check
 
+    @requires(Permission.TASKS_WRITE)
     async def put(self, who: Principal, body: TaskBody, found: FoundTask | None = None) -> StoredTask:
         """Keep a task as a new version; the content of the newest version again is that version. With `found`, raises
         `VersionConflict` if the newest version is another one."""
+        return await self._put(who, body, found)
+
+    async def _put(self, who: Principal, body: TaskBody, found: FoundTask | None) -> StoredTask:
         if (body.task is UNSET) == (body.script is UNSET):
             raise Invalid("send either task or script", pointer="/task")
         if body.name is UNSET and body.task_id is UNSET:
@@ -262,12 +268,13 @@ class TaskService:
             await self._check_file(who, normal["file"].removeprefix("sha256:"))
         return normal
 
+    @requires(Permission.TASKS_WRITE)
     async def put_script(
         self, who: Principal, task_id: str, script: bytes, *, name: str | None = None, found: FoundTask | None = None
     ) -> StoredScript:
         """The same of the text of a Python script, under this id; it keeps its name if none is given. Raises
         `Malformed` for a file that is no text."""
-        before = await self.find(who, task_id) if found is None else found.task
+        before = await self._find(who, task_id) if found is None else found.task
         try:
             text = script.decode("utf-8-sig")
         except UnicodeDecodeError as failure:
@@ -276,12 +283,13 @@ class TaskService:
             raise Malformed("the script is empty")
         named = name if name is not None else UNSET if before is None else before.name
         body = TaskBody(task_id=task_id, name=named, script=text)
-        stored = await self.put(who, body, found)
+        stored = await self._put(who, body, found)
         return StoredScript(stored, created=before is None)
 
+    @requires(Permission.TASKS_READ)
     async def script(self, who: Principal, task_id: str, version: int) -> bytes:
         """The text of the script that a version of a task runs. Raises `NotFound`, also for a task of another kind."""
-        stored = await self.get(who, task_id, version)
+        stored = await self._get(who, task_id, version)
         said = msgspec.json.decode(stored.task)
         file = said.get("file")
         if said.get("kind") != "python" or not isinstance(file, str):
@@ -300,23 +308,33 @@ class TaskService:
                 pointer="/task/file",
             ) from None
 
-    async def find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
-        """One version, or the newest; None: there is none."""
+    @requires(Permission.TASKS_WRITE)
+    async def to_replace(self, who: Principal, task_id: str) -> FoundTask:
+        """The newest version, if there is one, for a write that is judged by it."""
+        return FoundTask(await self._find(who, task_id))
+
+    async def _find(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask | None:
         return None if "\0" in task_id else await self._context.store.task_get(who.namespace, task_id, version)
 
+    @requires(Permission.TASKS_READ)
     async def get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
         """One version, or the newest. Raises `NotFound`."""
-        found = await self.find(who, task_id, version)
+        return await self._get(who, task_id, version)
+
+    async def _get(self, who: Principal, task_id: str, version: int | None = None) -> StoredTask:
+        found = await self._find(who, task_id, version)
         if found is None:
             which = "" if version is None else f" in version {version}"
             raise NotFound(f"no task {task_id[:200]!r} is stored{which}")
         return found
 
+    @requires(Permission.TASKS_READ)
     async def versions(self, who: Principal, task_id: str, before: int | None, limit: int) -> Sequence[StoredTask]:
         """The versions of one task, newest first, those below `before`. Raises `NotFound`."""
-        await self.get(who, task_id)
+        await self._get(who, task_id)
         return await self._context.store.task_versions(who.namespace, task_id, before=before, limit=limit)
 
+    @requires(Permission.TASKS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[StoredTask]:
         """The newest version of each, by id."""
         return await self._context.store.tasks_list(who.namespace, after, limit)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import pytest_asyncio
@@ -10,7 +12,8 @@ import pytest_asyncio
 from tests.support.app import ADMIN_KEY, API, World, world
 from tickwise.api.endpoint import Endpoint
 from tickwise.api.resources import RESOURCES
-from tickwise.domain.scopes import SCOPES
+from tickwise.control.access import permissions_of
+from tickwise.domain.permissions import Permission
 
 OPEN = {"/livez", "/readyz"}
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
@@ -51,10 +54,9 @@ async def test_every_route_but_the_two_of_health_needs_a_key(here: World) -> Non
 
 async def test_a_key_without_the_scope_of_a_route_is_refused(here: World) -> None:
     """Each route is 403 for a key that has every other scope, and something else for one that has its own."""
-    declared = [endpoint for endpoint in RESOURCES if endpoint.scope]
-    scopes = {str(endpoint.scope) for endpoint in declared} | {"metrics:read", "docs:read"}
+    scopes = set(Permission)
     extra = [("GET", "/metrics", ["metrics:read"]), ("GET", "/openapi.json", ["docs:read"])]
-    routes = [(each.method, each.path, [str(each.scope), *each.or_scopes]) for each in declared]
+    routes = [(each.method, each.path, list[str](each.permissions)) for each in RESOURCES]
     for place, (method, path, enough) in enumerate([*routes, *extra]):
         without = await here.key(f"without-{place}", *scopes.difference(enough))
         assert 403 == (await _ask(here, method, path, without)).status_code, (method, path)
@@ -69,13 +71,62 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     own = {("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.json")}
     heads = {("HEAD", path) for method, path in declared | own if method == "GET"}
     assert declared | own | heads == set(_routes(here))
-    assert all(endpoint.scope for endpoint in RESOURCES)
+    assert all(endpoint.permissions for endpoint in RESOURCES)
 
 
 def test_the_scopes_that_a_key_can_have_are_those_of_the_routes() -> None:
     """None is left out, none leads nowhere."""
-    needed = {str(endpoint.scope) for endpoint in RESOURCES}.union(*(endpoint.or_scopes for endpoint in RESOURCES))
-    assert needed | {"metrics:read", "docs:read"} == set(SCOPES)
+    needed = {permission for endpoint in RESOURCES for permission in endpoint.permissions}
+    assert needed | {Permission.METRICS_READ, Permission.DOCS_READ} == set(Permission)
+
+
+def test_every_route_takes_its_permissions_from_the_method_that_it_calls() -> None:
+    """One table feeds the check at the edge and the check of control: none of the resources has a list of its own."""
+    for endpoint in RESOURCES:
+        assert endpoint.control is not None, endpoint.name
+        assert permissions_of(endpoint.control) == endpoint.permissions
+
+
+WRITES: tuple[tuple[str, str, Any, str], ...] = (
+    ("PUT", "/jobs/{job}", {"name": "changed"}, "jobs:write"),
+    ("PATCH", "/jobs/{job}", {"name": "patched"}, "jobs:write"),
+    ("PUT", "/jobs/by-key/the-key", {"name": "upserted"}, "jobs:write"),
+    ("POST", "/jobs/{job}/pause", {}, "jobs:write"),
+    ("POST", "/jobs/{job}/resume", {}, "jobs:write"),
+    ("DELETE", "/jobs/{job}", None, "jobs:write"),
+    ("PUT", "/tasks/a-task", b"print(2)", "tasks:write"),
+    ("PUT", "/calendars/closed", {"dates": ["2027-01-02"]}, "calendars:write"),
+    ("DELETE", "/calendars/closed", None, "calendars:write"),
+    ("PUT", "/windows/upkeep", {"when": {"dates": ["2027-01-02"]}}, "windows:write"),
+    ("DELETE", "/windows/upkeep", None, "windows:write"),
+    ("POST", "/queues/default/resume", {}, "queues:write"),
+)
+
+
+async def test_a_write_that_looks_at_what_is_there_needs_no_permission_to_read(here: World) -> None:
+    """A key that may only write writes with a precondition too, and sees the thing that it changed, but no GET."""
+    job = {"name": "mine", "key": "the-key", "every": "1h"}
+    job_id = (await here.client.post(f"{API}/jobs", json=job)).json()["job_id"]
+    script = {"Content-Type": "text/x-python"}
+    assert 201 == (await here.client.put(f"{API}/tasks/a-task", content=b"print(1)", headers=script)).status_code
+    assert 201 == (await here.client.put(f"{API}/calendars/closed", json={"dates": ["2027-01-01"]})).status_code
+    window = {"when": {"dates": ["2027-01-01"]}}
+    assert 201 == (await here.client.put(f"{API}/windows/upkeep", json=window)).status_code
+    for number, (method, path, said, scope) in enumerate(WRITES):
+        key = await here.key(f"writes-{number}", scope)
+        headers = {"Authorization": f"Bearer {key}", "If-Match": "*"}
+        if method == "PATCH":
+            headers["Content-Type"] = "application/merge-patch+json"
+        if isinstance(said, bytes):
+            headers |= script
+        content = said if isinstance(said, bytes) else None if said is None else json.dumps(said).encode()
+        if isinstance(said, dict):
+            headers.setdefault("Content-Type", "application/json")
+        url = f"{API}{path.replace('{job}', job_id)}"
+        answer = await here.client.request(method, url, headers=headers, content=content)
+        assert 200 == answer.status_code, (method, path, answer.text)
+        if not path.endswith(("pause", "resume")):
+            assert 403 == (await here.client.get(url, headers=headers)).status_code, path
 
 
 async def test_a_key_sees_its_own_namespace_only(here: World) -> None:

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.support.app import API, World, world
 from tickwise.adapters.clock import VirtualClock
-from tickwise.control.schedules import calendars
+from tickwise.control.schedules import stored_rules
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.calendars import DaySpan, Resolved
 from tickwise.ports.signals import Topic
@@ -235,15 +235,15 @@ class Slow:
 
 async def test_a_file_that_takes_too_long_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """429 with Retry-After; meanwhile the server goes on, and later the same file is read."""
-    monkeypatch.setattr(calendars, "MAX_READING_SECONDS", 0.05)
+    monkeypatch.setattr(stored_rules, "MAX_READING_SECONDS", 0.05)
     slow = Slow()
     async with world(clock=VirtualClock(START), calendars=slow) as here:
-        for _ in range(calendars.MAX_READINGS + 1):
+        for _ in range(stored_rules.MAX_READINGS + 1):
             answer = await ask(here, "PUT", "/calendars/a", 429, {"ics": ICS})
             assert ("busy", True) == (answer.json()["code"], "retry-after" in answer.headers)
         await ask(here, "PUT", "/calendars/b", 201, WEEKEND)
         slow.go.set()
-        monkeypatch.setattr(calendars, "MAX_READING_SECONDS", 60.0)
+        monkeypatch.setattr(stored_rules, "MAX_READING_SECONDS", 60.0)
         await ask(here, "PUT", "/calendars/a", 201, {"ics": ICS})
 
 

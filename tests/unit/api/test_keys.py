@@ -12,8 +12,8 @@ import pytest_asyncio
 import structlog
 
 from tests.support.app import ADMIN_KEY, API, World, world
+from tickwise.control.keys.credentials import KeyUses
 from tickwise.control.keys.secrets import admit_setting, key_of, secret_digest
-from tickwise.control.keys.service import KeyUses
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.model import Principal
 from tickwise.ports.identity import KeyOrigin

@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 
 from tests.support.scene import DAY, START, scene
-from tickwise.control.schedules import calendars as module
-from tickwise.control.schedules.calendars import Range
+from tickwise.control.schedules import stored_rules as module
+from tickwise.control.schedules.stored_rules import Range
 from tickwise.domain.calendar.rules import Calendar, Dates, Period, Recurring, Weekly, covers
 from tickwise.domain.errors import Busy, Invalid
 from tickwise.domain.model import Principal
@@ -79,14 +79,14 @@ async def test_a_thread_that_is_given_up_keeps_its_place_until_it_ends(monkeypat
         try:
             for who in (ADA, ADA, BERT, CARL, ADA):
                 with pytest.raises(Busy):
-                    await control.calendars._in_thread(who, work)
+                    await control.calendars._rules.in_thread(who, work)
             for _ in range(module.MAX_READINGS):
                 assert await asyncio.to_thread(at_work.acquire, True, 60)
             assert not at_work.acquire(blocking=False)
         finally:
             go.set()
         monkeypatch.setattr(module, "MAX_READING_SECONDS", 60.0)
-        assert "done" == await control.calendars._in_thread(ADA, lambda: "done")
+        assert "done" == await control.calendars._rules.in_thread(ADA, lambda: "done")
 
 
 async def test_what_goes_wrong_in_a_thread_is_what_the_caller_gets() -> None:
@@ -94,7 +94,7 @@ async def test_what_goes_wrong_in_a_thread_is_what_the_caller_gets() -> None:
     async with scene() as here:
         for _ in range(module.MAX_READINGS + 1):
             with pytest.raises(Invalid, match="not like this"):
-                await asyncio.wait_for(here.world.control.calendars._in_thread(ADA, _refuse), 60)
+                await asyncio.wait_for(here.world.control.calendars._rules.in_thread(ADA, _refuse), 60)
 
 
 def _refuse() -> None:
@@ -115,11 +115,11 @@ async def test_one_namespace_takes_one_place(monkeypatch: pytest.MonkeyPatch) ->
         try:
             for _ in range(3):
                 with pytest.raises(Busy, match="namespace default"):
-                    await control.calendars._in_thread(ADA, work)
+                    await control.calendars._rules.in_thread(ADA, work)
             assert await asyncio.to_thread(at_work.acquire, True, 60)
             assert not at_work.acquire(blocking=False)
             monkeypatch.setattr(module, "MAX_READING_SECONDS", 60.0)
-            assert "done" == await control.calendars._in_thread(BERT, lambda: "done")
+            assert "done" == await control.calendars._rules.in_thread(BERT, lambda: "done")
         finally:
             go.set()
-        assert "done" == await control.calendars._in_thread(ADA, lambda: "done")
+        assert "done" == await control.calendars._rules.in_thread(ADA, lambda: "done")

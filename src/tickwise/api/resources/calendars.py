@@ -22,9 +22,11 @@ from tickwise.api.endpoint import (
 from tickwise.api.problems import BadParameter
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, encode, time_of
-from tickwise.control.schedules.calendars import Covers, FoundRule, Range, WindowBody, WrittenCalendar
+from tickwise.control.schedules.calendars import CalendarService
+from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, WrittenCalendar
+from tickwise.control.schedules.windows import WindowBody, WindowService
 from tickwise.domain.calendar.rules import Otherwise
-from tickwise.ports.store import RuleKind, RuleRow
+from tickwise.ports.store import RuleRow
 from tickwise.roles.shared.calendars import (
     CalendarBody,
     HolidaysBody,
@@ -170,18 +172,18 @@ async def calendar_put(call: Call) -> Reply:
         done = await call.control.calendars.put(call.principal, name, body, found)
         return _put(done, _calendar_view)
 
-    return await guarded(call.conditions, lambda: _look(call, RuleKind.CALENDAR, _calendar_view), put)
+    return await guarded(call.conditions, lambda: _look(call, call.control.calendars, _calendar_view), put)
 
 
 async def calendar_get(call: Call) -> Reply:
     """One calendar."""
-    row = await call.control.calendars.get(call.principal, RuleKind.CALENDAR, call.path_values["name"])
+    row = await call.control.calendars.get(call.principal, call.path_values["name"])
     return answer(200, _calendar_view(row))
 
 
 async def calendar_delete(call: Call) -> Reply:
     """Delete a calendar."""
-    return await _delete(call, RuleKind.CALENDAR, _calendar_view)
+    return await _delete(call, call.control.calendars, _calendar_view)
 
 
 async def calendars_list(call: Call) -> Reply:
@@ -215,26 +217,26 @@ async def window_put(call: Call) -> Reply:
 
     async def put(found: FoundRule | None) -> Reply:
         body = decode(_window, call.body, field_names(WindowBody))
-        return _put(await call.control.calendars.put_window(call.principal, name, body, found), _window_view)
+        return _put(await call.control.windows.put(call.principal, name, body, found), _window_view)
 
-    return await guarded(call.conditions, lambda: _look(call, RuleKind.WINDOW, _window_view), put)
+    return await guarded(call.conditions, lambda: _look(call, call.control.windows, _window_view), put)
 
 
 async def window_get(call: Call) -> Reply:
     """One maintenance window."""
-    row = await call.control.calendars.get(call.principal, RuleKind.WINDOW, call.path_values["name"])
+    row = await call.control.windows.get(call.principal, call.path_values["name"])
     return answer(200, _window_view(row))
 
 
 async def window_delete(call: Call) -> Reply:
     """Delete a maintenance window."""
-    return await _delete(call, RuleKind.WINDOW, _window_view)
+    return await _delete(call, call.control.windows, _window_view)
 
 
 async def windows_list(call: Call) -> Reply:
     """A page of maintenance windows, by name."""
     query: RulesQuery = call.query
-    found = await call.control.calendars.windows_page(call.principal, _after(query), query.limit + 1)
+    found = await call.control.windows.page(call.principal, _after(query), query.limit + 1)
     page = found[: query.limit]
     last = page[-1].row.name if len(found) > query.limit else None
     views = [
@@ -247,17 +249,17 @@ async def windows_list(call: Call) -> Reply:
 
 async def window_covers(call: Call) -> Reply:
     """When a maintenance window goes on."""
-    found = call.control.calendars.window_covers(call.principal, call.path_values["name"], _range(call.query))
+    found = call.control.windows.covers(call.principal, call.path_values["name"], _range(call.query))
     return answer(200, _covers_view(await found))
 
 
 # ------------------------------------------------------------------------------------------ in and out
 
 
-async def _look(call: Call, kind: RuleKind, view: View) -> tuple[FoundRule, bytes | None]:
+async def _look(call: Call, service: CalendarService | WindowService, view: View) -> tuple[FoundRule, bytes | None]:
     """What is there under the name, with its tag."""
-    row = await call.control.calendars.find(call.principal, kind, call.path_values["name"])
-    return FoundRule(row), None if row is None else tag_of(encode(view(row)))
+    found = await service.to_change(call.principal, call.path_values["name"])
+    return found, None if found.row is None else tag_of(encode(view(found.row)))
 
 
 def _put(done: WrittenCalendar, view: View) -> Reply:
@@ -265,16 +267,16 @@ def _put(done: WrittenCalendar, view: View) -> Reply:
     return Reply(201 if done.created else 200, shown, etag(shown))
 
 
-async def _delete(call: Call, kind: RuleKind, view: View) -> Reply:
+async def _delete(call: Call, service: CalendarService | WindowService, view: View) -> Reply:
     """Delete what the name stands for; what it was."""
     name = call.path_values["name"]
 
     async def look() -> tuple[RuleRow, bytes]:
-        row = await call.control.calendars.get(call.principal, kind, name)
+        row = await service.to_delete(call.principal, name)
         return row, tag_of(encode(view(row)))
 
     async def delete(row: RuleRow | None) -> Reply:
-        return answer(200, view(await call.control.calendars.delete(call.principal, kind, name, row)))
+        return answer(200, view(await service.delete(call.principal, name, row)))
 
     return await guarded(call.conditions, look, delete)
 
@@ -352,17 +354,17 @@ _WINDOW: Final = f"{API}/windows/{{name}}"
 
 CALENDARS: Final = (
     Endpoint(
-        method="GET", path=f"{API}/calendars", scope="calendars:read", name="listCalendars", tag="calendars",
+        method="GET", path=f"{API}/calendars", control=CalendarService.page, name="listCalendars", tag="calendars",
         summary="The calendars, by name.",
         handler=calendars_list, answers=(list[CalendarItem],), query=RulesQuery,
     ),
     Endpoint(
-        method="POST", path=f"{API}/calendars:preview", scope="calendars:read", name="previewCalendar",
+        method="POST", path=f"{API}/calendars:preview", control=CalendarService.preview, name="previewCalendar",
         previews=True, tag="calendars", summary="Which times a calendar would cover that is not stored.",
         handler=calendar_preview, body=CalendarPreviewBody, answers=(CoversView,),
     ),
     Endpoint(
-        method="PUT", path=_NAMED, scope="calendars:write", name="putCalendar", tag="calendars",
+        method="PUT", path=_NAMED, control=CalendarService.put, name="putCalendar", tag="calendars",
         summary="Create a calendar, or replace it as a whole.",
         description="Jobs name it in `calendars`. What it closes from now on is decided anew; runs that are made stay. "
         "`holidays` and `ics` are resolved now, from the first day of last year for ten years on.",
@@ -370,27 +372,28 @@ CALENDARS: Final = (
         conditional=True,
     ),
     Endpoint(
-        method="GET", path=_NAMED, scope="calendars:read", name="getCalendar", tag="calendars",
+        method="GET", path=_NAMED, control=CalendarService.get, name="getCalendar", tag="calendars",
         summary="A calendar, as it was sent and as it was resolved.",
         handler=calendar_get, answers=(CalendarView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
-        method="DELETE", path=_NAMED, scope="calendars:write", name="deleteCalendar", tag="calendars",
+        method="DELETE", path=_NAMED, control=CalendarService.delete, name="deleteCalendar", tag="calendars",
         summary="Delete a calendar that no job goes by; what it was is answered.",
         handler=calendar_delete, answers=(CalendarView,), refuses=(404, 409, 412), conditional=True,
     ),
     Endpoint(
-        method="GET", path=f"{_NAMED}/covers", scope="calendars:read", name="getCalendarCovers", tag="calendars",
+        method="GET", path=f"{_NAMED}/covers", control=CalendarService.covers,
+        name="getCalendarCovers", tag="calendars",
         summary="Which times a calendar covers.",
         handler=calendar_covers, answers=(CoversView,), query=CoversQuery, refuses=(404,),
     ),
     Endpoint(
-        method="GET", path=f"{API}/windows", scope="windows:read", name="listWindows", tag="windows",
+        method="GET", path=f"{API}/windows", control=WindowService.page, name="listWindows", tag="windows",
         summary="The maintenance windows, by name.",
         handler=windows_list, answers=(list[WindowItem],), query=RulesQuery,
     ),
     Endpoint(
-        method="PUT", path=_WINDOW, scope="windows:write", name="putWindow", tag="windows",
+        method="PUT", path=_WINDOW, control=WindowService.put, name="putWindow", tag="windows",
         summary="Create a maintenance window, or replace it as a whole.",
         description="No run by schedule of a job that has all of `labels` starts in it: with `action` skip it is "
         "skipped, with defer it runs when the window ends. What runs already goes on, and what people ask for runs.",
@@ -398,17 +401,17 @@ CALENDARS: Final = (
         conditional=True,
     ),
     Endpoint(
-        method="GET", path=_WINDOW, scope="windows:read", name="getWindow", tag="windows",
+        method="GET", path=_WINDOW, control=WindowService.get, name="getWindow", tag="windows",
         summary="A maintenance window, as it was sent and as it was resolved.",
         handler=window_get, answers=(WindowView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
-        method="DELETE", path=_WINDOW, scope="windows:write", name="deleteWindow", tag="windows",
+        method="DELETE", path=_WINDOW, control=WindowService.delete, name="deleteWindow", tag="windows",
         summary="Delete a maintenance window; what it was is answered.",
         handler=window_delete, answers=(WindowView,), refuses=(404, 412), conditional=True,
     ),
     Endpoint(
-        method="GET", path=f"{_WINDOW}/covers", scope="windows:read", name="getWindowCovers", tag="windows",
+        method="GET", path=f"{_WINDOW}/covers", control=WindowService.covers, name="getWindowCovers", tag="windows",
         summary="When a maintenance window goes on.",
         handler=window_covers, answers=(CoversView,), query=CoversQuery, refuses=(404,),
     ),

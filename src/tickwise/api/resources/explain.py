@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer, given_instant
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.explain.explanations import Because, Explanation
+from tickwise.control.explain.service import ExplainService
 
 
 class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -79,12 +80,12 @@ def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:
 
 EXPLAIN: Final = (
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/explain", scope="runs:read", name="explainJob", tag="jobs",
+        method="GET", path=f"{API}/jobs/{{job_id}}/explain", control=ExplainService.job, name="explainJob", tag="jobs",
         summary="Why a job did, or did not, run at a time; or why it does not run now.",
         handler=job_explain, answers=(ExplanationView,), query=ExplainQuery, refuses=(404,),
     ),
     Endpoint(
-        method="GET", path=f"{API}/runs/{{run_id}}/explain", scope="runs:read", name="explainRun", tag="runs",
+        method="GET", path=f"{API}/runs/{{run_id}}/explain", control=ExplainService.run, name="explainRun", tag="runs",
         summary="Why a run was late, was skipped, waits, or ran as it did.",
         handler=run_explain, answers=(ExplanationView,), refuses=(404,),
     ),

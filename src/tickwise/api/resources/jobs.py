@@ -49,7 +49,9 @@ from tickwise.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBod
 from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.jobs.changes import ChangeResult, FoundJob
 from tickwise.control.jobs.moves import check_version
+from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import Submitted, Verdict
+from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Bug, Refused
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.masking import MASK
@@ -219,8 +221,8 @@ def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
 
 async def _shown(call: Call, row: JobRow) -> bytes:
     """What a GET of the job answers: its tag is made of this."""
-    warnings = await call.control.jobs.warnings(row)
-    return encode(job_view(row, warnings, pending=await call.control.buffered.is_change_pending(row)))
+    warnings = await call.control.jobs.warnings(call.principal, row)
+    return encode(job_view(row, warnings, pending=await call.control.buffered.is_change_pending(call.principal, row)))
 
 
 async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Reply:
@@ -229,7 +231,9 @@ async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Rep
     headers = [(b"content-location", _HERE + str(row.job_id).encode()), *etag(shown)]
     if not warnings:
         return Reply(200, shown, headers)
-    return answer(200, job_view(row, [*await call.control.jobs.warnings(row), *warnings]), headers=headers)
+    return answer(
+        200, job_view(row, [*await call.control.jobs.warnings(call.principal, row), *warnings]), headers=headers
+    )
 
 
 def _headers_of_move(body: bytes) -> Headers:
@@ -251,6 +255,7 @@ async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
     rows = await call.control.jobs.search(
+        call.principal,
         JobQuery(
             namespace=call.principal.namespace,
             name=given(said.name),
@@ -264,10 +269,10 @@ async def jobs_list(call: Call) -> Reply:
             next_run_before=given_instant(said.next_run_before),
             before=cursor_id(said.cursor),
             limit=said.limit + 1,
-        )
+        ),
     )
     page = rows[: said.limit]
-    views = [job_view(row, await call.control.jobs.warnings(row)) for row in page]
+    views = [job_view(row, await call.control.jobs.warnings(call.principal, row)) for row in page]
     last = str(page[-1].listed) if len(rows) > said.limit else None
     return answer(200, views, headers=page_links(call, last))
 
@@ -309,7 +314,7 @@ async def job_patch(call: Call) -> Reply:
     job_id = call.uuid("job_id", "job")
 
     async def look() -> tuple[JobRow, bytes]:
-        row = await call.control.jobs.get(call.principal, job_id)
+        row = await call.control.jobs.to_change(call.principal, job_id)
         check_version(row, given(query.if_version))
         return row, tag_of(await _shown(call, row))
 
@@ -334,7 +339,7 @@ async def _guarded(
         return await write(only)
 
     async def look() -> tuple[JobRow, bytes]:
-        row = await call.control.jobs.get(call.principal, job_id)
+        row = await call.control.jobs.to_change(call.principal, job_id)
         check_version(row, only)
         return row, tag_of(await _shown(call, row))
 
@@ -358,8 +363,8 @@ async def job_upsert(call: Call) -> Reply:
     key = call.path_values["key"]
 
     async def look() -> tuple[FoundJob, bytes | None]:
-        row = await call.control.jobs.find(call.principal, key)
-        return FoundJob(row), None if row is None else tag_of(await _shown(call, row))
+        found = await call.control.jobs.to_upsert(call.principal, key)
+        return found, None if found.row is None else tag_of(await _shown(call, found.row))
 
     async def write(found: FoundJob | None) -> Reply:
         done = await call.control.jobs.upsert(call.principal, key, job_body(call.body), found)
@@ -430,42 +435,42 @@ _BUFFERED: Final = (
 
 JOBS: Final = (
     Endpoint(
-        method="POST", path=f"{API}/jobs", scope="jobs:write", name="createJob", tag="jobs",
+        method="POST", path=f"{API}/jobs", control=JobService.submit, name="createJob", tag="jobs",
         summary="Create a job. Answered once it is durable.", description=_BUFFERED,
         handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True,
         headers_of=_location_of, answer_headers=("Location",), buffered=job_create_buffered, pending=(PendingView,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs:batch", scope="jobs:write", name="createJobs", tag="jobs",
+        method="POST", path=f"{API}/jobs:batch", control=JobService.submit_many, name="createJobs", tag="jobs",
         summary="Create up to 10,000 jobs in one transaction.",
         handler=jobs_batch, body=JobsBody, answers=(BatchView,), query=BatchQuery, media=BATCH_TYPES,
         body_bytes_max=BATCH_BYTES_MAX, foretold=True, description=f"{_BUFFERED} One that is `atomic` is not buffered.",
         buffered=jobs_batch_buffered, pending=(PendingBatchView,),
     ),
     Endpoint(
-        method="GET", path=f"{API}/jobs", scope="jobs:read", name="listJobs", tag="jobs",
+        method="GET", path=f"{API}/jobs", control=JobService.search, name="listJobs", tag="jobs",
         summary="List and search jobs, newest first.",
         handler=jobs_list, answers=(list[JobView],), query=JobsQuery,
     ),
     Endpoint(
-        method="GET", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:read", name="getJobByKey", tag="jobs",
+        method="GET", path=f"{API}/jobs/by-key/{{key}}", control=JobService.by_key, name="getJobByKey", tag="jobs",
         summary="One job, by its key.", handler=job_by_key, answers=(JobView,), refuses=(404,),
         conditional=True,
     ),
     Endpoint(
-        method="PUT", path=f"{API}/jobs/by-key/{{key}}", scope="jobs:write", name="upsertJob", tag="jobs",
+        method="PUT", path=f"{API}/jobs/by-key/{{key}}", control=JobService.upsert, name="upsertJob", tag="jobs",
         summary="Change the job with this key, or create it.",
         handler=job_upsert, body=JobChangeBody, answers=(JobView,), also={201: (JobCreated,)}, refuses=(404, 409, 412),
         answer_headers=("Location",),
         conditional=True,
     ),
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}", scope="jobs:read", name="getJob", tag="jobs",
+        method="GET", path=f"{API}/jobs/{{job_id}}", control=JobService.get, name="getJob", tag="jobs",
         summary="One job with every field.", handler=job_get, answers=(JobView,), refuses=(404,),
         pending=(PendingView,), conditional=True,
     ),
     Endpoint(
-        method="PUT", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="changeJob", tag="jobs",
+        method="PUT", path=f"{API}/jobs/{{job_id}}", control=JobService.change, name="changeJob", tag="jobs",
         summary="Change the fields that are sent; a new schedule replaces the old one as a whole and counts from now.",
         description="No change makes a run of the past: occurrences that were due and have no run are recorded as "
         f"skipped. A paused job stays paused. {_BUFFERED} With a precondition, `if_version` or "
@@ -474,7 +479,7 @@ JOBS: Final = (
         refuses=(404, 409, 412), conditional=True, buffered=job_change_buffered, pending=(PendingView,),
     ),
     Endpoint(
-        method="PATCH", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="patchJob", tag="jobs",
+        method="PATCH", path=f"{API}/jobs/{{job_id}}", control=JobService.change, name="patchJob", tag="jobs",
         summary="Change the fields that are sent, as PUT does.",
         description="As `application/merge-patch+json` (RFC 7396) an object changes the members that it has, and null "
         f"takes one away; as `application/json` it replaces the whole object. {_BUFFERED} With a precondition, "
@@ -484,36 +489,36 @@ JOBS: Final = (
         pending=(PendingView,),
     ),
     Endpoint(
-        method="DELETE", path=f"{API}/jobs/{{job_id}}", scope="jobs:write", name="cancelJob", tag="jobs",
+        method="DELETE", path=f"{API}/jobs/{{job_id}}", control=JobService.cancel, name="cancelJob", tag="jobs",
         summary="Cancel a job and ask its running attempt to stop.",
         description=f"{_BUFFERED} With a precondition it is not buffered.",
         handler=job_cancel, answers=(JobView,), refuses=(404, 412), conditional=True,
         buffered=job_cancel_buffered, pending=(PendingView,),
     ),
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/status", scope="runs:read", name="getJobStatus", tag="jobs",
+        method="GET", path=f"{API}/jobs/{{job_id}}/status", control=JobService.status, name="getJobStatus", tag="jobs",
         summary="The latest run of a job.", handler=job_status, answers=(StatusView,), refuses=(404,),
         pending=(PendingView,),
     ),
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/runs", scope="runs:read", name="listJobRuns", tag="runs",
+        method="GET", path=f"{API}/jobs/{{job_id}}/runs", control=RunService.search, name="listJobRuns", tag="runs",
         summary="The runs of a job, newest first.",
         handler=job_runs, answers=(list[RunView],), query=RunsOfJobQuery, refuses=(404,), pending=(PendingView,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/runNow", scope="runs:write", name="runJobNow", tag="jobs",
+        method="POST", path=f"{API}/jobs/{{job_id}}/runNow", control=JobService.run_now, name="runJobNow", tag="jobs",
         summary="Ask for one run beside the schedule.",
         handler=job_run_now, body=RunNowBody, optional_body=True, answers=(RunDemanded,), status=202,
         refuses=(404, 409), foretold=True,
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/pause", scope="jobs:write", name="pauseJob", tag="jobs",
+        method="POST", path=f"{API}/jobs/{{job_id}}/pause", control=JobService.pause, name="pauseJob", tag="jobs",
         summary="Stop the schedule of a recurring job, for good or until a time.",
         handler=job_pause, body=PauseBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
         conditional=True, headers_of=_headers_of_move,
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/resume", scope="jobs:write", name="resumeJob", tag="jobs",
+        method="POST", path=f"{API}/jobs/{{job_id}}/resume", control=JobService.resume, name="resumeJob", tag="jobs",
         summary="Let the schedule go on from now; what fell into the pause runs if asked, and is on record anyway.",
         handler=job_resume, body=ResumeBody, optional_body=True, answers=(JobView,), refuses=(404, 409, 412),
         conditional=True, headers_of=_headers_of_move,

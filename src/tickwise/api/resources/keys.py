@@ -12,7 +12,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, page
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
-from tickwise.control.keys.service import KeyBody
+from tickwise.control.keys.service import KeyBody, KeyService
 from tickwise.ports.identity import KeyOrigin, KeyRow
 
 _key: Final = msgspec.json.Decoder(KeyBody)
@@ -92,7 +92,7 @@ async def key_revoke(call: Call) -> Reply:
 
 KEYS: Final = (
     Endpoint(
-        method="POST", path=f"{API}/keys", scope="keys:admin", name="createKey", tag="keys",
+        method="POST", path=f"{API}/keys", control=KeyService.make, name="createKey", tag="keys",
         summary="Make a key, at most as strong as the one that asks. Its secret is told this once.",
         description="A key has the namespace of the one that asks, and no scope and no time that it does not have. The "
         "answer is not kept, so an Idempotency-Key has no effect: a repeat makes one more key.",
@@ -100,12 +100,12 @@ KEYS: Final = (
         answer_headers=("Cache-Control",),
     ),
     Endpoint(
-        method="GET", path=f"{API}/keys", scope="keys:admin", name="listKeys", tag="keys",
+        method="GET", path=f"{API}/keys", control=KeyService.page, name="listKeys", tag="keys",
         summary="The keys of the namespace, the newest first, also those that are revoked or have expired.",
         handler=keys_list, answers=(list[KeyView],), query=KeysQuery,
     ),
     Endpoint(
-        method="DELETE", path=f"{API}/keys/{{key_id}}", scope="keys:admin", name="revokeKey", tag="keys",
+        method="DELETE", path=f"{API}/keys/{{key_id}}", control=KeyService.revoke, name="revokeKey", tag="keys",
         summary="Revoke a key for ever; the key as it is then is answered.",
         description="Each process of the API refuses it at once where signals come through, and within 4 seconds where "
         "they do not. Revoking it again changes nothing.",

@@ -25,6 +25,7 @@ from tickwise.api.wire import (
 )
 from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.filters import LettersFilter, Text, Time
+from tickwise.control.runs.letters import LetterService
 from tickwise.ports.store import LetterRow, LetterStatus, Replay, Ruling
 
 Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times; all if not.")]
@@ -180,28 +181,32 @@ async def letter_decide(call: Call) -> Reply:
 
 LETTERS: Final = (
     Endpoint(
-        method="GET", path=f"{API}/dead-letters", scope="runs:read", name="listDeadLetters", tag="dead letters",
+        method="GET", path=f"{API}/dead-letters", control=LetterService.search,
+        name="listDeadLetters", tag="dead letters",
         summary="Search dead letters: runs that failed for good, newest first.",
         handler=letters_list, answers=(list[LetterView],), query=LettersQuery,
     ),
     Endpoint(
-        method="GET", path=f"{API}/dead-letters/{{run_id}}", scope="runs:read", name="getDeadLetter",
+        method="GET", path=f"{API}/dead-letters/{{run_id}}", control=LetterService.get, name="getDeadLetter",
         tag="dead letters", summary="One dead letter with all attempts of its run, and what it was or became.",
         handler=letter_get, answers=(LetterDetailView,), refuses=(404,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/dead-letters/{{run_id}}/redrive", scope="runs:write", name="redriveDeadLetter",
+        method="POST", path=f"{API}/dead-letters/{{run_id}}/redrive", control=LetterService.redrive,
+        name="redriveDeadLetter",
         tag="dead letters", summary="A new run in its place, with its payload or another; linked both ways.",
         handler=letter_redrive, body=RedriveBody, optional_body=True, answers=(RunDemanded,), status=202,
         refuses=(404, 409), foretold=True,
     ),
     Endpoint(
-        method="POST", path=f"{API}/dead-letters/{{run_id}}/discard", scope="runs:write", name="discardDeadLetter",
+        method="POST", path=f"{API}/dead-letters/{{run_id}}/discard", control=LetterService.discard,
+        name="discardDeadLetter",
         tag="dead letters", summary="Nothing more is done about it; the run stays on record as FAILED.",
         handler=letter_discard, body=DiscardBody, optional_body=True, answers=(LetterView,), refuses=(404, 409),
     ),
     Endpoint(
-        method="POST", path=f"{API}/dead-letters/{{run_id}}/decide", scope="runs:write", name="decideDeadLetter",
+        method="POST", path=f"{API}/dead-letters/{{run_id}}/decide", control=LetterService.decide,
+        name="decideDeadLetter",
         tag="dead letters", summary="Say what became of a run whose outcome nobody could know (status `held`).",
         description="The run stays on record as FAILED, with reason `unknown_outcome`. A sequence goes on from what "
         "is said here. To run it again instead, redrive it.",

@@ -13,6 +13,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_id, give
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.filters import TriggerName
 from tickwise.control.schedules.occurrences import Occurrence, OccurrenceKind, Section
+from tickwise.control.schedules.service import ScheduleService
 from tickwise.domain.model import Trigger
 
 
@@ -87,7 +88,8 @@ def _view(each: Occurrence) -> TimeLineEntry:
 
 OCCURRENCES: Final = (
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/occurrences", scope="runs:read", name="listOccurrences",
+        method="GET", path=f"{API}/jobs/{{job_id}}/occurrences", control=ScheduleService.occurrences,
+        name="listOccurrences",
         tag="schedules",
         summary="One time line of a job: what became of its occurrences, what is held back, and what comes.",
         description="The earliest first. Calendars, windows, pauses and jitter are applied to what is to come, by the "

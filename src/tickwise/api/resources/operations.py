@@ -16,7 +16,8 @@ from tickwise.api.resources.letters import LetterView, letter_view
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, JobView, RunView, job_view, run_view, time_of, time_or_none
 from tickwise.control.buffered.pending import PendingRequest
-from tickwise.control.bulk.operations import Accepted, Done
+from tickwise.control.buffered.service import BufferedService
+from tickwise.control.bulk.operations import Accepted, Done, OperationService
 from tickwise.control.bulk.pages import BulkProblem
 from tickwise.control.filters import (
     JobsCancelBody,
@@ -228,9 +229,6 @@ _WHAT: Final = (
 )
 
 
-_LOOK: Final = ("runs:read", "runs:write", "jobs:read", "jobs:write")
-
-
 def _bulk(path: str, name: str, summary: str, **more: Any) -> Endpoint:
     return Endpoint(
         method="POST", path=API + path, name=name, summary=summary, description=_WHAT, status=202,
@@ -241,56 +239,57 @@ def _bulk(path: str, name: str, summary: str, **more: Any) -> Endpoint:
 OPERATIONS: Final = (
     _bulk(
         "/runs:cancel", "cancelRuns", "Cancel the runs that a filter matches, of those that have not ended.",
-        scope="runs:write", tag="runs", handler=runs_cancel, body=RunsCancelBody,
+        control=OperationService.runs, tag="runs", handler=runs_cancel, body=RunsCancelBody,
         answers=(OperationAccepted,), also={200: (RunsMatched,)},
     ),
     _bulk(
         "/runs:retry", "retryRuns", "Retry the runs that a filter matches: failed ones, unless it names other states.",
-        scope="runs:write", tag="runs", handler=runs_retry, body=RunsRetryBody,
+        control=OperationService.runs, tag="runs", handler=runs_retry, body=RunsRetryBody,
         answers=(OperationAccepted,), also={200: (RunsMatched,)},
     ),
     _bulk(
         "/jobs:pause", "pauseJobs", "Pause the jobs that a filter matches.",
-        scope="jobs:write", tag="jobs", handler=jobs_pause, body=JobsPauseBody,
+        control=OperationService.jobs, tag="jobs", handler=jobs_pause, body=JobsPauseBody,
         answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/jobs:resume", "resumeJobs", "Resume the paused jobs that a filter matches.",
-        scope="jobs:write", tag="jobs", handler=jobs_resume, body=JobsResumeBody,
+        control=OperationService.jobs, tag="jobs", handler=jobs_resume, body=JobsResumeBody,
         answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/jobs:cancel", "cancelJobs", "Cancel the jobs that a filter matches, for good.",
-        scope="jobs:write", tag="jobs", handler=jobs_cancel, body=JobsCancelBody,
+        control=OperationService.jobs, tag="jobs", handler=jobs_cancel, body=JobsCancelBody,
         answers=(OperationAccepted,), also={200: (JobsMatched,)},
     ),
     _bulk(
         "/dead-letters:redrive", "redriveDeadLetters", "Redrive the dead letters that a filter matches.",
-        scope="runs:write", tag="dead letters", handler=letters_redrive, body=LettersRedriveBody,
+        control=OperationService.letters, tag="dead letters", handler=letters_redrive, body=LettersRedriveBody,
         answers=(OperationAccepted,), also={200: (LettersMatched,)},
     ),
     _bulk(
         "/dead-letters:discard", "discardDeadLetters", "Discard the dead letters that a filter matches.",
-        scope="runs:write", tag="dead letters", handler=letters_discard, body=LettersDiscardBody,
+        control=OperationService.letters, tag="dead letters", handler=letters_discard, body=LettersDiscardBody,
         answers=(OperationAccepted,), also={200: (LettersMatched,)},
     ),
     Endpoint(
-        method="GET", path=f"{API}/operations", scope="runs:read", name="listOperations", tag="operations",
-        summary="Operations over many things at once, newest first.", or_scopes=_LOOK[1:],
+        method="GET", path=f"{API}/operations", control=OperationService.page, name="listOperations", tag="operations",
+        summary="Operations over many things at once, newest first.",
         description="Those that the key may look at: operations of jobs with `jobs:read` or `jobs:write`, of runs and "
         "of dead letters with `runs:read` or `runs:write`.",
         handler=operations_list, answers=(list[OperationView],), query=OperationsQuery,
     ),
     Endpoint(
-        method="GET", path=f"{API}/operations/{{operation_id}}", scope="runs:read", name="getOperation",
-        tag="operations", summary="One operation, and how far it has come.", or_scopes=_LOOK[1:],
+        method="GET", path=f"{API}/operations/{{operation_id}}", control=BufferedService.operation, name="getOperation",
+        tag="operations", summary="One operation, and how far it has come.",
         description="Needs `jobs:read` or `jobs:write` for an operation of jobs, `runs:read` or `runs:write` for one "
         "of runs or dead letters.",
         handler=operation_get, answers=(OperationView,), refuses=(404,), pending=(PendingView,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/operations/{{operation_id}}/cancel", scope="runs:write", name="cancelOperation",
-        tag="operations", summary="Let an operation go no further; what is done stays done.", or_scopes=("jobs:write",),
+        method="POST", path=f"{API}/operations/{{operation_id}}/cancel", control=OperationService.cancel,
+        name="cancelOperation",
+        tag="operations", summary="Let an operation go no further; what is done stays done.",
         description="Needs the scope with which it was asked for: `jobs:write` for an operation of jobs, `runs:write` "
         "for one of runs or dead letters.",
         handler=operation_cancel, answers=(OperationView,), refuses=(404,),

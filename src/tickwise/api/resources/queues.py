@@ -10,6 +10,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import API, Instant, time_or_none
 from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
+from tickwise.control.runs.queues import QueueService
 from tickwise.ports.store import QueueHold, QueueRow
 
 _hold: Final = msgspec.json.Decoder(QueueHoldBody)
@@ -92,29 +93,31 @@ async def queue_resume(call: Call) -> Reply:
 
 QUEUES: Final = (
     Endpoint(
-        method="GET", path=f"{API}/queues", scope="queues:read", name="listQueues", tag="queues",
+        method="GET", path=f"{API}/queues", control=QueueService.overview, name="listQueues", tag="queues",
         summary="Queues by name: what waits and runs in each, and whether it is on hold.",
         handler=queues_list, answers=(list[QueueView],),
     ),
     Endpoint(
-        method="GET", path=f"{API}/queues/{{queue}}", scope="queues:read", name="getQueue", tag="queues",
+        method="GET", path=f"{API}/queues/{{queue}}", control=QueueService.get, name="getQueue", tag="queues",
         summary="One queue.", handler=queue_get, answers=(QueueView,), refuses=(404,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/queues/{{queue}}/hold", scope="queues:write", name="holdQueue", tag="queues",
+        method="POST", path=f"{API}/queues/{{queue}}/hold", control=QueueService.hold, name="holdQueue", tag="queues",
         summary="Let a queue stand still, from now or a time on, until a time or until it is resumed.",
         description="Nothing more of it begins; what runs goes on, and what waits keeps its place. A hold takes the "
         "place of the one before.",
         handler=queue_hold, body=QueueHoldBody, optional_body=True, answers=(QueueView,), refuses=(404,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/queues/{{queue}}/drain", scope="queues:write", name="drainQueue", tag="queues",
+        method="POST", path=f"{API}/queues/{{queue}}/drain", control=QueueService.drain,
+        name="drainQueue", tag="queues",
         summary="Hold a queue from now on; the answer says how many of its runs still go on.",
         description="It is empty when `dispatched` and `running` are 0: ask again, it takes as long as they take.",
         handler=queue_drain, body=QueueDrainBody, optional_body=True, answers=(QueueView,), refuses=(404,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/queues/{{queue}}/resume", scope="queues:write", name="resumeQueue", tag="queues",
+        method="POST", path=f"{API}/queues/{{queue}}/resume", control=QueueService.resume,
+        name="resumeQueue", tag="queues",
         summary="Let a queue go on; one that is not on hold goes on anyway.",
         handler=queue_resume, answers=(QueueView,), refuses=(404,),
     ),

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.wire import API, Instant, time_or_none
+from tickwise.control.cluster import ClusterService
 from tickwise.roles.shared.membership import RoleFacts
 
 
@@ -42,12 +43,12 @@ def _view(facts: RoleFacts) -> RoleView:
 
 async def roles_list(call: Call) -> Reply:
     """Who is alive."""
-    return answer(200, [_view(facts) for facts in await call.control.roles()])
+    return answer(200, [_view(facts) for facts in await call.control.cluster.roles(call.principal)])
 
 
 ROLES: Final = (
     Endpoint(
-        method="GET", path=f"{API}/roles", scope="executors:read", name="listRoles", tag="executors",
+        method="GET", path=f"{API}/roles", control=ClusterService.roles, name="listRoles", tag="executors",
         summary="Processes that are alive, by role, as they said themselves within the last ten seconds.",
         description="For people: a role that cannot reach what carries this (Redis, or the database) is missing here, "
         "and may work all the same. Schedulers say when they last looked for what is due.",

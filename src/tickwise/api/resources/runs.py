@@ -41,7 +41,9 @@ from tickwise.api.wire import (
     run_view,
 )
 from tickwise.control.bodies import RunRetryBody
+from tickwise.control.cluster import ClusterService
 from tickwise.control.filters import Text, TriggerName
+from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
@@ -198,33 +200,33 @@ async def run_log(call: Call) -> Reply:
 
 async def executors_list(call: Call) -> Reply:
     """Executors."""
-    return answer(200, [executor_view(row) for row in await call.control.runs.executors()])
+    return answer(200, [executor_view(row) for row in await call.control.cluster.executors(call.principal)])
 
 
 RUNS: Final = (
     Endpoint(
-        method="GET", path=f"{API}/runs", scope="runs:read", name="listRuns", tag="runs",
+        method="GET", path=f"{API}/runs", control=RunService.search, name="listRuns", tag="runs",
         summary="Search runs, newest first.", handler=runs_list, answers=(list[RunView],), query=RunsQuery,
     ),
     Endpoint(
-        method="GET", path=f"{API}/runs/counts", scope="runs:read", name="countRuns", tag="runs",
+        method="GET", path=f"{API}/runs/counts", control=RunService.tally, name="countRuns", tag="runs",
         summary="How many runs ended in each hour, by final state: 92 days at most, the last day if none are named.",
         description="Counted as they come on record, so it is exact and as quick whatever there is. Hours are those of "
         "UTC; hours and states without a run are left out. Kept for 400 days, longer than the runs.",
         handler=run_counts, answers=(list[RunCountView],), query=RunCountsQuery,
     ),
     Endpoint(
-        method="GET", path=f"{API}/runs/{{run_id}}", scope="runs:read", name="getRun", tag="runs",
+        method="GET", path=f"{API}/runs/{{run_id}}", control=RunService.get, name="getRun", tag="runs",
         summary="One run with its attempts and stage times.",
         handler=run_get, answers=(RunDetailView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
-        method="POST", path=f"{API}/runs/{{run_id}}/cancel", scope="runs:write", name="cancelRun", tag="runs",
+        method="POST", path=f"{API}/runs/{{run_id}}/cancel", control=RunService.cancel, name="cancelRun", tag="runs",
         summary="End a run that waits; ask the executor of one that is held to stop it (202).",
         handler=run_cancel, answers=(RunStateView,), further=(202,), refuses=(404, 409),
     ),
     Endpoint(
-        method="POST", path=f"{API}/runs/{{run_id}}/retry", scope="runs:write", name="retryRun", tag="runs",
+        method="POST", path=f"{API}/runs/{{run_id}}/retry", control=RunService.retry, name="retryRun", tag="runs",
         summary="A new run like one that has ended, with its payload or another.",
         description="Of a failed run this is a redrive of its dead letter, and like that it is done once: 409 "
         "`letter_settled` names the run that was made, or says what was decided.",
@@ -232,14 +234,14 @@ RUNS: Final = (
         refuses=(404, 409), foretold=True,
     ),
     Endpoint(
-        method="GET", path=f"{API}/runs/{{run_id}}/logs", scope="runs:read", name="getRunLog", tag="runs",
+        method="GET", path=f"{API}/runs/{{run_id}}/logs", control=RunService.log, name="getRunLog", tag="runs",
         summary="What an attempt wrote, from an offset on; the headers Tickwise-… say how to go on.",
         handler=run_log, answers=(LogView,), query=LogQuery, refuses=(404,), headers=("Accept",),
         answer_media=("text/plain", "application/json"),
         answer_headers=("Tickwise-Attempt", "Tickwise-Next-Offset", "Tickwise-Complete"),
     ),
     Endpoint(
-        method="GET", path=f"{API}/executors", scope="executors:read", name="listExecutors", tag="executors",
+        method="GET", path=f"{API}/executors", control=ClusterService.executors, name="listExecutors", tag="executors",
         summary="Active executors, and those gone within the last hour.",
         handler=executors_list, answers=(list[ExecutorView],),
     ),

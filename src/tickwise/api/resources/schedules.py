@@ -16,6 +16,7 @@ from tickwise.control.bodies import BackfillBody, PreviewBody, SkipNextBody, Sno
 from tickwise.control.schedules.backfills import Backfill
 from tickwise.control.schedules.fires import Moved
 from tickwise.control.schedules.previews import Look, OccurrenceFate, Preview
+from tickwise.control.schedules.service import ScheduleService
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Replay
 
@@ -185,37 +186,43 @@ async def backfill_cancel(call: Call) -> Reply:
 
 SCHEDULES: Final = (
     Endpoint(
-        method="GET", path=f"{API}/jobs/{{job_id}}/preview", scope="jobs:read", name="previewJob", tag="schedules",
+        method="GET", path=f"{API}/jobs/{{job_id}}/preview", control=ScheduleService.preview_job,
+        name="previewJob", tag="schedules",
         summary="The next fires of a job, in its zone and the viewer's, calendars applied.",
         handler=job_preview, answers=(PreviewView,), query=PreviewQuery, refuses=(404,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs:preview", scope="jobs:read", name="previewSchedule", previews=True,
+        method="POST", path=f"{API}/jobs:preview", control=ScheduleService.preview,
+        name="previewSchedule", previews=True,
         tag="schedules",
         summary="The next fires of a schedule that is not saved.",
         handler=schedule_preview, body=PreviewBody, answers=(PreviewView,),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/skipNext", scope="jobs:write", name="skipNext", tag="schedules",
+        method="POST", path=f"{API}/jobs/{{job_id}}/skipNext", control=ScheduleService.skip_next,
+        name="skipNext", tag="schedules",
         summary="Skip the next occurrence; the schedule stays (202: an executor holds it and was asked to give it up).",
         description="Sent again, it skips the one after; `occurrence` names the one that is meant.",
         handler=job_skip_next, body=SkipNextBody, optional_body=True, answers=(OccurrenceView,), further=(202,),
         refuses=(404, 409),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/snooze", scope="jobs:write", name="snooze", tag="schedules",
+        method="POST", path=f"{API}/jobs/{{job_id}}/snooze", control=ScheduleService.snooze,
+        name="snooze", tag="schedules",
         summary="Let the next occurrence run at another time; it keeps its nominal time, and the schedule stays.",
         handler=job_snooze, body=SnoozeBody, answers=(OccurrenceView,), refuses=(404, 409),
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/backfill", scope="runs:write", name="backfill", tag="schedules",
+        method="POST", path=f"{API}/jobs/{{job_id}}/backfill", control=ScheduleService.backfill,
+        name="backfill", tag="schedules",
         summary="Run the occurrences of a range of the past, the earliest first, by the schedule as it is now.",
         description="Each run keeps its nominal time and has the trigger `backfill`. Calendars apply; the past of the "
         "job itself (whether it was there, paused, or ran) does not.",
         handler=job_backfill, body=BackfillBody, answers=(BackfillView,), status=202, refuses=(404, 409), foretold=True,
     ),
     Endpoint(
-        method="POST", path=f"{API}/jobs/{{job_id}}/backfills/{{backfill_id}}/cancel", scope="runs:write",
+        method="POST", path=f"{API}/jobs/{{job_id}}/backfills/{{backfill_id}}/cancel",
+        control=ScheduleService.cancel_backfill,
         name="cancelBackfill", tag="schedules",
         summary="End the runs of a backfill that have not ended.",
         handler=backfill_cancel, answers=(BackfillCancelled,), refuses=(404,),

@@ -14,7 +14,7 @@ from tickwise.api.problems import BadParameter
 from tickwise.api.reading import SCRIPT_TYPES, decode, field_names
 from tickwise.api.wire import API, TaskView, encode, task_view
 from tickwise.control.bodies import TaskBody
-from tickwise.control.tasks import FoundTask
+from tickwise.control.tasks import FoundTask, TaskService
 from tickwise.domain.errors import NotFound
 from tickwise.ports.store import StoredTask
 
@@ -77,8 +77,8 @@ async def script_put(call: Call) -> Reply:
     task_id = call.path_values["task_id"]
 
     async def look() -> tuple[FoundTask, bytes | None]:
-        newest = await call.control.tasks.find(call.principal, task_id)
-        return FoundTask(newest), None if newest is None else tag_of(_shown(newest))
+        found = await call.control.tasks.to_replace(call.principal, task_id)
+        return found, None if found.task is None else tag_of(_shown(found.task))
 
     async def write(found: FoundTask | None) -> Reply:
         done = await call.control.tasks.put_script(
@@ -136,22 +136,22 @@ async def tasks_list(call: Call) -> Reply:
 
 TASKS: Final = (
     Endpoint(
-        method="POST", path=f"{API}/tasks", scope="tasks:write", name="storeTask", tag="tasks",
+        method="POST", path=f"{API}/tasks", control=TaskService.put, name="storeTask", tag="tasks",
         summary="Store a script or a task as a new version; the newest content again is that version.",
         handler=task_put, body=TaskBody, answers=(TaskView,), status=201,
     ),
     Endpoint(
-        method="GET", path=f"{API}/tasks", scope="tasks:read", name="listTasks", tag="tasks",
+        method="GET", path=f"{API}/tasks", control=TaskService.page, name="listTasks", tag="tasks",
         summary="The newest version of each stored task, by id.",
         handler=tasks_list, answers=(list[TaskView],), query=TasksQuery,
     ),
     Endpoint(
-        method="GET", path=f"{API}/tasks/{{task_id}}", scope="tasks:read", name="getTask", tag="tasks",
+        method="GET", path=f"{API}/tasks/{{task_id}}", control=TaskService.get, name="getTask", tag="tasks",
         summary="A stored task.", handler=task_get, answers=(TaskView,), query=TaskQuery, refuses=(404,),
         conditional=True,
     ),
     Endpoint(
-        method="PUT", path=f"{API}/tasks/{{task_id}}", scope="tasks:write", name="uploadScript", tag="tasks",
+        method="PUT", path=f"{API}/tasks/{{task_id}}", control=TaskService.put_script, name="uploadScript", tag="tasks",
         summary="Upload a Python script, as it lies in a file, as a new version of a task.",
         description="`curl -T script.py -H 'Content-Type: text/x-python' …`. The content and name of the newest "
         "version again is that version.",
@@ -159,12 +159,12 @@ TASKS: Final = (
         conditional=True,
     ),
     Endpoint(
-        method="GET", path=f"{API}/tasks/{{task_id}}/versions", scope="tasks:read", name="listTaskVersions",
+        method="GET", path=f"{API}/tasks/{{task_id}}/versions", control=TaskService.versions, name="listTaskVersions",
         tag="tasks", summary="The versions of a stored task, newest first.",
         handler=task_versions, answers=(list[TaskView],), query=TasksQuery, refuses=(404,),
     ),
     Endpoint(
-        method="GET", path=f"{API}/tasks/{{task_id}}/versions/{{version}}/source", scope="tasks:read",
+        method="GET", path=f"{API}/tasks/{{task_id}}/versions/{{version}}/source", control=TaskService.script,
         name="getTaskSource", tag="tasks", summary="The text of the Python script that a version of a task runs.",
         handler=script_get, answer_media=("text/x-python",), refuses=(404,), conditional=True,
     ),

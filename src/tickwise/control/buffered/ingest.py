@@ -25,6 +25,7 @@ from tickwise.control.bodies import SCHEDULE_NAMED, JobBody
 from tickwise.control.buffered.pending import PendingRequest, Pendings, RequestKind
 from tickwise.control.circuit_breaker import Remembered, StoreCircuitBreaker
 from tickwise.control.context import ControlContext
+from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.composing import (
     Composed,
@@ -36,7 +37,6 @@ from tickwise.control.jobs.composing import (
 )
 from tickwise.control.jobs.planning import planned
 from tickwise.control.jobs.policies import check_kept, policies
-from tickwise.control.jobs.service import JobService
 from tickwise.control.jobs.submission import id_taken, key_taken, size_of
 from tickwise.control.jobs.successors import NOTHING, Graph, listed
 from tickwise.control.tasks import TaskCheck
@@ -80,18 +80,18 @@ class BufferedIngest:
         context: ControlContext,
         *,
         composer: JobComposer,
-        jobs: JobService,
+        changes: JobChanges,
         breaker: StoreCircuitBreaker,
         sender: Sender,
         broker: Broker,
         signer: Signer | None,
         board: Board | None,
     ) -> None:
-        """`jobs` tries a change on the job as it is. `signer` signs requests, so that recorders know that this API took
-        them in. `board` tells other processes of them."""
+        """`changes` tries a change on the job as it is. `signer` signs requests, so that recorders know that this API
+        took them in. `board` tells other processes of them."""
         self._context = context
         self._composer = composer
-        self._jobs = jobs
+        self._changes = changes
         self._breaker = breaker
         self._sender = sender
         self._broker = broker
@@ -276,7 +276,7 @@ class BufferedIngest:
     async def _is_judged(self, who: Principal, job_id: UUID, body: JobBody) -> bool:
         """Whether the change was tried on the job as it is. Raises what that came to."""
         try:
-            await self._breaker.ask(lambda: self._jobs.change(who, job_id, body, dry_run=True), probes=False)
+            await self._breaker.ask(lambda: self._changes.change(who, job_id, body, dry_run=True), probes=False)
         except StoreUnavailable:
             return False
         except NotFound:

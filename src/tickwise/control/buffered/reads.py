@@ -18,7 +18,7 @@ import msgspec
 
 from tickwise.control.buffered.ingest import CLOCKS_SECONDS, BufferedIngest
 from tickwise.control.buffered.pending import PendingRequest
-from tickwise.control.bulk.operations import OperationService, check_scope
+from tickwise.control.bulk.access import check_kind, find_operation
 from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.context import ControlContext
@@ -37,13 +37,11 @@ class PendingReads:
         context: ControlContext,
         *,
         ingest: BufferedIngest,
-        operations: OperationService,
         breaker: StoreCircuitBreaker,
     ) -> None:
         self._context = context
         self._ingest = ingest
         self._pendings = ingest.pendings
-        self._operations = operations
         self._breaker = breaker
 
     async def job(self, who: Principal, job_id: UUID) -> PendingRequest | None:
@@ -74,13 +72,13 @@ class PendingReads:
     async def operation(self, who: Principal, operation: UUID) -> OperationRow | PendingRequest:
         """One operation, or the request that will be on record as one. Raises `NotFound`, `Forbidden`."""
         try:
-            return await self._operations.get(who, operation)
+            return await find_operation(self._context, who, operation, "read", "write")
         except (NotFound, StoreUnavailable):
             told = await self._pendings.of_operation(who.namespace, operation)
             found = await self._request_of(who, operation, told)
             if found is None:
                 raise
-        check_scope(who, OperationKind.JOB_CREATE, "read", "write")
+        check_kind(who, OperationKind.JOB_CREATE, "read", "write")
         return found
 
     async def _request_of(

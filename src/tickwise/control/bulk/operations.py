@@ -14,6 +14,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from tickwise.control.access import requires
+from tickwise.control.bulk.access import LOOK, find_operation, may
 from tickwise.control.bulk.pages import KINDS, RETRIED, STATES, STATUSES, OperationKind, StoredRequest
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.filters import (
@@ -39,8 +41,9 @@ from tickwise.control.filters import (
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
-from tickwise.domain.errors import Forbidden, Invalid, NotFound
+from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal, time_id
+from tickwise.domain.permissions import Permission
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     JobRow,
@@ -95,6 +98,7 @@ class OperationService:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
 
+    @requires(Permission.RUNS_WRITE)
     async def runs(
         self, who: Principal, body: RunsCancelBody | RunsRetryBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -111,6 +115,7 @@ class OperationService:
         request = StoredRequest(filter=_raw(said), payload=UNSET if payload is None else payload)
         return await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
 
+    @requires(Permission.JOBS_WRITE)
     async def jobs(self, who: Principal, body: JobsCancelBody, receipt_for: ReceiptFor[Accepted] | None = None) -> Done:
         """Pause, resume or cancel jobs. Raises `Invalid`."""
         said, kind = body.filter, OperationKind.JOBS_CANCEL
@@ -130,6 +135,7 @@ class OperationService:
             matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
         )
 
+    @requires(Permission.RUNS_WRITE)
     async def letters(
         self, who: Principal, body: LettersDiscardBody, receipt_for: ReceiptFor[Accepted] | None = None
     ) -> Done:
@@ -147,27 +153,22 @@ class OperationService:
             matches if body.dry_run else await self._asked(who, kind, OperationRequest(matches, request, receipt_for))
         )
 
+    @requires(*LOOK)
     async def get(self, who: Principal, operation: UUID) -> OperationRow:
         """One operation. Raises `NotFound`, `Forbidden`."""
-        found = await self._operation(who, operation)
-        check_scope(who, found.kind, "read", "write")
-        return found
+        return await find_operation(self._context, who, operation, "read", "write")
 
+    @requires(*LOOK)
     async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[OperationRow]:
         """Newest first, of those that this key may look at."""
-        kinds = [kind for kind in KINDS if _may(who, kind, "read", "write")]
+        kinds = [kind for kind in KINDS if may(who, kind, "read", "write")]
         return await self._context.searches.operations_list(who.namespace, before, limit, kinds=kinds)
 
+    @requires(Permission.RUNS_WRITE, Permission.JOBS_WRITE)
     async def cancel(self, who: Principal, operation: UUID) -> OperationRow:
         """It does not go on; what is done stays done. One that ended stays as it is. Raises `NotFound`, `Forbidden`."""
-        check_scope(who, (await self._operation(who, operation)).kind, "write")
+        await find_operation(self._context, who, operation, "write")
         return await self._context.surely(lambda: self._context.store.operation_cancel(who.namespace, operation))
-
-    async def _operation(self, who: Principal, operation: UUID) -> OperationRow:
-        found = await self._context.store.operation_get(who.namespace, operation)
-        if found is None:
-            raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
-        return found
 
     # ------------------------------------------------------------------------------------------ what it is about
 
@@ -216,23 +217,6 @@ class OperationService:
             return stored
         self._context.signals.send(Topic.OPERATIONS)
         return accepted
-
-
-def _scopes(kind: str, *actions: str) -> list[str]:
-    """The scopes that let do one of these with operations of a kind. Those of dead letters go by runs, as they do."""
-    subject = "jobs" if kind.startswith(("jobs:", "job:")) else "runs"
-    return [f"{subject}:{action}" for action in actions]
-
-
-def _may(who: Principal, kind: str, *actions: str) -> bool:
-    return any(who.may(scope) for scope in _scopes(kind, *actions))
-
-
-def check_scope(who: Principal, kind: str, *actions: str) -> None:
-    """Who may ask for an operation may look at it and end it. Raises `Forbidden`."""
-    if not _may(who, kind, *actions):
-        needed = " or ".join(_scopes(kind, *actions))
-        raise Forbidden(f"the operation is one of {kind}, and this key lacks the scope {needed}")
 
 
 def _raw(said: Filter) -> msgspec.Raw:

@@ -33,8 +33,8 @@ from tickwise.control.filters import (
     runs_query,
 )
 from tickwise.control.jobs.moves import JobMoves
-from tickwise.control.runs.letters import LetterService, new_run, new_run_id, refusal
-from tickwise.control.runs.service import RunService
+from tickwise.control.runs.cancels import cancel_run
+from tickwise.control.runs.settlements import Settlements, new_run, new_run_id, refusal
 from tickwise.domain.errors import Bug, Conflict, Invalid, NotFound, Refused
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Principal, time_id
@@ -182,8 +182,7 @@ class OperationPages:
 
     def __init__(self, context: ControlContext) -> None:
         self._context = context
-        self._letters = LetterService(context)
-        self._runs = RunService(context, self._letters)
+        self._settlements = Settlements(context)
         self._moves = JobMoves(context)
         self._works: dict[str, Callable[[PageTally], Awaitable[None]]] = {
             OperationKind.RUNS_CANCEL: self._runs_cancel,
@@ -222,7 +221,7 @@ class OperationPages:
         since = tally.operation.created_at
         tally.done += sum((row.ended_at or 0.0) >= since for row in await self._context.store.runs_list(ended))
         meant = [row.run_id for row in rows if _was_so(row, said.status, since)]
-        await _each(tally, meant, lambda run: self._runs.cancel(tally.who, run))
+        await _each(tally, meant, lambda run: cancel_run(self._context, tally.who, run))
 
     async def _runs_retry(self, tally: PageTally) -> None:
         said = _runs.decode(tally.request.filter)
@@ -314,12 +313,14 @@ class OperationPages:
         if not settlements:
             return
         for settlement, settled in zip(
-            settlements, await self._letters.settle_many(tally.who, settlements), strict=True
+            settlements, await self._settlements.settle_many(tally.who, settlements), strict=True
         ):
             if settled in (Settled.SETTLED, Settled.REPEATED):
                 tally.done += 1
             else:
-                letter = await self._letters.find(tally.who, settlement.run_id) if settled is Settled.TAKEN else None
+                letter = (
+                    await self._settlements.find(tally.who, settlement.run_id) if settled is Settled.TAKEN else None
+                )
                 tally.refuse(settlement.run_id, refusal(settled, settlement.run_id, letter))
 
     # ------------------------------------------------------------------------------------------ jobs

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tickwise.control.access import requires
 from tickwise.control.context import ControlContext
 from tickwise.control.explain.explanations import (
     ON_TIME_SECONDS,
@@ -48,6 +49,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_before, name_from
+from tickwise.domain.permissions import Permission
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.domain.schedule import Schedule, ScheduleType
 from tickwise.domain.zones import zone_named
@@ -99,6 +101,7 @@ class ExplainService:
         self._context = context
         self._around = RunContext(context)
 
+    @requires(Permission.RUNS_READ)
     async def run(self, who: Principal, run: UUID) -> Explanation:
         """Why a run is where it is. Raises `NotFound`."""
         row = await self._context.run(who, run)
@@ -106,6 +109,7 @@ class ExplainService:
         standing = None if job is None else await self._standing(job)
         return await self._explained(row, standing)
 
+    @requires(Permission.RUNS_READ)
     async def job(self, who: Principal, job_id: UUID, at: float | None = None) -> Explanation:
         """Why a job does at a time what it does, did or will do; at None: at the moment. Raises `NotFound`; `Invalid`
         for a time too far ahead."""

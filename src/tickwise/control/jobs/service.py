@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from msgspec import UNSET
 
+from tickwise.control.access import check_namespace, requires
 from tickwise.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
-from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submissions, Submitted, Verdict
 from tickwise.domain.errors import NotFound, Refused
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, name_from, run_id
-from tickwise.observability.buffers import Buffer
+from tickwise.domain.permissions import Permission
 from tickwise.ports.store import JobQuery, JobRow, NewRun, Replay, RunQuery, RunRow
 from tickwise.roles.shared.definition import decode_definition, decode_plan, with_payload
 from tickwise.roles.shared.served_queues import not_offered, unserved
 
 
 class JobService:
-    """Everything about jobs. Start it before the first submit, stop it after the last."""
+    """Everything about jobs."""
 
-    def __init__(self, context: ControlContext, composer: JobComposer, submissions: Submissions) -> None:
+    def __init__(self, context: ControlContext, submissions: Submissions, changes: JobChanges) -> None:
         self._context = context
         self._submissions = submissions
-        self._changes = JobChanges(context, composer, submissions)
+        self._changes = changes
         self._moves = JobMoves(context)
-
-    async def start(self) -> None:
-        """Begin to take jobs."""
-        await self._submissions.start()
-
-    async def stop(self) -> None:
-        """Write what waits, take nothing more."""
-        await self._submissions.stop()
-
-    def buffers(self) -> Mapping[str, Buffer]:
-        """What waits to be written."""
-        return self._submissions.buffers()
 
     # ------------------------------------------------------------------------------------------ create and change
 
+    @requires(Permission.JOBS_WRITE)
     async def submit(
         self, who: Principal, body: JobBody, receipt_for: ReceiptFor[Submitted] | None = None
     ) -> Submitted | Replay:
         """Store one job; returns when it is durable. Raises `Refused` kinds, `Busy`, `StoreUnavailable`, `InDoubt`."""
         return await self._submissions.submit(who, body, receipt_for)
 
+    @requires(Permission.JOBS_WRITE)
     async def submit_many(
         self,
         who: Principal,
@@ -66,6 +56,7 @@ class JobService:
         are handed in as their refusals."""
         return await self._submissions.submit_many(who, bodies, atomic=atomic, receipt_for=receipt_for)
 
+    @requires(Permission.JOBS_WRITE)
     async def change(
         self, who: Principal, job_id: UUID, body: JobBody, *, if_version: int | None = None, dry_run: bool = False
     ) -> ChangeResult:
@@ -73,6 +64,7 @@ class JobService:
         not at `if_version`."""
         return await self._changes.change(who, job_id, body, if_version=if_version, dry_run=dry_run)
 
+    @requires(Permission.JOBS_WRITE)
     async def upsert(
         self, who: Principal, key: str, body: JobBody, found: FoundJob | None = None
     ) -> Submitted | ChangeResult:
@@ -80,41 +72,55 @@ class JobService:
         another job by now, or to another version."""
         return await self._changes.upsert(who, key, body, found)
 
+    @requires(Permission.JOBS_WRITE)
     async def cancel(self, who: Principal, job_id: UUID, *, if_version: int | None = None) -> JobRow:
         """End a job for good. Twice is once. Raises `NotFound`, `VersionConflict`."""
         return await self._moves.cancel(who, job_id, if_version=if_version)
 
+    @requires(Permission.JOBS_WRITE)
     async def pause(self, who: Principal, job_id: UUID, body: PauseBody, *, if_version: int | None = None) -> JobRow:
         """Stop fires by schedule, until it is resumed or until a time. Raises `NotFound`, `Conflict`,
         `VersionConflict`."""
         return await self._moves.pause(who, job_id, body, if_version=if_version)
 
+    @requires(Permission.JOBS_WRITE)
     async def resume(self, who: Principal, job_id: UUID, body: ResumeBody, *, if_version: int | None = None) -> JobRow:
         """Fire by schedule again. Raises `NotFound`, `Conflict`, `Invalid`, `VersionConflict`."""
         return await self._moves.resume(who, job_id, body, if_version=if_version)
 
     # ------------------------------------------------------------------------------------------ look up, run now
 
+    @requires(Permission.JOBS_READ)
     async def get(self, who: Principal, job_id: UUID) -> JobRow:
         """One job. Raises `NotFound`."""
         return await self._context.job(who, job_id)
 
+    @requires(Permission.JOBS_READ)
     async def by_key(self, who: Principal, key: str) -> JobRow:
         """One job, by its key. Raises `NotFound`."""
-        row = await self.find(who, key)
+        row = await self._named(who, key)
         if row is None:
             raise NotFound(f"there is no job with the key {key[:200]!r} in the namespace {who.namespace}")
         return row
 
-    async def find(self, who: Principal, key: str) -> JobRow | None:
-        """The same, or None."""
-        return None if "\0" in key else await self._context.store.job_by_key(who.namespace, key)
+    @requires(Permission.JOBS_WRITE)
+    async def to_change(self, who: Principal, job_id: UUID) -> JobRow:
+        """One job, for a write that is judged by the job as it is. Raises `NotFound`."""
+        return await self._context.job(who, job_id)
 
-    async def search(self, query: JobQuery) -> Sequence[JobRow]:
-        """Newest first, for people: a replica may be asked. The caller names the namespace of who asks in the query."""
+    @requires(Permission.JOBS_WRITE)
+    async def to_upsert(self, who: Principal, key: str) -> FoundJob:
+        """The job with this key, if there is one, for a write that is judged by the job as it is."""
+        return FoundJob(await self._named(who, key))
+
+    @requires(Permission.JOBS_READ)
+    async def search(self, who: Principal, query: JobQuery) -> Sequence[JobRow]:
+        """Newest first, for people: a replica may be asked. Raises `Forbidden` for a query about another namespace."""
+        check_namespace(who, query.namespace)
         return await self._context.searches.jobs_list(query)
 
-    async def warnings(self, row: JobRow) -> tuple[str, ...]:
+    @requires(Permission.JOBS_READ, Permission.JOBS_WRITE)
+    async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
         """What its definition made us say, and what holds at the moment."""
         definition = decode_definition(row.definition)
         if row.status is JobStatus.CANCELLED:
@@ -126,6 +132,7 @@ class JobService:
             passing = unserved(row.lane, function_of(row, definition), active) if active else None
         return (*definition.warnings, passing) if passing else definition.warnings
 
+    @requires(Permission.RUNS_READ)
     async def status(self, who: Principal, job_id: UUID) -> RunRow | None:
         """Its latest run, if it has one; an occurrence to come that is on record as skipped is none. Raises
         `NotFound`."""
@@ -139,6 +146,7 @@ class JobService:
             runs = [run for query in (by_now, coming) for run in await self._context.store.runs_list(query)]
         return max(runs, key=lambda run: run.run_id, default=None)
 
+    @requires(Permission.RUNS_WRITE)
     async def run_now(
         self, who: Principal, job_id: UUID, body: RunNowBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
@@ -161,3 +169,6 @@ class JobService:
         receipt = receipt_for(run.run_id) if receipt_for is not None else None
         replay = await make_runs(self._context, row.namespace, job_id, (run,), receipt)
         return run.run_id if replay is None else replay
+
+    async def _named(self, who: Principal, key: str) -> JobRow | None:
+        return None if "\0" in key else await self._context.store.job_by_key(who.namespace, key)

@@ -17,7 +17,7 @@ import structlog
 
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal, time_id
-from tickwise.domain.scopes import EVERYTHING
+from tickwise.domain.permissions import EVERYTHING
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import KeyOrigin, Keys, NewKey
 

@@ -5,8 +5,7 @@ Invariant: a key gives what its maker has, at most: scopes, namespace and time.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
@@ -15,22 +14,19 @@ import msgspec
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.control.access import requires
 from tickwise.control.bodies import TEXT_MAX, Name, Time
-from tickwise.control.circuit_breaker import STALE_SECONDS, StoreCircuitBreaker
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import ADMIN, key_of, new_secret
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within, written
-from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
+from tickwise.domain.errors import Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal
-from tickwise.domain.scopes import EVERYTHING, SCOPES
-from tickwise.observability.tasks import end_tasks
-from tickwise.ports.clock import Clock
-from tickwise.ports.identity import FoundKey, KeyOrigin, KeyRow, Keys
+from tickwise.domain.permissions import EVERYTHING, Permission
+from tickwise.ports.identity import KeyOrigin, KeyRow, Keys
 from tickwise.ports.signals import Topic
 
-USES_SECONDS: Final = 60.0
-"""Uses of keys are written together, so often: a column that people read costs one statement a minute."""
+_KNOWN: Final = frozenset(Permission)
 
 logger = structlog.get_logger("tickwise.keys")
 
@@ -59,32 +55,11 @@ class MadeKey(NamedTuple):
 class KeyService:
     """Everything about keys."""
 
-    def __init__(self, context: ControlContext, keys: Keys, breaker: StoreCircuitBreaker | None = None) -> None:
-        """`breaker` bounds the wait for a store that is away; None: each look-up waits for the store."""
+    def __init__(self, context: ControlContext, keys: Keys) -> None:
         self._context = context
         self._keys = keys
-        self._breaker = breaker
-        self._uses = KeyUses(keys, context.clock)
 
-    async def stop(self) -> None:
-        """Write which keys were used."""
-        await self._uses.stop()
-
-    @property
-    def stale_seconds(self) -> float:
-        """How long a key that the store knew counts while the store is away."""
-        return 0.0 if self._breaker is None else STALE_SECONDS
-
-    async def find(self, digest: bytes) -> FoundKey | None:
-        """The good key with this digest. Raises `StoreUnavailable`."""
-        if self._breaker is None:
-            return self._uses.note(await self._keys.key_find(digest))
-        return self._uses.note(await self._breaker.ask(lambda: self._keys.key_find(digest)))
-
-    def news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
-        """An event that is set when a key that `concerns` the listener may be good no longer."""
-        return self._context.signals.listen(Topic.KEYS, concerns)
-
+    @requires(Permission.KEYS_ADMIN)
     async def make(self, who: Principal, body: KeyBody) -> MadeKey:
         """A new key. Raises `Forbidden` if it would be stronger than the one that asks; `Invalid`; `Conflict`."""
         name = clean_text(body.name, "/name")
@@ -123,10 +98,12 @@ class KeyService:
         )
         return MadeKey(row, secret)
 
+    @requires(Permission.KEYS_ADMIN)
     async def page(self, who: Principal, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """The newest first, also those that are over."""
         return await self._keys.keys_list(who.namespace, before=before, limit=limit)
 
+    @requires(Permission.KEYS_ADMIN)
     async def revoke(self, who: Principal, key_id: UUID) -> KeyRow:
         """From now on it lets nobody in. Raises `NotFound`."""
         row = await self._context.surely(lambda: self._keys.key_revoke(who.namespace, key_id))
@@ -158,54 +135,11 @@ class KeyService:
         return expires_at
 
 
-class KeyUses:
-    """Which keys were used, written together every `USES_SECONDS`. What a crash loses is a minute of a column."""
-
-    def __init__(self, keys: Keys, clock: Clock) -> None:
-        self._keys = keys
-        self._clock = clock
-        self._used: dict[UUID, float] = {}
-        """When each was used last, on our monotonic clock."""
-        self._task: asyncio.Task[None] | None = None
-
-    def note(self, found: FoundKey | None) -> FoundKey | None:
-        """This key was asked for by a request."""
-        if found is not None and found.principal.key_id is not None:
-            self._used[found.principal.key_id] = self._clock.monotonic()
-            if self._task is None:
-                self._task = asyncio.create_task(self._later(), name="key uses")
-        return found
-
-    async def stop(self) -> None:
-        """Write what waits."""
-        if self._task is not None:
-            await end_tasks([self._task])
-        await self._write()
-
-    async def _later(self) -> None:
-        try:
-            while self._used:
-                await self._clock.sleep(USES_SECONDS)
-                await self._write()
-        finally:
-            self._task = None
-
-    async def _write(self) -> None:
-        used, self._used = self._used, {}
-        if not used:
-            return
-        now = self._clock.monotonic()
-        try:
-            await self._keys.keys_used({key_id: now - at for key_id, at in sorted(used.items())})
-        except Unavailable:
-            self._used = used | self._used  # with the next ones
-
-
 def _scopes(who: Principal, wanted: Sequence[str]) -> frozenset[str]:
     """The scopes of a new key, if they are some and the one that asks has them all."""
     for number, scope in enumerate(wanted):
-        if scope != EVERYTHING and scope not in SCOPES:
-            known = ", ".join(SCOPES)
+        if scope != EVERYTHING and scope not in _KNOWN:
+            known = ", ".join(Permission)
             raise Invalid(f"there is no scope {scope[:50]!r}; there are {known}, and *", pointer=f"/scopes/{number}")
         if not who.may(scope):
             raise Forbidden(

@@ -9,12 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from tickwise.control.access import requires
 from tickwise.control.bodies import QueueDrainBody, QueueHoldBody
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.control.times import instant_within
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal
+from tickwise.domain.permissions import Permission
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import QueueHold, QueueRow
 
@@ -30,21 +32,50 @@ class QueueService:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
 
+    @requires(Permission.QUEUES_READ)
     async def overview(self, who: Principal) -> Sequence[QueueRow]:
         """By name."""
         return await self._context.store.queues_list(who.namespace)
 
+    @requires(Permission.QUEUES_READ)
     async def get(self, who: Principal, queue: str) -> QueueRow:
         """One queue. Raises `NotFound` for one that no job has used and nobody holds."""
+        return await self._get(who, queue)
+
+    @requires(Permission.QUEUES_WRITE)
+    async def hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
+        """Let it stand still, in place of a hold that there is. One that no job has used yet can be held too.
+
+        Raises `NotFound` for a name that no queue can have; `Invalid`."""
+        return await self._hold(who, queue, body)
+
+    @requires(Permission.QUEUES_WRITE)
+    async def drain(self, who: Principal, queue: str, body: QueueDrainBody) -> QueueRow:
+        """Hold it from now on; the answer tells what still goes on. Raises as `hold`."""
+        return await self._hold(who, queue, QueueHoldBody(reason=body.reason, until=body.until))
+
+    @requires(Permission.QUEUES_WRITE)
+    async def resume(self, who: Principal, queue: str) -> QueueRow:
+        """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
+        resumed = await self._context.surely(lambda: self._context.store.queue_resume(who.namespace, queue))
+        if resumed:
+            # Before anything else is looked at: executors may claim from it now.
+            self._context.signals.send(Topic.QUEUES)
+        try:
+            return await self._get(who, queue)
+        except NotFound:
+            if not resumed:
+                raise
+            # One that nothing but its hold was known of is gone with it.
+            return QueueRow(queue=queue, hold=None, held=False, queued=0, dispatched=0, running=0)
+
+    async def _get(self, who: Principal, queue: str) -> QueueRow:
         for row in await self._context.store.queues_list(who.namespace):
             if row.queue == queue:
                 return row
         raise NotFound(f"no job of the namespace {who.namespace} has used a queue {queue[:100]!r}, and nobody holds it")
 
-    async def hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
-        """Let it stand still, in place of a hold that there is. One that no job has used yet can be held too.
-
-        Raises `NotFound` for a name that no queue can have; `Invalid`."""
+    async def _hold(self, who: Principal, queue: str, body: QueueHoldBody) -> QueueRow:
         if _NAME.fullmatch(queue) is None:
             raise NotFound(
                 f"{queue[:100]!r} is no name of a queue; they have letters, digits and _ . -, at most 100 of them"
@@ -65,21 +96,3 @@ class QueueService:
         # What executors hold of it and have not begun is asked back.
         self._context.signals.send(Topic.CANCELS)
         return row
-
-    async def drain(self, who: Principal, queue: str, body: QueueDrainBody) -> QueueRow:
-        """Hold it from now on; the answer tells what still goes on. Raises as `hold`."""
-        return await self.hold(who, queue, QueueHoldBody(reason=body.reason, until=body.until))
-
-    async def resume(self, who: Principal, queue: str) -> QueueRow:
-        """Let it go on. One that nobody holds goes on anyway. Raises `NotFound`."""
-        resumed = await self._context.surely(lambda: self._context.store.queue_resume(who.namespace, queue))
-        if resumed:
-            # Before anything else is looked at: executors may claim from it now.
-            self._context.signals.send(Topic.QUEUES)
-        try:
-            return await self.get(who, queue)
-        except NotFound:
-            if not resumed:
-                raise
-            # One that nothing but its hold was known of is gone with it.
-            return QueueRow(queue=queue, hold=None, held=False, queued=0, dispatched=0, running=0)

@@ -7,27 +7,27 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.control.access import check_namespace, requires
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import function_of
-from tickwise.control.runs.letters import LetterService
+from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, read_log
+from tickwise.control.runs.settlements import Settlements
 from tickwise.control.wakeups import wake_for_runs
 from tickwise.domain.errors import Conflict, Invalid, NotFound
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
-from tickwise.ports.signals import Topic
+from tickwise.domain.permissions import Permission
 from tickwise.ports.store import (
     AttemptRow,
-    ExecutorRow,
     JobRow,
     LetterStatus,
     Replay,
     RunQuery,
     RunRow,
     Settlement,
-    StoreStats,
     Tally,
 )
 from tickwise.roles.shared.definition import decode_definition
@@ -56,11 +56,11 @@ class RunDetails(NamedTuple):
 class RunService:
     """Everything about runs."""
 
-    def __init__(self, context: ControlContext, letters: LetterService) -> None:
-        """`letters` settles the dead letter of a run that is repeated."""
+    def __init__(self, context: ControlContext) -> None:
         self._context = context
-        self._letters = letters
+        self._settlements = Settlements(context)
 
+    @requires(Permission.RUNS_READ)
     async def get(self, who: Principal, run: UUID) -> RunDetails:
         """One run with its attempts. Raises `NotFound`."""
         row = await self._context.run(who, run)
@@ -68,14 +68,16 @@ class RunService:
         warnings: Sequence[str] = ()
         if row.state in (RunState.QUEUED, RunState.RETRYING):
             warnings = await self._waiting_for(row)
-        letter = await self._letters.find(who, run) if row.state is RunState.FAILED else None
+        letter = await self._settlements.find(who, run) if row.state is RunState.FAILED else None
         job = None if row.definition is not None else await self._context.store.job_get(who.namespace, row.job_id)
         return RunDetails(row, attempts, warnings, None if letter is None else letter.redriven_as, job)
 
+    @requires(Permission.RUNS_READ)
     async def search(self, who: Principal, query: RunQuery, *, must_exist: bool = False) -> Sequence[RunRow]:
         """Newest first, for people: a replica may be asked. With `must_exist`, raises `NotFound` if the job of the
         query is not there. An occurrence to come that is on record as skipped is no run that there was: it is found
-        only if the search names states."""
+        only if the search names states. Raises `Forbidden` for a query about another namespace."""
+        check_namespace(who, query.namespace)
         if must_exist and query.job_id is not None:
             await self._context.job(who, query.job_id)
         rows = await self._context.searches.runs_list(query)
@@ -91,6 +93,7 @@ class RunService:
             query = replace(query, before=rows[-1].run_id)
             rows = await self._context.searches.runs_list(query)
 
+    @requires(Permission.RUNS_READ)
     async def tally(self, who: Principal, since: float | None, until: float | None) -> Sequence[Tally]:
         """How many runs of the namespace came on record in each hour that begins in this time; of the last day if no
         time is named. Raises `Invalid`."""
@@ -100,15 +103,13 @@ class RunService:
             raise Invalid(f"ask for {MAX_TALLIED_SECONDS / DAY_SECONDS:.0f} days at most, that begin before they end")
         return await self._context.searches.runs_tally(who.namespace, start, end)
 
+    @requires(Permission.RUNS_WRITE)
     async def cancel(self, who: Principal, run: UUID) -> RunState:
         """End it, or ask its executor to; the state that it is in now. Raises `NotFound`; `Conflict` if it ended
         in another way before."""
-        state = await self._context.surely(lambda: self._context.store.runs_cancel(who.namespace, run, who.name))
-        if state in FINAL and state is not RunState.CANCELLED:
-            raise Conflict(f"the run has ended already: {state}", code="run_ended")
-        self._context.signals.send(Topic.CANCELS, (run,))
-        return state
+        return await cancel_run(self._context, who, run)
 
+    @requires(Permission.RUNS_WRITE)
     async def retry(
         self, who: Principal, run: UUID, body: RunRetryBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
@@ -119,15 +120,16 @@ class RunService:
         row = await self._context.run(who, run)
         if row.state not in FINAL:
             raise Conflict(f"the run has not ended yet, it is {row.state}; cancel it first", code="run_not_ended")
-        new = await self._letters.again(who, row, body)
+        new = await self._settlements.again(who, row, body)
         receipt = receipt_for(new.run_id) if receipt_for is not None else None
         if row.state is RunState.FAILED:
-            settled = await self._letters.settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
+            settled = await self._settlements.settle(who, Settlement(run, LetterStatus.REDRIVEN, None, new), receipt)
             await wake_for_runs(self._context, row.namespace, row.job_id, (new,))
             return settled if isinstance(settled, Replay) else new.run_id
         replay = await make_runs(self._context, row.namespace, row.job_id, (new,), receipt)
         return new.run_id if replay is None else replay
 
+    @requires(Permission.RUNS_READ)
     async def log(self, who: Principal, run: UUID, *, attempt: int | None, offset: int, limit: int) -> LogChunk:
         """A part of what an attempt wrote; of the newest one if none is named. Raises `NotFound`."""
         row = await self._context.run(who, run)
@@ -136,14 +138,6 @@ class RunService:
             raise NotFound(f"the run has had {row.attempt} attempts so far, there is no attempt {attempt}")
         ended = row.state in FINAL or number < row.attempt
         return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
-
-    async def executors(self) -> Sequence[ExecutorRow]:
-        """Active executors, and those gone lately."""
-        return await self._context.store.executors_list()
-
-    async def stats(self) -> StoreStats:
-        """Counts for metrics and readiness. Raises `StoreUnavailable`."""
-        return await self._context.store.stats()
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """What keeps a run waiting that nobody holds."""

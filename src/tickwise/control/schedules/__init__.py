@@ -2,7 +2,7 @@
 
 - `previews` shows the next fires of a saved or unsaved schedule; `occurrences` is the time line of a job.
 - `fires` skips or moves the next occurrence alone; `backfills` runs occurrences of the past.
-- `calendars` keeps calendars and maintenance windows.
+- `calendars` and `windows` keep calendars and maintenance windows, over the part that they share, `stored_rules`.
 
 Invariant: a preview goes by the rules of the scheduler's own decision.
 """

@@ -1,79 +1,17 @@
-"""Calendars and maintenance windows that people keep: store, look up, delete, and which times they cover.
-
-        CalendarBody | WindowBody ──► read_calendar, in a thread ──► RuleRow ──► store ──► timers are decided anew
-
-Invariant: what is stored was read to its end before, so that no scheduler ever meets one that it cannot carry out.
-"""
+"""Calendars that people keep: store, look up, delete, and which times they cover."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import msgspec
-from msgspec import Meta
-
-from tickwise.control.bodies import Labels
+from tickwise.control.access import requires
 from tickwise.control.context import ControlContext
-from tickwise.control.texts import clean_id, clean_text
-from tickwise.control.times import written
-from tickwise.domain.calendar.rules import (
-    Calendar,
-    CalendarRule,
-    Otherwise,
-    Recurring,
-    ScheduleRules,
-    Window,
-    end_of_cover,
-    next_cover,
-)
-from tickwise.domain.calendar.sentences import entry as entry_words
-from tickwise.domain.errors import Busy, Conflict, Invalid, Misconfigured, NotFound
+from tickwise.control.schedules.stored_rules import Covers, FoundRule, Range, StoredRules, WrittenCalendar, check_name
 from tickwise.domain.model import Principal
-from tickwise.domain.zones import zone_named
-from tickwise.ports.calendars import CalendarReader
-from tickwise.ports.signals import Topic
+from tickwise.domain.permissions import Permission
 from tickwise.ports.store import RuleKind, RuleRow
-from tickwise.roles.shared.calendars import (
-    NAME_MAX,
-    CalendarBody,
-    StoredCalendar,
-    decode_calendar,
-    encode_calendar,
-    read_calendar,
-)
-from tickwise.roles.shared.rulebook import StoredWindow, decode_window, encode_window
-
-MAX_READING_SECONDS: Final = 30.0
-"""A reader is bounded, and done within seconds; this is for machines that have no time for it."""
-MAX_READINGS: Final = 2
-"""Threads that read at once: each may keep a core busy for seconds."""
-MAX_COVERS: Final = 1_000
-MAX_RANGE_SECONDS: Final = 3_660 * 86_400.0
-RANGE_SECONDS_USUAL: Final = 30 * 86_400.0
-
-T = TypeVar("T")
-
-
-class WindowBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A maintenance window: nothing that it concerns starts in it."""
-
-    when: CalendarBody
-    labels: Labels = {}
-    """All of these pairs must be among a job's labels; none: every job of the namespace is concerned."""
-    action: Otherwise = Otherwise.SKIP
-    reason: Annotated[str, Meta(max_length=1_000, description="What people read of it.")] = ""
-
-
-class FoundRule(NamedTuple):
-    """What was looked at under a name, for a write that must not meet anything else."""
-
-    row: RuleRow | None
-    """None: there was nothing."""
+from tickwise.roles.shared.calendars import CalendarBody, StoredCalendar, decode_calendar, encode_calendar
 
 
 class CalendarEntry(NamedTuple):
@@ -83,249 +21,59 @@ class CalendarEntry(NamedTuple):
     stored: StoredCalendar
 
 
-class WindowEntry(NamedTuple):
-    """A maintenance window of a list."""
-
-    row: RuleRow
-    stored: StoredWindow
-
-
-class WrittenCalendar(NamedTuple):
-    """What a write left behind."""
-
-    row: RuleRow
-    created: bool
-    """There was none under this name before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """Which times are looked at."""
-
-    start: float | None = None
-    """None: now."""
-    end: float | None = None
-    """None: 30 days later."""
-    limit: int = 100
-
-
-class CoveredStretch(NamedTuple):
-    """Time without a break that a calendar covers."""
-
-    begin: float
-    end: float | None
-    """It may lie after the range; None: no end is in sight."""
-    what: str
-    """The entry that covers its begin, in words."""
-
-
-class Covers(NamedTuple):
-    """Which times of a range are covered."""
-
-    start: float
-    end: float
-    stretches: tuple[CoveredStretch, ...]
-    more: bool
-    """The limit came before the end of the range."""
-    warnings: tuple[str, ...] = ()
-
-
 class CalendarService:
-    """Everything about calendars and maintenance windows."""
+    """Everything about calendars."""
 
-    def __init__(self, context: ControlContext, reader: CalendarReader) -> None:
-        """`reader` reads .ics files and the holidays of countries."""
+    def __init__(self, context: ControlContext, rules: StoredRules) -> None:
         self._context = context
-        self._calendar_reader = reader
-        self._readings = asyncio.Semaphore(MAX_READINGS)
-        self._slots_of = WeakValueDictionary[str, asyncio.Lock]()
-        """By namespace, as long as somebody has or wants one."""
+        self._rules = rules
 
+    @requires(Permission.CALENDARS_WRITE)
     async def put(
         self, who: Principal, name: str, body: CalendarBody, found: FoundRule | None = None
     ) -> WrittenCalendar:
         """Create or replace; with `found`, only what was found. Raises `Invalid`, `VersionConflict`, `Busy`; `Conflict`
         if no more can be stored."""
-        _check_name(name, RuleKind.CALENDAR)
-        stored = await self._read(who, body)
-        await self._check_cost(who, RuleKind.CALENDAR, name, stored.calendar)
-        return await self._put(who, RuleKind.CALENDAR, name, encode_calendar(stored), found)
+        check_name(name, RuleKind.CALENDAR)
+        stored = await self._rules.read(who, body)
+        await self._rules.check_cost(who, RuleKind.CALENDAR, name, stored.calendar)
+        return await self._rules.put(who, RuleKind.CALENDAR, name, encode_calendar(stored), found)
 
-    async def put_window(
-        self, who: Principal, name: str, body: WindowBody, found: FoundRule | None = None
-    ) -> WrittenCalendar:
-        """The same for a maintenance window."""
-        _check_name(name, RuleKind.WINDOW)
-        clean_text(body.reason, "/reason")
-        when = await self._read(who, body.when, "/when")
-        await self._check_cost(who, RuleKind.WINDOW, name, when.calendar)
-        window = Window(name, when.calendar, dict(body.labels), body.action, body.reason)
-        return await self._put(who, RuleKind.WINDOW, name, encode_window(window, when), found)
+    @requires(Permission.CALENDARS_WRITE)
+    async def to_change(self, who: Principal, name: str) -> FoundRule:
+        """The calendar of this name, if there is one, for a write that is judged by it."""
+        return FoundRule(await self._rules.find(who, RuleKind.CALENDAR, name))
 
-    async def find(self, who: Principal, kind: RuleKind, name: str) -> RuleRow | None:
-        """One, or None."""
-        return None if "\0" in name else await self._context.store.rule_get(who.namespace, kind, name)
+    @requires(Permission.CALENDARS_WRITE)
+    async def to_delete(self, who: Principal, name: str) -> RuleRow:
+        """The calendar of this name, for a delete that is judged by it. Raises `NotFound`."""
+        return await self._rules.get(who, RuleKind.CALENDAR, name)
 
-    async def get(self, who: Principal, kind: RuleKind, name: str) -> RuleRow:
-        """One. Raises `NotFound`."""
-        row = await self.find(who, kind, name)
-        if row is None:
-            raise NotFound(f"there is no {kind} {name[:NAME_MAX]!r} in the namespace {who.namespace}")
-        return row
+    @requires(Permission.CALENDARS_WRITE)
+    async def delete(self, who: Principal, name: str, only: RuleRow | None = None) -> RuleRow:
+        """Delete, with `only` nothing but that; what was deleted. Raises `NotFound`, `VersionConflict`; `Conflict`,
+        code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
+        return await self._rules.delete(who, RuleKind.CALENDAR, name, only)
 
+    @requires(Permission.CALENDARS_READ)
+    async def get(self, who: Principal, name: str) -> RuleRow:
+        """One calendar. Raises `NotFound`."""
+        return await self._rules.get(who, RuleKind.CALENDAR, name)
+
+    @requires(Permission.CALENDARS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[CalendarEntry]:
         """By name, those after `after`."""
         rows = await self._context.store.rules_list(who.namespace, RuleKind.CALENDAR, after=after, limit=limit)
-        return await self._in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
+        return await self._rules.in_thread(who, lambda: [CalendarEntry(row, decode_calendar(row.body)) for row in rows])
 
-    async def windows_page(self, who: Principal, after: str | None, limit: int) -> Sequence[WindowEntry]:
-        """The same for maintenance windows."""
-        rows = await self._context.store.rules_list(who.namespace, RuleKind.WINDOW, after=after, limit=limit)
-        return await self._in_thread(who, lambda: [WindowEntry(row, decode_window(row.name, row.body)) for row in rows])
-
-    async def delete(self, who: Principal, kind: RuleKind, name: str, only: RuleRow | None = None) -> RuleRow:
-        """Delete, with `only` nothing but that; what was deleted. Raises `NotFound`, `VersionConflict`; `Conflict`,
-        code `calendar_in_use`, while a job that is not CANCELLED names the calendar."""
-        row = only or await self.get(who, kind, name)
-        try:
-            await self._context.surely(
-                lambda: self._context.store.rule_delete(who.namespace, kind, name, expected=only)
-            )
-        except NotFound:
-            pass  # it was there a moment ago: somebody else, or our own first try, has deleted it
-        except Conflict as refusal:
-            if refusal.code != "calendar_in_use":
-                raise
-            raise Conflict(
-                f"jobs go by the calendar {name}, and would run when it closes; take it out of the `calendars` "
-                "of these jobs, or cancel them, then delete it",
-                code="calendar_in_use",
-            ) from None
-        self._context.signals.send(Topic.TIMERS)
-        return row
-
+    @requires(Permission.CALENDARS_READ)
     async def covers(self, who: Principal, name: str, within: Range) -> Covers:
-        """Which times a stored calendar covers. Raises `NotFound`, `Invalid`."""
-        row = await self.get(who, RuleKind.CALENDAR, name)
-        stored = decode_calendar(row.body)
-        return await self._covers(who, stored.calendar, within, stored.warnings)
+        """The times that a stored calendar covers. Raises `NotFound`, `Invalid`."""
+        stored = decode_calendar((await self._rules.get(who, RuleKind.CALENDAR, name)).body)
+        return await self._rules.covers(who, stored.calendar, within, stored.warnings)
 
-    async def window_covers(self, who: Principal, name: str, within: Range) -> Covers:
-        """The same for a maintenance window."""
-        row = await self.get(who, RuleKind.WINDOW, name)
-        stored = decode_window(row.name, row.body)
-        return await self._covers(who, stored.window.when, within, stored.warnings)
-
+    @requires(Permission.CALENDARS_READ)
     async def preview(self, who: Principal, body: CalendarBody, within: Range) -> Covers:
-        """Which times a calendar would cover if it were stored now. Raises `Invalid`, `Busy`."""
-        stored = await self._read(who, body, "/calendar")
-        return await self._covers(who, stored.calendar, within, stored.warnings)
-
-    # ------------------------------------------------------------------------------------------ how it is done
-
-    async def _put(
-        self, who: Principal, kind: RuleKind, name: str, text: str, found: FoundRule | None
-    ) -> WrittenCalendar:
-        before = await self.find(who, kind, name) if found is None else found.row
-        expected = None if found is None else 0 if found.row is None else found.row.version
-        rule = RuleRow(
-            namespace=who.namespace,
-            kind=kind,
-            name=name,
-            body=text,
-            created_by=who.name,
-            created_at=found.row.created_at if found is not None and found.row is not None else 0.0,
-        )
-        tries = itertools.count()
-        row = await self._context.surely(lambda: self._context.store.rule_put(rule, expected, again=next(tries) > 0))
-        self._context.signals.send(Topic.TIMERS)
-        return WrittenCalendar(row, before is None)
-
-    async def _check_cost(self, who: Principal, kind: RuleKind, name: str, calendar: Calendar) -> None:
-        """Raises `Invalid` for one whose open times cannot be found at a bounded cost: schedules would wait for it."""
-        now = await self._context.time.now()
-        rules = ScheduleRules(calendars=(CalendarRule(name, calendar),))
-        if not rules.is_complex or not await self._in_thread(who, lambda: rules.is_too_much(now)):
-            return
-        field = "/recurring" if any(isinstance(entry, Recurring) for entry in calendar.entries) else ""
-        raise Invalid(
-            f"it takes too long to find out when the {kind} {name} ends: its times follow on each other without a gap. "
-            "Write hours that come each week as weekly, merge recurring lines that meet, or give them longer durations",
-            pointer=f"/when{field}" if kind is RuleKind.WINDOW else field,
-            code="calendar_too_much",
-        )
-
-    async def _read(self, who: Principal, body: CalendarBody, pointer: str = "") -> StoredCalendar:
-        now = await self._context.time.now()
-        reader = self._calendar_reader
-        if body.ics is None and body.holidays is None:
-            return read_calendar(body, reader, now=now, pointer=pointer)
-        try:
-            return await self._in_thread(who, lambda: read_calendar(body, reader, now=now, pointer=pointer))
-        except Misconfigured as missing:
-            field = "holidays" if body.ics is None else "ics"
-            raise Invalid(
-                f"this server cannot read {field}: {missing.detail}, on the server; or write the times out as dates",
-                pointer=f"{pointer}/{field}",
-                code="calendar_library_missing",
-            ) from None
-
-    async def _covers(self, who: Principal, calendar: Calendar, within: Range, warnings: tuple[str, ...]) -> Covers:
-        start = await self._context.time.now() if within.start is None else within.start
-        end = start + RANGE_SECONDS_USUAL if within.end is None else within.end
-        if end <= start:
-            raise Invalid(f"to must come after from, {written(start)}; give a later time", pointer="/to")
-        if end - start > MAX_RANGE_SECONDS:
-            raise Invalid("from and to lie more than ten years apart; ask for a shorter range", pointer="/to")
-        limit = min(within.limit, MAX_COVERS)
-        stretches = await self._in_thread(who, lambda: _stretches(calendar, start, end, limit + 1))
-        return Covers(start, end, tuple(stretches[:limit]), len(stretches) > limit, warnings)
-
-    async def _in_thread(self, who: Principal, work: Callable[[], T]) -> T:
-        """Done beside the event loop, a few at a time, of each namespace one. Raises `Busy` if it takes too long."""
-        readings, slot = self._readings, self._slots_of.setdefault(who.namespace, asyncio.Lock())
-        busy = Busy(
-            f"calendars of the namespace {who.namespace} are being read for more than {MAX_READING_SECONDS:.0f} s; "
-            "send the same again a little later, or a calendar with fewer events",
-            retry_after_seconds=MAX_READING_SECONDS,
-        )
-
-        def done(_: object) -> None:
-            readings.release()
-            slot.release()
-
-        try:
-            async with asyncio.timeout(MAX_READING_SECONDS):
-                await slot.acquire()
-                try:
-                    await readings.acquire()
-                except BaseException:
-                    slot.release()
-                    raise
-                thread = asyncio.ensure_future(asyncio.to_thread(work))
-                # A thread cannot be stopped: it keeps its places until it ends, also if its caller has gone.
-                thread.add_done_callback(done)
-                return await asyncio.shield(thread)
-        except TimeoutError:
-            raise busy from None
-
-
-def _check_name(name: str, kind: RuleKind) -> None:
-    if not 0 < len(name) <= NAME_MAX or name != name.strip():
-        raise Invalid(f"the name of a {kind} has 1 to {NAME_MAX} characters, none of them a space at an end")
-    clean_id(name, "")
-
-
-def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list[CoveredStretch]:
-    """What is covered from `start` to before `end`, neighbours as one, at most so many."""
-    zone = zone_named(calendar.timezone)
-    found: list[CoveredStretch] = []
-    at: float | None = start
-    while at is not None and at < end and len(found) < limit:
-        cover = next_cover(calendar, at, end)
-        if cover is None:
-            break
-        begin = max(cover.begin, at)
-        at = end_of_cover(calendar, begin)
-        found.append(CoveredStretch(begin, at, entry_words(cover.entry, cover.begin, zone)))
-    return found
+        """The times that a calendar would cover if it were stored now. Raises `Invalid`, `Busy`."""
+        stored = await self._rules.read(who, body, "/calendar")
+        return await self._rules.covers(who, stored.calendar, within, stored.warnings)

@@ -23,12 +23,12 @@ from tickwise.control.bodies import (
 )
 from tickwise.control.control import Control
 from tickwise.control.filters import LettersRedriveBody, RunsCancelBody, RunsRetryBody
-from tickwise.control.schedules.calendars import WindowBody
+from tickwise.control.schedules.windows import WindowBody
 from tickwise.domain.calendar.rules import Otherwise
 from tickwise.domain.history.checker import ClientAnswer, Operation, RequestKind
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
-from tickwise.ports.store import Replay, RuleKind, Ruling, RunQuery
+from tickwise.ports.store import Replay, Ruling, RunQuery
 from tickwise.testing.world.clients import MAX_REPEATS, WHO, Known, pause, receipt, written
 from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.submits import Submits
@@ -210,8 +210,8 @@ class SimulatedRequests(Submits):
         span = {"from": written(begin), "to": written(begin + self._dice.uniform(1.0, 10.0))}
         said = {"when": {"timezone": self._swarm.zone, "periods": [span]}, "action": self._dice.choice([*Otherwise])}
         body = msgspec.convert(said, WindowBody)
-        answer, _ = await self._told(lambda c: c.calendars.put_window(WHO, name, body), f"maintenance {name}")
+        answer, _ = await self._told(lambda c: c.windows.put(WHO, name, body), f"maintenance {name}")
         self._tell(f"maintenance {answer}")
         await pause(self._loop, self._dice.random() * 5.0)
         if self._dice.random() < 0.3:
-            await self._told(lambda c: c.calendars.delete(WHO, RuleKind.WINDOW, name), f"end {name}")
+            await self._told(lambda c: c.windows.delete(WHO, name), f"end {name}")

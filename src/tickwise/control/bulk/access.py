@@ -1,0 +1,51 @@
+"""The permissions of operations: those of the things that an operation is about.
+
+Which one an operation needs is known when it is found, so the method that is asked declares all of them, and the kind
+decides here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+from uuid import UUID
+
+from tickwise.control.context import ControlContext
+from tickwise.domain.errors import Forbidden, NotFound
+from tickwise.domain.model import Principal
+from tickwise.domain.permissions import Permission
+from tickwise.ports.store import OperationRow
+
+LOOK: Final = (Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.JOBS_READ, Permission.JOBS_WRITE)
+"""Each of these lets a principal look at some operations."""
+
+Action = Literal["read", "write"]
+
+_JOBS: Final = {"read": Permission.JOBS_READ, "write": Permission.JOBS_WRITE}
+_RUNS: Final = {"read": Permission.RUNS_READ, "write": Permission.RUNS_WRITE}
+
+
+def may(who: Principal, kind: str, *actions: Action) -> bool:
+    """Whether the principal may do one of these with operations of a kind."""
+    return any(who.may(permission) for permission in _permissions(kind, *actions))
+
+
+def check_kind(who: Principal, kind: str, *actions: Action) -> None:
+    """A principal that may ask for an operation may look at it and end it. Raises `Forbidden`."""
+    if not may(who, kind, *actions):
+        needed = " or ".join(_permissions(kind, *actions))
+        raise Forbidden(f"the operation is one of {kind}, and this key lacks the scope {needed}")
+
+
+async def find_operation(context: ControlContext, who: Principal, operation: UUID, *actions: Action) -> OperationRow:
+    """One operation that the principal may do one of these with. Raises `NotFound`, `Forbidden`."""
+    found = await context.store.operation_get(who.namespace, operation)
+    if found is None:
+        raise NotFound(f"there is no operation {operation} in the namespace {who.namespace}")
+    check_kind(who, found.kind, *actions)
+    return found
+
+
+def _permissions(kind: str, *actions: Action) -> list[Permission]:
+    """Those that let do one of these with operations of a kind. Dead letters go by runs, as their routes do."""
+    by_action = _JOBS if kind.startswith(("jobs:", "job:")) else _RUNS
+    return [by_action[action] for action in actions]

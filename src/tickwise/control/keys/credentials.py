@@ -1,0 +1,92 @@
+"""Authentication: the key of a digest, and news of keys that are good no longer. No principal is known yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from tickwise.control.circuit_breaker import STALE_SECONDS, StoreCircuitBreaker
+from tickwise.control.context import ControlContext
+from tickwise.domain.errors import Unavailable
+from tickwise.observability.tasks import end_tasks
+from tickwise.ports.clock import Clock
+from tickwise.ports.identity import FoundKey, Keys
+from tickwise.ports.signals import Topic
+
+USES_SECONDS: Final = 60.0
+"""Uses of keys are written together, so often: a column that people read costs one statement a minute."""
+
+
+class Credentials:
+    """Finds the principals of keys."""
+
+    def __init__(self, context: ControlContext, keys: Keys, breaker: StoreCircuitBreaker | None = None) -> None:
+        """`breaker` bounds the wait for a store that is away; None: each look-up waits for the store."""
+        self._signals = context.signals
+        self._keys = keys
+        self._breaker = breaker
+        self._uses = KeyUses(keys, context.clock)
+
+    async def stop(self) -> None:
+        """Write which keys were used."""
+        await self._uses.stop()
+
+    @property
+    def stale_seconds(self) -> float:
+        """How long a key that the store knew counts while the store is away."""
+        return 0.0 if self._breaker is None else STALE_SECONDS
+
+    async def find(self, digest: bytes) -> FoundKey | None:
+        """The good key with this digest. Raises `StoreUnavailable`."""
+        if self._breaker is None:
+            return self._uses.note(await self._keys.key_find(digest))
+        return self._uses.note(await self._breaker.ask(lambda: self._keys.key_find(digest)))
+
+    def news(self, concerns: Callable[[UUID], bool]) -> asyncio.Event:
+        """An event that is set when a key that `concerns` the listener may be good no longer."""
+        return self._signals.listen(Topic.KEYS, concerns)
+
+
+class KeyUses:
+    """Which keys were used, written together every `USES_SECONDS`. What a crash loses is a minute of a column."""
+
+    def __init__(self, keys: Keys, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._used: dict[UUID, float] = {}
+        """When each was used last, on our monotonic clock."""
+        self._task: asyncio.Task[None] | None = None
+
+    def note(self, found: FoundKey | None) -> FoundKey | None:
+        """This key was asked for by a request."""
+        if found is not None and found.principal.key_id is not None:
+            self._used[found.principal.key_id] = self._clock.monotonic()
+            if self._task is None:
+                self._task = asyncio.create_task(self._later(), name="key uses")
+        return found
+
+    async def stop(self) -> None:
+        """Write what waits."""
+        if self._task is not None:
+            await end_tasks([self._task])
+        await self._write()
+
+    async def _later(self) -> None:
+        try:
+            while self._used:
+                await self._clock.sleep(USES_SECONDS)
+                await self._write()
+        finally:
+            self._task = None
+
+    async def _write(self) -> None:
+        used, self._used = self._used, {}
+        if not used:
+            return
+        now = self._clock.monotonic()
+        try:
+            await self._keys.keys_used({key_id: now - at for key_id, at in sorted(used.items())})
+        except Unavailable:
+            self._used = used | self._used  # with the next ones
