@@ -37,7 +37,7 @@ def _write(file: Path) -> None:
 
 
 def name_of(path: str, function: str) -> str:
-    """`roles.executor.role: Executor._take`, of the file and the name of a function of the product."""
+    """`roles.executor.admission: Admission.take`, of the file and the name of a function of the product."""
     module = path.rsplit(_PRODUCT, 1)[1].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return f"{module}: {function.replace('<locals>.', '')}"
 

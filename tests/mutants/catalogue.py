@@ -95,20 +95,20 @@ MUTANTS: Final = (
     Mutant(
         "a claim that was never answered is no loss",
         "src/tickwise/roles/executor/reconciliation.py",
-        "if pair not in told and self.claims.never_came(pair[1])",
+        "if pair not in told and self._answered.never_came(pair[1])",
         "if False",
         (RECONCILIATION + "test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss",),
     ),
     Mutant(
         "a give-back that the store forgot is a loss",
         "src/tickwise/roles/executor/reconciliation.py",
-        "pair not in told and self.claims",
-        "self.claims",
+        "pair not in told and self._answered",
+        "self._answered",
         (RECONCILIATION + "test_a_give_back_that_the_store_lost_is_a_loss",),
     ),
     Mutant(
         "a cancel of what is not held asks for the list",
-        "src/tickwise/roles/executor/role.py",
+        "src/tickwise/roles/executor/cancel_requests.py",
         "self._reconciliation.doubt()",
         "pass",
         (RECONCILIATION + "test_the_cancel_of_a_run_that_nobody_holds_is_carried_out",),
@@ -361,7 +361,7 @@ MUTANTS: Final = (
     Mutant(
         "executors look although hints come",
         "src/tickwise/roles/executor/claim_loop.py",
-        "return intake.hungry or now - intake.looked_at >= self._terms.poll_seconds",
+        "return intake.hungry or now - intake.looked_at >= self._settings.poll_seconds",
         "return False",
         (HINTS + "test_a_lost_hint_costs_no_more_than_the_time_between_two_looks",),
     ),
@@ -388,8 +388,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "who leaves tells the store what it published",
-        "src/tickwise/roles/executor/role.py",
-        "await self._outbox.tell_published(self._lease.number)",
+        "src/tickwise/roles/executor/outbox.py",
+        "await self._publisher.tell_all(self._lease.number)",
         "break",
         (RESULTS + "test_an_executor_that_leaves_tells_the_store_what_no_recorder_has_applied",),
     ),
@@ -447,9 +447,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "who was expired kills what it runs",
-        "src/tickwise/roles/executor/role.py",
-        "self._lease.ended()\n        for held in [*self._books.live.values()]:\n            self._books.abandon(held)",
-        "self._lease.ended()\n        self._books.live.clear()",
+        "src/tickwise/roles/executor/registration.py",
+        "self._lease.ended()\n        self._held_runs.abandon_all()",
+        "self._lease.ended()\n        self._held_runs.live.clear()",
         (EXECUTOR + "test_an_expired_executor_kills_its_tasks_reports_nothing_and_comes_back_new",),
     ),
     Mutant(

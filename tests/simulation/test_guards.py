@@ -14,10 +14,11 @@ from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import Expired, NewRun, RunQuery
+from tickwise.roles.executor.answered_claims import AnsweredClaims
+from tickwise.roles.executor.departure import Departure
 from tickwise.roles.executor.held_runs import HeldRuns
 from tickwise.roles.executor.lease import Lease
-from tickwise.roles.executor.reconciliation import AnsweredClaims, Reconciliation
-from tickwise.roles.executor.role import Executor
+from tickwise.roles.executor.reconciliation import Reconciliation
 from tickwise.roles.scheduler import invariant_repair
 from tickwise.testing.world import Swarm, draw, played
 from tickwise.testing.world.swarm import FAILOVER
@@ -90,10 +91,10 @@ def trees_are_not_killed(patch: Patch) -> None:
 def what_ended_is_not_told_at_the_end(patch: Patch) -> None:
     """An executor that leaves says nothing of what began and ended there."""
 
-    async def leave(self: Executor, _begun: Any) -> None:
-        await self._runs.executor_leave(self._lease.number)
+    async def leave(self: Departure) -> None:
+        await self._registration.leave()
 
-    patch.setattr(Executor, "_leave", leave)
+    patch.setattr(Departure, "leave", leave)
 
 
 def healing_plans_what_was_made_up_for(patch: Patch) -> None:
@@ -108,8 +109,8 @@ def healing_plans_what_was_made_up_for(patch: Patch) -> None:
 def what_is_held_is_not_compared(patch: Patch) -> None:
     """An executor does not notice that the store lost an end, or a claim."""
 
-    async def compare(_self: Reconciliation, pause_seconds: float) -> float:
-        return pause_seconds
+    async def compare(self: Reconciliation) -> float:
+        return self._pause_seconds
 
     patch.setattr(Reconciliation, "compare", compare)
 

@@ -44,7 +44,9 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
-from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
+from tickwise.roles.executor.capacity import RunnerConfig
+from tickwise.roles.executor.role import Executor
+from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.recorder.requests import RequestsRecorder
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
@@ -342,7 +344,7 @@ def make_executor(runtime: Runtime) -> Service:
     executor = Executor(
         runs=runtime.store,
         seats=_seats(runtime, lease_file=beacon.descriptor),
-        hold_until=beacon.hold_until,
+        watchers=beacon,
         signals=runtime.signals,
         clock=runtime.clock,
         telemetry=runtime.metrics,

@@ -15,7 +15,9 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
 from tickwise.ports.store import NewJob, RunRow
-from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
+from tickwise.roles.executor.capacity import RunnerConfig
+from tickwise.roles.executor.role import Executor
+from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.shared.signatures import ResultsSigning
 from tickwise.testing.factories import Factory
 

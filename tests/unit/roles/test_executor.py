@@ -54,7 +54,7 @@ async def test_what_is_held_is_not_started_once_our_lease_may_have_run_out(rig: 
     await rig.clock.advance(11)
     await drive(rig.clock, rig.executor._starter.launch_due())
     assert [] == rig.runner.launched
-    await drive(rig.clock, rig.executor._watch_lease())
+    await drive(rig.clock, rig.executor._lease_watch.watch())
     assert 1 == rig.runner.released, "what waits in the runner must not begin either"
 
 
@@ -116,7 +116,7 @@ async def test_an_expired_executor_kills_its_tasks_reports_nothing_and_comes_bac
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
     assert "QUEUED" == await rig.state(job)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     assert rig.runner.stopped == rig.runner.launched
     assert number < rig.executor._lease.number
     assert "QUEUED" == await rig.state(job)
@@ -128,7 +128,7 @@ async def test_a_run_that_was_lost_once_is_recorded_before_it_starts_again(rig: 
     await rig.tick()
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.tick()
     await rig.clock.settle()
     assert 2 == len(rig.runner.launched)
@@ -141,7 +141,7 @@ async def test_a_guarded_run_does_not_begin_while_its_start_cannot_be_recorded(r
     await rig.tick()
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     rig.flaky.away = {"attempts_start"}
     await rig.tick()
     await rig.clock.advance(2)
@@ -283,7 +283,7 @@ async def test_drain_gives_back_what_has_not_begun(rig: Rig) -> None:
     await rig.tick()
     draining = asyncio.ensure_future(rig.executor.drain())
     await rig.clock.settle()
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._outbox.send())
     await drive(rig.clock, draining)
     assert "QUEUED" == await rig.state(held)
 
@@ -338,9 +338,9 @@ async def test_what_is_known_is_kept_when_a_lost_claim_is_given_back(rig: Rig) -
     rig.runner.end(ended.run_id)
     rig.flaky.answers_lost = {"attempts_claim"}
     with pytest.raises(InDoubt):
-        await drive(rig.clock, rig.executor._claim())
+        await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost = set()
-    await drive(rig.clock, rig.executor._claim())
+    await drive(rig.clock, rig.executor._claim_loop.step())
     await rig.tick()
     assert ["DISPATCHED", "SUCCESS", "DISPATCHED"] == [await rig.state(job) for job in (running, ended, held)]
     assert 2 == len(rig.runner.launched)
@@ -366,7 +366,7 @@ async def test_a_guarded_start_is_tried_again_after_any_failure(rig: Rig) -> Non
     await rig.tick()
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     rig.flaky.broken = {"attempts_start": Misconfigured("the password was changed")}
     await rig.tick()
     rig.flaky.broken = {}
@@ -380,16 +380,16 @@ async def test_a_guarded_start_that_was_long_under_way_waits_for_the_lease(rig: 
     await rig.tick()
     await rig.clock.advance(11)
     await rig.store.leases_expire(CRASHES_MAX)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     rig.executor._lease._until = rig.clock.monotonic() + 0.5 + rig.executor._lease.margin_seconds
     rig.flaky.away = {"executor_beat", "attempts_start"}
-    await drive(rig.clock, rig.executor._claim())
+    await drive(rig.clock, rig.executor._claim_loop.step())
     await rig.clock.advance(1.0)
     rig.flaky.away = {"executor_beat"}
     await rig.clock.advance(1.0)
     assert 1 == len(rig.runner.launched)
     rig.flaky.away = set()
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.clock.advance(0.1)
     assert 2 == len(rig.runner.launched)
 
@@ -397,7 +397,7 @@ async def test_a_guarded_start_that_was_long_under_way_waits_for_the_lease(rig: 
 async def test_a_claim_under_way_when_the_end_is_asked_for_is_given_back(rig: Rig) -> None:
     """Claim nothing more means: begin nothing more."""
     job = await rig.submit()
-    rig.executor._draining = True
+    rig.executor._held_runs.closed = True
     claims = await rig.store.attempts_claim(
         ClaimRequest(
             executor=rig.executor._lease.number,
@@ -407,7 +407,7 @@ async def test_a_claim_under_way_when_the_end_is_asked_for_is_given_back(rig: Ri
             ahead_seconds=1.0,
         )
     )
-    rig.executor._take(claims)
+    rig.executor._admission.take(claims)
     await rig.tick()
     assert [] == rig.runner.launched
     assert "QUEUED" == await rig.state(job)
@@ -419,9 +419,9 @@ async def test_an_outcome_that_cannot_be_stored_ends_its_run_plainly_and_harms_n
     await rig.tick()
     assert broken.run_id is not None
     assert good.run_id is not None
-    held = rig.executor._books.live[broken.run_id]
+    held = rig.executor._held_runs.live[broken.run_id]
     rig.runner.running.pop(broken.run_id)
-    rig.executor._settle(held, outcome(held.claimed, RunState.RETRYING, retry_at=float("inf")))
+    rig.executor._settlement.settle(held, outcome(held.claimed, RunState.RETRYING, retry_at=float("inf")))
     rig.runner.end(good.run_id)
     await rig.tick()
     assert ["FAILED", "SUCCESS"] == [await rig.state(broken), await rig.state(good)]

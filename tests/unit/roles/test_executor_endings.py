@@ -113,7 +113,7 @@ async def test_no_retry_is_planned_for_after_the_deadline(rig: Rig) -> None:
     job = await rig.submit(max_retries=100, retry={**QUICK, "deadline_seconds": 10.0})
     await rig.tick()
     await rig.clock.advance(9.5)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await fail(rig, reason="exit_code", error="exit status 1")
     row = await rig.row(job)
     assert ("FAILED", "exit_code") == (str(row.state), row.reason)
@@ -127,7 +127,7 @@ async def test_a_retry_that_waited_beyond_the_deadline_is_not_made(rig: Rig) -> 
     await fail(rig, reason="exit_code", error="exit status 1")
     assert "RETRYING" == await rig.state(job)
     await rig.clock.advance(11.0)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.tick()
     row = await rig.row(job)
     assert ("FAILED", "retry_deadline") == (str(row.state), row.reason)
@@ -138,7 +138,7 @@ async def test_a_first_attempt_begins_however_late(rig: Rig) -> None:
     """The deadline is one of retries."""
     await rig.submit(retry={"deadline_seconds": 10.0})
     await rig.clock.advance(60.0)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.tick()
     assert 1 == len(rig.runner.launched)
 

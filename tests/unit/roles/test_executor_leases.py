@@ -21,9 +21,11 @@ from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import ClaimRequest, NewJob
-from tickwise.roles.executor import role as executors
+from tickwise.roles.executor import departure
+from tickwise.roles.executor.capacity import RunnerConfig
 from tickwise.roles.executor.lease import Lease
-from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
+from tickwise.roles.executor.role import Executor
+from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 
 LEASE = 10.0
@@ -50,7 +52,7 @@ async def until_let_go(rig: Rig) -> None:
     """The store is away for so long that the lease ends."""
     rig.flaky.gone = True
     await rig.clock.advance(LEASE)
-    await rig.executor._watch_lease()
+    await rig.executor._lease_watch.watch()
 
 
 # ------------------------------------------------------------------------------------------ what runs
@@ -61,13 +63,13 @@ async def test_what_runs_is_stopped_in_time_if_the_lease_cannot_be_renewed(rig: 
     await running(rig)
     rig.flaky.gone = True
     rig.runner.stubborn = True
-    left = await rig.executor._watch_lease()
+    left = await rig.executor._lease_watch.watch()
     assert LEASE - MARGIN - 0.1 < left <= LEASE - MARGIN
     await rig.clock.advance(left - 0.01)
-    assert 0 < await rig.executor._watch_lease()
+    assert 0 < await rig.executor._lease_watch.watch()
     assert [] == rig.runner.stopped
     await rig.clock.advance(0.01)
-    await rig.executor._watch_lease()
+    await rig.executor._lease_watch.watch()
     assert rig.runner.launched == rig.runner.stopped
     (grace,) = rig.runner.graces
     assert 0.0 < grace < MARGIN
@@ -78,7 +80,7 @@ async def test_a_task_is_asked_to_stop_once(rig: Rig) -> None:
     await running(rig)
     rig.runner.stubborn = True
     await until_let_go(rig)
-    await rig.executor._watch_lease()
+    await rig.executor._lease_watch.watch()
     assert 1 == len(rig.runner.stopped)
 
 
@@ -87,8 +89,8 @@ async def test_a_lease_that_is_renewed_stops_nothing(rig: Rig) -> None:
     await running(rig)
     for _ in range(200):
         await rig.clock.advance(3.0)
-        await drive(rig.clock, rig.executor._beat())
-        await rig.executor._watch_lease()
+        await drive(rig.clock, rig.executor._heartbeat.beat())
+        await rig.executor._lease_watch.watch()
     assert [] == rig.runner.stopped
 
 
@@ -102,7 +104,7 @@ async def test_a_lease_is_counted_from_when_it_was_asked_for(rig: Rig, monkeypat
         return beat
 
     monkeypatch.setattr(rig.store, "executor_beat", executor_beat)
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     assert not rig.executor._lease.stands()
 
 
@@ -112,7 +114,7 @@ async def test_a_cancelled_task_with_a_long_grace_does_not_outlive_the_lease(rig
     rig.runner.stubborn = True
     assert job.run_id is not None
     await rig.store.runs_cancel("default", job.run_id, "ada")
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await until_let_go(rig)
     first, second = rig.runner.graces
     assert (5.0, 0.0) == (first, second)
@@ -130,8 +132,8 @@ async def test_what_was_stopped_is_told_when_the_store_is_back_and_runs_again(ri
     job = await running(rig)
     await until_let_go(rig)
     rig.flaky.gone = False
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._outbox.send())
     row = await rig.row(job)
     assert ("QUEUED", 0, 0) == (str(row.state), row.failures, row.crashes)
     assert [(1, "QUEUED", "lease_over")] == await rig.attempts(job)
@@ -184,25 +186,35 @@ async def test_what_was_killed_for_its_lease_while_we_stood_still_is_no_failure(
     await rig.clock.advance(LEASE)
     rig.runner.end(job.run_id, Verdict.FAILED, reason=reason)  # before the executor has looked at its lease
     rig.flaky.gone = False
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._outbox.send())
     row = await rig.row(job)
     assert ("QUEUED", 0, 0) == (str(row.state), row.failures, row.crashes)
     assert [(1, "QUEUED", "lease_over")] == await rig.attempts(job)
 
 
+class Watchers:
+    """Processes that watch a lease."""
+
+    def __init__(self) -> None:
+        self.told: list[float] = []
+
+    def hold_until(self, moment: float) -> None:
+        self.told.append(moment)
+
+
 async def test_until_when_tasks_may_run_is_told_with_each_heartbeat() -> None:
     """A watcher kills at that moment: when the executor would, shortly before the lease ends."""
     clock = VirtualClock()
-    told: list[float] = []
-    lease = Lease(clock, LEASE, doubt=lambda: None, tell=told.append)
+    watchers = Watchers()
+    lease = Lease(clock, LEASE, doubted=asyncio.Event(), watchers=watchers)
     began = clock.monotonic()
     lease.renewed(lease.mark())
     await clock.advance(3.0)
     mark = lease.mark()
     await clock.advance(1.0)
     lease.renewed(mark)
-    assert [LEASE - 0.2, LEASE + 3.0 - 0.2] == pytest.approx([moment - began for moment in told])
+    assert [LEASE - 0.2, LEASE + 3.0 - 0.2] == pytest.approx([moment - began for moment in watchers.told])
 
 
 async def test_what_ended_well_before_it_was_stopped_stays_so(rig: Rig) -> None:
@@ -225,7 +237,7 @@ async def test_an_expired_executor_tells_nothing_of_what_it_stopped(rig: Rig) ->
     await rig.clock.advance(1.0)
     await rig.store.leases_expire(CRASHES_MAX)
     before = rig.executor._lease.number
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     assert before < rig.executor._lease.number
     assert 0 == len(rig.executor._outbox)
     assert "QUEUED" == await rig.state(job)
@@ -243,7 +255,7 @@ async def test_after_a_pause_beyond_the_lease_the_first_thing_is_no_start(rig: R
     claims = await rig.store.attempts_claim(any_claim(rig))
     assert [late.run_id] == [claimed.run_id for claimed in claims]
     await rig.clock.advance(3600.0)
-    rig.executor._take(claims)
+    rig.executor._admission.take(claims)
     await drive(rig.clock, rig.executor._starter.launch_due())
     await rig.clock.settle()
     assert [] == rig.runner.launched
@@ -271,7 +283,7 @@ async def test_a_guarded_start_that_was_accepted_begins_nothing_after_the_lease(
     assert "RUNNING" == await rig.state(job)
     assert [] == rig.runner.launched
     rig.flaky.away = set()
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await rig.clock.advance(0.1)
     assert 1 == len(rig.runner.launched)
 
@@ -283,7 +295,7 @@ async def test_what_could_not_begin_begins_once_the_lease_stands_again(rig: Rig)
     await rig.clock.advance(3600.0)
     await drive(rig.clock, rig.executor._starter.launch_due())
     assert [] == rig.runner.launched
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     await drive(rig.clock, rig.executor._starter.launch_due())
     assert 1 == len(rig.runner.launched)
 
@@ -323,8 +335,8 @@ async def test_a_place_that_becomes_free_after_the_lease_is_filled_by_nothing() 
     await rig.clock.advance(LEASE)
     rig.runner.end(first)
     assert [first] == rig.runner.launched
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._outbox.send())
     assert ["QUEUED", "QUEUED", "SUCCESS"] == sorted([await rig.state(job) for job in jobs])
 
 
@@ -339,13 +351,14 @@ class Sleeper(VirtualClock):
 
 async def test_a_machine_that_slept_begins_nothing_before_it_has_asked_the_store() -> None:
     """A monotonic clock may not count that time, so the lease seems to stand."""
-    clock, doubts = Sleeper(), []
-    lease = Lease(clock, LEASE, doubt=lambda: doubts.append(clock.now()))
+    clock, doubted = Sleeper(), asyncio.Event()
+    lease = Lease(clock, LEASE, doubted=doubted)
     lease.renewed(lease.mark())
     assert lease.stands()
+    assert not doubted.is_set()
     clock.slept = 3600.0
     assert not lease.stands()
-    assert 1 == len(doubts)
+    assert doubted.is_set()
     lease.renewed(lease.mark())
     assert lease.stands()
 
@@ -353,7 +366,7 @@ async def test_a_machine_that_slept_begins_nothing_before_it_has_asked_the_store
 @pytest.mark.parametrize(("seconds", "margin"), [(10.0, 1.0), (600.0, 1.0), (0.5, 0.1)])
 def test_the_margin_of_a_short_lease_is_short(seconds: float, margin: float) -> None:
     """A second, or a fifth."""
-    assert margin == pytest.approx(Lease(VirtualClock(), seconds, doubt=lambda: None).margin_seconds)
+    assert margin == pytest.approx(Lease(VirtualClock(), seconds, doubted=asyncio.Event()).margin_seconds)
 
 
 # ------------------------------------------------------------------------------------------ a run that comes back
@@ -415,12 +428,12 @@ async def live(rig: Rig, healer: Scheduler, seconds: int) -> None:
     """Everybody does their rounds, as far as the store lets them: leases twice a second, heartbeats each third."""
     for half in range(2 * seconds):
         await rig.clock.advance(0.5)
-        await rig.executor._watch_lease()
+        await rig.executor._lease_watch.watch()
         with contextlib.suppress(StoreUnavailable):
             await drive(rig.clock, healer._heal())
         if half % 6 == 0:
             with contextlib.suppress(StoreUnavailable):
-                await drive(rig.clock, rig.executor._beat())
+                await drive(rig.clock, rig.executor._heartbeat.beat())
 
 
 @pytest.mark.parametrize("outage_seconds", [1, 2, 5])
@@ -509,7 +522,7 @@ async def test_an_executor_ends_in_bounded_time_though_the_store_never_answers(m
     rig = Rig()
     await drive(rig.clock, rig.executor.prepare())
     await running(rig)
-    monkeypatch.setattr(executors, "LEAVE_SECONDS", 0.01)
+    monkeypatch.setattr(departure, "LEAVE_SECONDS", 0.01)
 
     async def executor_leave(_number: int) -> None:
         await asyncio.Event().wait()

@@ -9,7 +9,7 @@ import structlog
 
 from tests.unit.roles.rig import Rig, drive
 from tickwise.domain.lifecycle import RunState
-from tickwise.roles.executor.role import LEAVE_SECONDS
+from tickwise.roles.executor.departure import LEAVE_SECONDS
 
 BETWEEN_SECONDS = 4.0
 """More than from one comparison to the next."""
@@ -113,7 +113,7 @@ async def test_what_is_killed_at_the_end_is_no_difference(
         if thorough:
             rig.executor._reconciliation.doubt()
         await rig.clock.advance(BETWEEN_SECONDS)
-        await drive(rig.clock, rig.executor._compare())
+        await drive(rig.clock, rig.executor._reconciliation.compare())
     over.set()
     await drive(rig.clock, stopping)
     assert [] == [entry for entry in logs if entry["event"] == "held_otherwise"]

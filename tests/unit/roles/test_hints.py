@@ -130,7 +130,8 @@ async def test_while_the_broker_is_away_a_bell_is_enough() -> None:
     exchange.away = True
     await rig.clock.advance(REACHABLE_SECONDS)
     seen, job = Watched(rig), await rig.submit()
-    await drive(rig.clock, rig.executor._heard())
+    assert rig.executor._hinting is not None
+    await drive(rig.clock, rig.executor._hinting.heard())
     assert rig.executor._claim_wake.is_set()
     await rig.tick()
     assert [job.run_id] == rig.runner.launched
@@ -141,7 +142,8 @@ async def test_while_hints_come_a_bell_wakes_nobody() -> None:
     """Or each of a hundred executors would ask the store for one run."""
     rig = await register()
     rig.executor._claim_wake.clear()
-    await drive(rig.clock, rig.executor._heard())
+    assert rig.executor._hinting is not None
+    await drive(rig.clock, rig.executor._hinting.heard())
     assert not rig.executor._claim_wake.is_set()
 
 

@@ -12,9 +12,12 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
 from tickwise.domain.errors import Bug, InDoubt
 from tickwise.domain.lifecycle import CODES, RunState
-from tickwise.domain.model import Outcome
+from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.store import Began
+from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, read_body
+from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outbox import Outbox
+from tickwise.roles.executor.start_records import StartRecords
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
 
 RUN = UUID(int=1)
@@ -38,31 +41,44 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_active_one_its_ri
     """A run that was given back and claimed again by the same executor, while the start of its first attempt was still
     to be recorded: the store refuses by run, so that the old start must not be sent with the new one."""
     clock, store = VirtualClock(), Refusing(token=2)
-    outbox = Outbox(
-        runs=cast(Any, store),
-        clock=clock,
-        telemetry=Silent(),
-        batch=100,
-        flush_seconds=0.0,
-        emptied=asyncio.Event(),
-        teller=OutcomeWriter(cast(Any, store), Silent(), LocalSignals()),
-    )
-    outbox.start(Began(RUN, 1, clock.now()))
-    refused: list[Sequence[Began]] = []
-
-    async def send() -> None:
-        refused.append(await outbox.send_starts(7, lambda began: began.token == 2))
+    lease, held_runs = Lease(clock, 10.0, doubted=asyncio.Event()), HeldRuns()
+    starts = StartRecords(runs=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
+    older, newer = held(clock, 1), held(clock, 2)
 
     async def fails() -> None:
         try:
-            await outbox.send_starts(7, lambda began: began.token == 1)
+            await starts.send()
         except InDoubt:
-            outbox.start(Began(RUN, 2, clock.now()))
+            held_runs.live[RUN] = newer
+            starts.add(Began(RUN, 2, clock.now()))
 
+    held_runs.live[RUN] = older
+    starts.add(Began(RUN, 1, clock.now()))
     await drive(clock, fails())
-    await drive(clock, send())
+    await drive(clock, starts.send())
     assert [[1], [2]] == store.asked
-    assert [[]] == refused
+    assert held_runs.holds(newer)
+
+
+async def test_an_attempt_whose_start_is_refused_as_stale_is_killed_here() -> None:
+    """Another executor may run it. A start that the store accepts changes nothing."""
+    clock, store = VirtualClock(), Refusing(token=2)
+    store.asked.append([])  # so that the first answer is not lost
+    lease, held_runs = Lease(clock, 10.0, doubted=asyncio.Event()), HeldRuns()
+    starts = StartRecords(runs=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
+    for token, is_kept in ((2, True), (1, False)):
+        attempt = held_runs.live[RUN] = held(clock, token)
+        starts.add(Began(RUN, token, clock.now()))
+        await drive(clock, starts.send())
+        assert is_kept is held_runs.holds(attempt)
+
+
+def held(clock: VirtualClock, token: int) -> HeldRun:
+    """An attempt of the run under this token."""
+    now = clock.now()
+    spec = '{"schedule_type": "FUTURE", "task": {"kind": "scripted"}}'
+    claimed = Claimed(RUN, token, RUN, "default", 1, 0, 0, False, now, now, now, 0, spec, now)
+    return HeldRun(claimed, read_body(spec), cast(Any, Place()), False)
 
 
 class Picky:
@@ -81,7 +97,13 @@ class Picky:
 class Place:
     """An intake that counts nothing."""
 
-    unrecorded = 0
+    held = unrecorded = 0
+
+    def pressed(self) -> bool:
+        return False
+
+    def freed(self) -> None:
+        """Nothing."""
 
     def recorded(self, count: int) -> None:
         """Nothing."""
@@ -89,21 +111,17 @@ class Place:
 
 async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_after_a_failure() -> None:
     """The run ends FAILED in place of what it came to, and `on_failure` is for that too."""
-    clock, store = VirtualClock(), Picky()
+    clock, store, place = VirtualClock(), Picky(), Place()
     outbox = Outbox(
-        runs=cast(Any, store),
-        clock=clock,
+        lease=Lease(clock, 10.0, doubted=asyncio.Event()),
+        intakes=[cast(Any, place)],
         telemetry=Silent(),
         batch=100,
         flush_seconds=0.0,
         emptied=asyncio.Event(),
-        teller=OutcomeWriter(cast(Any, store), Silent(), LocalSignals()),
+        writer=OutcomeWriter(cast(Any, store), Silent(), LocalSignals()),
     )
     now = clock.now()
-    outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, Place()))
-
-    async def send() -> None:
-        await outbox.send_outcomes(lambda: 7)
-
-    await drive(clock, send())
+    outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, place))
+    await drive(clock, outbox.send())
     assert [(CODES[RunState.FAILED], "invalid", True)] == [(one.state, one.reason, one.follow) for one in store.kept]

@@ -16,9 +16,10 @@ from tickwise.domain.fencing import epoch_of
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import ClaimRequest, ExecutorRow, NewJob
+from tickwise.roles.executor import answered_claims
 from tickwise.roles.executor import outbox as outboxes
-from tickwise.roles.executor import reconciliation
-from tickwise.roles.executor.reconciliation import AnsweredClaims
+from tickwise.roles.executor.answered_claims import AnsweredClaims
+from tickwise.roles.executor.reconciliation import SHARE
 
 BEAT = 3.0
 SOON = 2 * BEAT + 1.0
@@ -115,14 +116,14 @@ async def test_an_end_that_nobody_remembers_goes_by_on_unknown(rig: Rig, monkeyp
         await ended(rig, job)
     await ended(rig, await running(rig))  # the last batch is remembered, whatever its length
     rig.store.set_back(snapshot)
-    rig.executor._draining = True  # so that what goes back is seen going back
+    rig.executor._held_runs.closed = True  # so that what goes back is seen going back
     await rig.tick()
     rows = [await rig.row(job) for job in jobs]
     assert [("QUEUED", None), ("FAILED", "executor_lost"), ("FAILED", "unknown_outcome")] == [
         (str(row.state), row.reason) for row in rows
     ]
     assert [(1, "QUEUED", "end_lost")] == await rig.attempts(jobs[0])
-    rig.executor._draining = False
+    rig.executor._held_runs.closed = False
     await rig.tick(1.0)
     assert 2 == rig.runner.running[_id(jobs[0])].attempt
 
@@ -137,9 +138,9 @@ async def test_the_cancel_of_a_run_that_nobody_holds_is_carried_out(rig: Rig, mo
     set_back_silently(rig.store, snapshot)
     rig.executor._reconciliation._upto = 0  # digests would not have found it
     await rig.store.runs_cancel("default", _id(job), "ada")
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._compare())
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
+    await drive(rig.clock, rig.executor._outbox.send())
     assert "CANCELLED" == await rig.state(job)
 
 
@@ -149,8 +150,8 @@ async def test_a_cancel_of_what_is_on_its_way_asks_for_nothing(rig: Rig, monkeyp
     rig.runner.end(_id(job), Verdict.OK)
     await rig.store.runs_cancel("default", _id(job), "ada")
     asked = counted(rig, monkeypatch, "held_list")
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
     assert [] == asked
     await rig.tick()
     assert "SUCCESS" == await rig.state(job)
@@ -163,17 +164,17 @@ async def test_a_claim_that_was_never_answered_is_given_back_unused(rig: Rig) ->
     rig.flaky.answers_lost.add("attempts_claim")
     rig.flaky.away.add("attempts_keep")
     with pytest.raises(Exception, match="lost"):
-        await drive(rig.clock, rig.executor._claim())
+        await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost.clear()
     assert "DISPATCHED" == await rig.state(job)
     other = await rig.submit()
-    rig.executor._claimer._in_doubt = False  # as if nobody had noticed
-    await drive(rig.clock, rig.executor._claim())
+    rig.executor._claim_loop._in_doubt = False  # as if nobody had noticed
+    await drive(rig.clock, rig.executor._claim_loop.step())
     assert "DISPATCHED" == await rig.state(other)
     rig.executor._reconciliation.doubt()
-    rig.executor._draining = True
-    await drive(rig.clock, rig.executor._compare())
-    await drive(rig.clock, rig.executor._finish())
+    rig.executor._held_runs.closed = True
+    await drive(rig.clock, rig.executor._reconciliation.compare())
+    await drive(rig.clock, rig.executor._outbox.send())
     row = await rig.row(job)
     assert ("QUEUED", 0) == (str(row.state), row.attempt)
 
@@ -198,10 +199,10 @@ async def test_a_claim_that_takes_effect_after_it_was_given_up_is_no_loss(
 
     monkeypatch.setattr(rig.store, "attempts_claim", stands_still)
     with pytest.raises(InDoubt):
-        await drive(rig.clock, rig.executor._claim())
+        await drive(rig.clock, rig.executor._claim_loop.step())
     await rig.tick()
     assert ["DISPATCHED", 1] == [await rig.state(job), len(rig.runner.running)]
-    rig.executor._draining = True  # so that what goes back is seen going back
+    rig.executor._held_runs.closed = True  # so that what goes back is seen going back
     with structlog.testing.capture_logs() as told:
         await rig.tick(BEAT)
         await rig.tick(BEAT)
@@ -218,15 +219,15 @@ async def test_a_give_back_that_the_store_lost_is_a_loss(rig: Rig) -> None:
     job = await rig.submit()
     rig.flaky.answers_lost.add("attempts_claim")
     with pytest.raises(InDoubt):
-        await drive(rig.clock, rig.executor._claim())
+        await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost.clear()
-    rig.executor._claimer._in_doubt = False  # as if the claim had taken effect later
+    rig.executor._claim_loop._in_doubt = False  # as if the claim had taken effect later
     await ended(rig, await running(rig))
     snapshot = rig.store.snapshot()
     rig.executor._reconciliation.doubt()
-    await drive(rig.clock, rig.executor._compare())
-    rig.executor._draining = True
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
+    rig.executor._held_runs.closed = True
+    await drive(rig.clock, rig.executor._outbox.send())
     assert "QUEUED" == await rig.state(job)
     rig.store.set_back(snapshot)
     await rig.tick(BEAT)
@@ -246,8 +247,8 @@ async def test_a_run_whose_claim_the_store_lost_is_stopped(rig: Rig) -> None:
     await rig.tick()
     first = rig.runner.running[_id(job)]
     rig.store.set_back(snapshot)
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
     assert [_id(job)] == rig.runner.stopped
     await rig.tick()
     second = rig.runner.running[_id(job)]
@@ -285,13 +286,13 @@ async def test_what_ends_while_the_store_answers_is_no_difference(rig: Rig, monk
         before = await real(executor, token)
         if len(seen) < 2:
             rig.runner.end(_id(jobs[len(seen)]), Verdict.OK)
-            await rig.executor._finish()
+            await rig.executor._outbox.send()
         seen.append(before)
         return before
 
     monkeypatch.setattr(rig.store, "held_list", slowly)
     rig.executor._reconciliation.doubt()
-    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
     assert 1 <= len(seen) <= 2
     assert 0 == rig.executor._reconciliation.differs
     assert [] == rig.runner.stopped
@@ -310,7 +311,7 @@ async def test_what_is_told_while_digests_are_compared_is_looked_at_later(
         answer = await real(executor, token)
         if _id(jobs[0]) in rig.runner.running:
             rig.runner.end(_id(jobs[0]), Verdict.OK)
-            await rig.executor._finish()
+            await rig.executor._outbox.send()
             return await real(executor, token)
         return answer
 
@@ -328,10 +329,10 @@ async def test_a_start_that_is_being_recorded_is_left_to_the_stores_answer(rig: 
     await running(rig, **gate)
     waits = await rig.submit(**gate)
     rig.flaky.answers_lost.add("attempts_start")
-    await drive(rig.clock, rig.executor._claim())
+    await drive(rig.clock, rig.executor._claim_loop.step())
     assert "QUEUED" == await rig.state(waits)  # its start was refused, and the answer is lost
     rig.executor._reconciliation.doubt()
-    await drive(rig.clock, rig.executor._compare())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
     assert 0 == rig.executor._reconciliation.differs
     rig.executor._starter.stop()
 
@@ -355,11 +356,11 @@ async def test_what_is_found_is_told_with_the_heartbeat_and_counted_once(rig: Ri
     snapshot = rig.store.snapshot()
     await ended(rig, job)
     rig.store.set_back(snapshot)
-    await drive(rig.clock, rig.executor._beat())
-    await drive(rig.clock, rig.executor._compare())
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     assert 1 == (await executor_row(rig)).differs
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._outbox.send())
     await rig.tick(BEAT)
     await rig.tick(BEAT)
     assert 0 == (await executor_row(rig)).differs
@@ -383,7 +384,7 @@ async def test_comparing_takes_a_hundredth_of_the_time(rig: Rig, monkeypatch: py
         await rig.tick(BEAT)
     gaps = [later - sooner for sooner, later in pairwise(asked)]
     assert 2 <= len(asked) <= 3
-    assert all(gap >= reconciliation.SHARE for gap in gaps)
+    assert all(gap >= SHARE for gap in gaps)
 
 
 async def test_a_comparison_that_fails_is_made_again(rig: Rig) -> None:
@@ -393,12 +394,12 @@ async def test_a_comparison_that_fails_is_made_again(rig: Rig) -> None:
     await ended(rig, job)
     rig.store.set_back(snapshot)
     rig.flaky.away.add("held_list")
-    await drive(rig.clock, rig.executor._beat())
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     with pytest.raises(Exception, match="held_list is away"):
-        await drive(rig.clock, rig.executor._compare())
+        await drive(rig.clock, rig.executor._reconciliation.compare())
     rig.flaky.away.clear()
-    await drive(rig.clock, rig.executor._compare())
-    await drive(rig.clock, rig.executor._finish())
+    await drive(rig.clock, rig.executor._reconciliation.compare())
+    await drive(rig.clock, rig.executor._outbox.send())
     assert "SUCCESS" == await rig.state(job)
 
 
@@ -412,7 +413,7 @@ def claim(make: Any, token: int) -> Claimed:
 
 def test_of_claims_that_are_forgotten_nothing_is_said(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may have been answered."""
-    monkeypatch.setattr(reconciliation, "TOKENS_KEPT", 3)
+    monkeypatch.setattr(answered_claims, "TOKENS_KEPT", 3)
     claims, make = AnsweredClaims(), rig.make.identifier
     for token in (10, 20, 30, 40):
         claims.add([claim(make, token)])

@@ -358,7 +358,9 @@ async def finished(rig: Rig) -> NewJob:
 async def success_of(rig: Rig, job: NewJob) -> Outcome:
     """The outcome that somebody invents for its run; whoever reads the topics or the database knows its token."""
     assert job.run_id is not None
-    token = next(held.claimed.token for held in rig.executor._books.live.values() if held.claimed.run_id == job.run_id)
+    token = next(
+        held.claimed.token for held in rig.executor._held_runs.live.values() if held.claimed.run_id == job.run_id
+    )
     now = rig.clock.now()
     return Outcome(job.run_id, token, CODES[RunState.SUCCESS], now, now)
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.clock import Clock
@@ -33,21 +32,17 @@ AHEAD_SLOTS_SECONDS: Final = 0.6
 """How far ahead runs that need a slot are claimed: they keep the slot free until then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimTerms:
-    """What an executor takes at all."""
+class RunnerConfig(NamedTuple):
+    """A runner, and how it is fed."""
 
-    queues: tuple[str, ...]
-    labels: tuple[str, ...]
-    ahead_seconds: float
-    batch: int
-    lease_seconds: float
-    poll_seconds: float
-    """Where hints name what to claim: how often it looks all the same."""
+    runner: Runner
+    spare: Callable[[], int] | None = None
+    """Makes it a quick runner, which works off batches of short tasks: the number of tasks that could begin there now.
+    The other runners take one run a slot."""
 
 
 class RunnerCapacity:
-    """The books of one runner."""
+    """The runs that one runner has, and its room for more."""
 
     def __init__(
         self,

@@ -15,10 +15,10 @@ from typing import Final
 from tickwise.domain.retry import CIRCUIT_OPEN
 from tickwise.ports.runner import Ending
 from tickwise.ports.store import Incident, Records
+from tickwise.roles.shared.service import IDLE_SECONDS
 
 MAX_KEPT: Final = 1_000
 """Incidents that wait for the store, and hosts that are remembered; the oldest are dropped."""
-IDLE_SECONDS: Final = 3600.0
 
 
 class CircuitRecord:

@@ -28,10 +28,13 @@ import msgspec
 from tickwise.domain.model import Lane
 from tickwise.ports.broker import Broker, Channel, ChannelKind, Delivery
 from tickwise.ports.clock import Clock
-from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, ClaimTerms, RunnerCapacity
+from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, RunnerCapacity
+from tickwise.roles.executor.held_runs import HeldRuns
+from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.store_clock import StoreClock
 from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter
 from tickwise.roles.shared.messages import ID_BYTES, Hints, UnreadableMessage, decode
+from tickwise.roles.shared.service import IDLE_SECONDS
 
 MAX_TAKE: Final = 200
 """Messages taken at once: of a hundred runs each they are twenty thousand, which is as far as a shelf may overflow."""
@@ -72,10 +75,10 @@ class HintedRuns(NamedTuple):
 class Shelf:
     """Hints for one runner."""
 
-    def __init__(self, intake: RunnerCapacity, *, terms: ClaimTerms, slots: int) -> None:
+    def __init__(self, intake: RunnerCapacity, *, settings: ExecutorSettings) -> None:
         self.intake = intake
-        self.ahead_seconds = ahead_of(intake, terms)
-        self.limit = SHELF_CLAIMS * terms.batch if intake.quick else SHELF_SLOTS * slots
+        self.ahead_seconds = ahead_of(intake, settings)
+        self.limit = SHELF_CLAIMS * settings.claim_batch if intake.quick else SHELF_SLOTS * settings.slots
         """Of each priority, for what is urgent must not wait for room."""
         self.size = 0
         """Runs that wait."""
@@ -127,7 +130,7 @@ class Shelf:
 
 
 class Hinting:
-    """One executor's."""
+    """The hints that one executor heard."""
 
     def __init__(
         self,
@@ -136,23 +139,28 @@ class Hinting:
         clock: Clock,
         time: StoreClock,
         parking: DeadLetterWriter,
-        terms: ClaimTerms,
+        settings: ExecutorSettings,
         intakes: Sequence[RunnerCapacity],
-        slots: int,
+        held_runs: HeldRuns,
+        wake: asyncio.Event,
     ) -> None:
+        """`wake` brings the next claim forward."""
         channels = [Channel(ChannelKind.RUNS, lane) for lane in reversed(range(broker.lanes))]
         self.room_more = asyncio.Event()
         """Set when there may be room again."""
         self.done_more = asyncio.Event()
         """Set when the broker is to be told of something."""
         self._channels = channels
-        self._consumer = broker.consumer(channels, group_of(terms))
+        self._consumer = broker.consumer(channels, group_of(settings))
         self._clock = clock
         self._time = time
         self._parking = parking
-        self._queues = frozenset(terms.queues)
-        self._labels = frozenset(terms.labels)
-        self._shelves = {intake: Shelf(intake, terms=terms, slots=slots) for intake in intakes}
+        self._held_runs = held_runs
+        self._wake = wake
+        self._poll_seconds = settings.poll_seconds
+        self._queues = frozenset(settings.queues)
+        self._labels = frozenset(settings.labels)
+        self._shelves = {intake: Shelf(intake, settings=settings) for intake in intakes}
         self._by_kind = {f"task:{kind}": shelf for intake, shelf in self._shelves.items() for kind in intake.kinds}
         self._early: list[tuple[float, int, Shelf, int, Pack]] = []
         self._numbers = itertools.count()
@@ -190,6 +198,29 @@ class Hinting:
     def limit(self) -> int:
         """… and about how many there may be of one priority."""
         return sum(shelf.limit for shelf in self._shelves.values()) + MAX_EARLY
+
+    # ------------------------------------------------------------------ steps of the executor's loops
+
+    async def heard(self) -> float:
+        """A signal told of new runs. It wakes the claims only while hints do not come."""
+        if not self.reachable():
+            self._wake.set()
+        return IDLE_SECONDS
+
+    async def gather(self) -> float:
+        """Take hints, up to as many as can wait. Returns the seconds until the next try."""
+        if self._held_runs.closed:
+            return IDLE_SECONDS
+        had_room = await self.listen()
+        if self.size():
+            self._wake.set()
+        return 0.0 if had_room else self._poll_seconds
+
+    async def confirm(self) -> float:
+        """Tell the broker which messages are done."""
+        await self._clock.sleep(DONE_SECONDS)
+        await self._say_done()
+        return IDLE_SECONDS
 
     # ------------------------------------------------------------------ taking
 
@@ -293,11 +324,6 @@ class Hinting:
                 self._is_done(pack.delivery)
         self.room_more.set()
 
-    async def confirm(self) -> None:
-        """One step of telling the broker what is done."""
-        await self._clock.sleep(DONE_SECONDS)
-        await self._say_done()
-
     def _is_done(self, delivery: Delivery) -> None:
         self._done.append(delivery)
         if not self.done_more.is_set():
@@ -309,12 +335,12 @@ class Hinting:
             await self._consumer.done(done)
 
 
-def group_of(terms: ClaimTerms) -> str:
+def group_of(settings: ExecutorSettings) -> str:
     """Of executors that offer the same. Not by the functions that they know: those change while they run."""
-    offered = msgspec.json.encode([sorted(terms.queues), sorted(terms.labels)])
+    offered = msgspec.json.encode([sorted(settings.queues), sorted(settings.labels)])
     return f"executors.{blake2b(offered, digest_size=6).hexdigest()}"
 
 
-def ahead_of(intake: RunnerCapacity, terms: ClaimTerms) -> float:
+def ahead_of(intake: RunnerCapacity, settings: ExecutorSettings) -> float:
     """How long before they can run this runner's are claimed by name: what needs a slot keeps it free until then."""
-    return terms.ahead_seconds if intake.quick else min(terms.ahead_seconds, AHEAD_SLOTS_SECONDS)
+    return settings.ahead_seconds if intake.quick else min(settings.ahead_seconds, AHEAD_SLOTS_SECONDS)

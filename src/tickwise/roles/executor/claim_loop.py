@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 import structlog
@@ -24,12 +24,19 @@ import structlog
 from tickwise.domain.model import Claimed
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import ClaimRequest, Runs
-from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, ClaimTerms, RunnerCapacity
+from tickwise.roles.executor.admission import Admission
+from tickwise.roles.executor.answered_claims import log_given_back
+from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, RunnerCapacity
 from tickwise.roles.executor.claim_hints import Hinting, ahead_of
+from tickwise.roles.executor.held_runs import HeldRuns
 from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.store_clock import StoreClock
-from tickwise.roles.shared.service import Telemetry
+from tickwise.roles.shared.service import IDLE_SECONDS, Telemetry
 
+CLAIM_GAP_SECONDS: Final = 0.001
+"""Between two claims that did not fill, so that a ring for each submit does not become a claim for each submit. Rings
+of one process are 2 ms apart; a longer gap would add its own half to what an immediate job waits."""
 CALM_SECONDS: Final = 0.05
 """How often runners with little to do are asked for while another one is busy."""
 PREFETCH_LEAST: Final = 100
@@ -47,7 +54,7 @@ logger = structlog.get_logger("tickwise.executor")
 
 
 class ClaimLoop:
-    """One executor's."""
+    """Claims runs for one executor."""
 
     def __init__(
         self,
@@ -56,24 +63,24 @@ class ClaimLoop:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        terms: ClaimTerms,
+        settings: ExecutorSettings,
         intakes: Sequence[RunnerCapacity],
-        take: Callable[[Sequence[Claimed]], None],
-        tokens: Callable[[], Iterable[int]],
+        held_runs: HeldRuns,
+        admission: Admission,
         telemetry: Telemetry,
+        wake: asyncio.Event,
         hinting: Hinting | None = None,
     ) -> None:
-        """`take` gets what was claimed; `tokens` tells what is known of what the store believes that we hold."""
-        self.ending = False
-        """Nothing more is claimed, but for what is under way."""
+        """`wake` brings the next step forward."""
         self._runs = runs
         self._clock = clock
         self._time = time
         self._lease = lease
-        self._terms = terms
+        self._settings = settings
         self._intakes = intakes
-        self._take = take
-        self._tokens = tokens
+        self._held_runs = held_runs
+        self._admission = admission
+        self._wake = wake
         self._hinting = hinting
         self._telemetry = telemetry
         self._calm_claimed_at = 0.0
@@ -82,7 +89,16 @@ class ClaimLoop:
         self._recall_at = self._recall_until = float("-inf")
         """Of our monotonic clock."""
 
-    async def claim(self) -> bool:
+    async def step(self) -> float:
+        """One claim, if the lease stands. Returns the seconds until the next."""
+        if self._held_runs.closed:
+            return IDLE_SECONDS
+        if self._lease.stands() and await self._claim():
+            return 0.0
+        await self._clock.sleep(CLAIM_GAP_SECONDS)
+        return self._until_look()
+
+    async def _claim(self) -> bool:
         """Take what there is room for; whether there may be more."""
         if self._in_doubt or self._recall_at <= self._clock.monotonic() < self._recall_until:
             await self._recover()
@@ -98,15 +114,18 @@ class ClaimLoop:
         now = self._clock.monotonic()
         return await self._claim_any([each for each in ready if self._looks(each, hinting, now)]) or more
 
-    def look_afresh(self) -> None:
-        """The next claim looks for whatever there is, also for what has been ready for long."""
+    async def look_afresh(self) -> float:
+        """Claim from the start of each queue: a queue goes on, whose runs have no hint, and which the last claims read
+        past."""
         self._afresh = True
         for intake in self._intakes:
             intake.looked_at = float("-inf")
+        self._wake.set()
+        return IDLE_SECONDS
 
-    def until_look(self) -> float:
+    def _until_look(self) -> float:
         """How long until something is to be claimed of which nobody tells."""
-        poll = self._terms.poll_seconds
+        poll = self._settings.poll_seconds
         if self._hinting is None or not self._hinting.reachable():
             return poll
         ready = [intake.looked_at for intake in self._intakes if intake.runner.labels() and intake.ready()]
@@ -117,8 +136,8 @@ class ClaimLoop:
     def _looks(self, intake: RunnerCapacity, hinting: Hinting, now: float) -> bool:
         """Whether it is time to claim whatever there is for this runner: its last such claim filled, or is long ago."""
         if hinting.waiting(intake):
-            return now - intake.looked_at >= max(LOOK_SECONDS, self._terms.poll_seconds)
-        return intake.hungry or now - intake.looked_at >= self._terms.poll_seconds
+            return now - intake.looked_at >= max(LOOK_SECONDS, self._settings.poll_seconds)
+        return intake.hungry or now - intake.looked_at >= self._settings.poll_seconds
 
     async def _claim_any(self, ready: Sequence[RunnerCapacity]) -> bool:
         """Claim whatever there is for these runners; whether there may be more.
@@ -152,7 +171,7 @@ class ClaimLoop:
             rows = await claim
             filled = len(rows) >= limit
             limit = self._limit(group, len(rows))
-            further = filled and len(group) == 1 and limit >= PREFETCH_LEAST and not self.ending
+            further = filled and len(group) == 1 and limit >= PREFETCH_LEAST and not self._held_runs.closed
             if further:
                 claim = asyncio.ensure_future(self._ask(group, limit))
                 # One turn of the loop: the request is sent.
@@ -162,18 +181,18 @@ class ClaimLoop:
                 if rows:
                     intake.ahead_only = rows[0].due > rows[0].now
             if rows:
-                self._take(rows)
+                self._admission.take(rows)
             if not further:
                 return filled
 
     def _limit(self, group: Sequence[RunnerCapacity], coming: int) -> int:
         """How many to claim, with `coming` on their way into the books."""
-        return min(self._terms.batch, *(intake.room() - coming for intake in group))
+        return min(self._settings.claim_batch, *(intake.room() - coming for intake in group))
 
     async def _ask(self, group: Sequence[RunnerCapacity], limit: int) -> Sequence[Claimed]:
         # A busy runner with slots takes little ahead, so that they stay free; with little to do that is no matter.
         near = len(group) == 1 and not group[0].quick
-        ahead = min(self._terms.ahead_seconds, AHEAD_SLOTS_SECONDS) if near else self._terms.ahead_seconds
+        ahead = min(self._settings.ahead_seconds, AHEAD_SLOTS_SECONDS) if near else self._settings.ahead_seconds
         self._in_doubt = True
         request, self._afresh = self._request(group, limit, ahead), False
         try:
@@ -185,11 +204,11 @@ class ClaimLoop:
         return rows
 
     def _request(self, group: Sequence[RunnerCapacity], limit: int, ahead_seconds: float) -> ClaimRequest:
-        terms = self._terms
+        settings = self._settings
         return ClaimRequest(
             executor=self._lease.number,
-            queues=terms.queues,
-            labels=(*terms.labels, *itertools.chain.from_iterable(intake.runner.labels() for intake in group)),
+            queues=settings.queues,
+            labels=(*settings.labels, *itertools.chain.from_iterable(intake.runner.labels() for intake in group)),
             limit=limit,
             ahead_seconds=ahead_seconds,
             afresh=self._afresh,
@@ -203,19 +222,19 @@ class ClaimLoop:
         while True:
             rows = await claim
             limit = self._limit((intake,), len(rows))
-            further = min(hinting.waiting(intake), limit) >= PREFETCH_LEAST and not self.ending
+            further = min(hinting.waiting(intake), limit) >= PREFETCH_LEAST and not self._held_runs.closed
             if further:
                 claim = asyncio.ensure_future(self._ask_named(hinting, intake, limit))
                 await self._clock.sleep(0)
             if rows:
                 intake.ahead_only = rows[0].due > rows[0].now
-                self._take(rows)
+                self._admission.take(rows)
             if not further:
                 return hinting.waiting(intake) > 0
 
     async def _ask_named(self, hinting: Hinting, intake: RunnerCapacity, limit: int) -> Sequence[Claimed]:
         named = hinting.take(intake, limit)
-        request = self._request((intake,), limit, ahead_of(intake, self._terms))
+        request = self._request((intake,), limit, ahead_of(intake, self._settings))
         self._in_doubt = True
         try:
             rows = await self._runs.attempts_claim_named(request, named.runs)
@@ -231,16 +250,10 @@ class ClaimLoop:
         """A claim failed, and may have been carried out all the same: what the store says is ours and we do not know
         goes back. Nobody else would ever free it, because we go on living."""
         number = self._lease.number
-        returned = await self._runs.attempts_keep(number, [*self._tokens()], self._time.now())
+        returned = await self._runs.attempts_keep(number, [*self._admission.known_tokens()], self._time.now())
         now = self._clock.monotonic()
         if self._in_doubt:
             self._recall_until = now + RECALL_SECONDS
-        self._recall_at = now + self._terms.lease_seconds
+        self._recall_at = now + self._settings.lease_seconds
         self._in_doubt = False
-        say_given_back(number, returned)
-
-
-def say_given_back(executor: int, count: int) -> None:
-    """So many runs went back that the store had given and nobody here knew of."""
-    if count:
-        logger.warning("claim_given_back", executor=executor, count=count)
+        log_given_back(number, returned)

@@ -1,15 +1,14 @@
 """What an executor holds: every claimed run from its claim until its outcome is queued for the store.
 
     claimed ──► HOLDING ──► (STARTING) ──► LAUNCHED ──► settled: an outcome
-                                              └──────► abandoned: a ghost, until its task is dead
+                                              └──────► abandoned: its attempt is dying, until its task is dead
 
-Invariant: a run is in the books once, and its place in its runner's intake is given back exactly once.
+Invariant: a run is held once, and its place in its runner's capacity is given back exactly once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -20,7 +19,7 @@ import msgspec
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
-from tickwise.ports.runner import Assignment, Runner, TaskLimits
+from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.ports.store import Gate
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.shared.definition import Limits, Work, decode_work
@@ -36,15 +35,6 @@ WAITING: Final = frozenset({Overlap.QUEUE_ONE, Overlap.QUEUE_ALL, Overlap.CANCEL
 """With these a later run waits for an earlier one of its job."""
 _new = tuple.__new__
 """A named tuple without the steps of its constructor: tens of thousands are made a second."""
-
-
-class RunnerConfig(NamedTuple):
-    """A runner and how it is fed."""
-
-    runner: Runner
-    spare: Callable[[], int] | None = None
-    """Of a quick runner, which works off batches of short tasks: how many more could begin there now. The others take
-    one run a slot."""
 
 
 class RunStage(Enum):
@@ -150,21 +140,32 @@ class HeldRun(msgspec.Struct, eq=False):
 
 
 class HeldRuns:
-    """One executor's. `live` is open to its parts: reading it is on the hot path."""
+    """The runs that one executor holds. Its parts read `live` directly, because that is on the hot path."""
 
     def __init__(self) -> None:
         self.live: dict[UUID, HeldRun] = {}
-        self.ghosts: dict[UUID, RunnerCapacity] = {}
-        """Abandoned tasks that are not yet dead: each keeps its place, and its run must not begin here again."""
+        self.dying: dict[UUID, RunnerCapacity] = {}
+        """Abandoned tasks that are not yet dead. Each keeps its place, and its run must not begin here again."""
+        self.closed = False
+        """Set when the executor drains or stops: it claims nothing more, and gives back runs that still arrive."""
         self.idle = asyncio.Event()
-        """Set whenever something came to its end."""
+        """Set whenever a run, a dying task or an outcome is done with."""
 
     def holds(self, held: HeldRun) -> bool:
-        """Whether this very claim is still ours to care for."""
+        """Whether the executor still holds this very claim."""
         return self.live.get(held.claimed.run_id) is held
 
+    def holds_attempt(self, run_id: UUID, token: int) -> bool:
+        """Whether the executor holds this run under this token."""
+        held = self.live.get(run_id)
+        return held is not None and held.claimed.token == token
+
+    def in_stage(self, stage: RunStage) -> list[HeldRun]:
+        """The runs that have come so far."""
+        return [held for held in self.live.values() if held.stage is stage]
+
     def forget(self, held: HeldRun) -> None:
-        """It is out of our hands, and its place is free."""
+        """Let go of a run and free its place."""
         if self.live.pop(held.claimed.run_id, None) is None:
             return
         intake = held.intake
@@ -175,16 +176,21 @@ class HeldRuns:
         intake.freed()
 
     def abandon(self, held: HeldRun) -> None:
-        """Kill it and report nothing. While its task still dies, it is a ghost."""
+        """Kill the task of a run and report nothing of it."""
         self.forget(held)
         if held.stage is RunStage.LAUNCHED:
             held.intake.launched += 1
-            self.ghosts[held.claimed.run_id] = held.intake
+            self.dying[held.claimed.run_id] = held.intake
             held.intake.runner.stop(held.claimed.run_id, grace_seconds=0.0)
 
-    def bury(self, run_id: UUID) -> None:
-        """A ghost is dead."""
-        intake = self.ghosts.pop(run_id, None)
+    def abandon_all(self) -> None:
+        """Abandon every run that is held."""
+        for held in [*self.live.values()]:
+            self.abandon(held)
+
+    def died(self, run_id: UUID) -> None:
+        """Free the place of an abandoned task, which is dead now."""
+        intake = self.dying.pop(run_id, None)
         if intake is not None:
             intake.launched -= 1
             intake.freed()

@@ -11,8 +11,8 @@ was stopped, which a monotonic clock may not have counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+import asyncio
+from typing import Final, NamedTuple, Protocol
 
 from tickwise.ports.clock import Clock
 
@@ -32,26 +32,34 @@ class AskedAt(NamedTuple):
     """How far the wall clock was ahead of the monotonic one."""
 
 
+class LeaseWatchers(Protocol):
+    """The processes that kill this executor's tasks while it stands still itself (docs/decisions/0016)."""
+
+    def hold_until(self, moment: float) -> None:
+        """Let tasks run until `moment` on the monotonic clock, and no longer unless this is called again."""
+        ...
+
+
 class Lease:
-    """One executor's."""
+    """The lease of one executor."""
 
     def __init__(
         self,
         clock: Clock,
         seconds: float,
         *,
-        doubt: Callable[[], None],
-        tell: Callable[[float], None] | None = None,
+        doubted: asyncio.Event,
+        watchers: LeaseWatchers | None = None,
     ) -> None:
-        """`doubt` is called when only the store can tell whether it stands. `tell` is told, each time that it is
-        renewed, the moment on the monotonic clock at which tasks are killed if it is not renewed again."""
+        """`doubted` is set when only the store can tell whether the lease stands. `watchers` learn, with each renewal,
+        when tasks are to be killed if no other renewal follows."""
         self.number = 0
         """Given by the store at birth; 0: not yet born."""
         self.margin_seconds = min(MARGIN_SECONDS, seconds * MARGIN_SHARE)
         self._clock = clock
         self._seconds = seconds
-        self._doubt = doubt
-        self._tell = tell
+        self._doubted = doubted
+        self._watchers = watchers
         self._until = float("-inf")
         self._ahead = 0.0
 
@@ -64,8 +72,8 @@ class Lease:
         """The store has said yes to what was asked then."""
         self._until = mark.monotonic + self._seconds
         self._ahead = mark.ahead
-        if self._tell is not None:
-            self._tell(self._until - self.margin_seconds * (1.0 - GRACE_SHARE))
+        if self._watchers is not None:
+            self._watchers.hold_until(self._until - self.margin_seconds * (1.0 - GRACE_SHARE))
 
     def ended(self) -> None:
         """We were buried."""
@@ -80,7 +88,7 @@ class Lease:
         if self.left_seconds() <= 0.0:
             return False
         if self.mark().ahead - self._ahead > self.margin_seconds:
-            self._doubt()
+            self._doubted.set()
             return False
         return True
 

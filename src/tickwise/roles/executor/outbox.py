@@ -1,20 +1,18 @@
-"""What an executor has not told the store yet: starts worth recording, and outcomes.
+"""The outcomes that the store does not have yet.
 
-    began ──► starts ───(gathered 50 ms)──► attempts_start  ──► refused: kill it
-    ended ──► outcomes ─(gathered, ─────┬─► attempts_finish ──► refused: forget it
-              unless runs may wait for it)
-                                        └─► or, as the settings say, the broker (`result_publisher.py`)
+    outcomes ─(gathered, unless other runs may wait for one)─┬─► outcome writer ──► store: accepted, or refused as stale
+                                                             └─► as the settings say: broker (`result_publisher.py`)
 
-Invariant: an outcome leaves the box only when the store has accepted or refused it, or when its executor was buried.
-What the broker has is still in the box. The last outcomes that were taken are remembered: a store that is set back
-(`reconciliation.py`) hears of them again.
+Invariant: an outcome leaves the outbox only when the store accepted or refused it, or expired the executor. An outcome
+that the broker has is still in the outbox. The last outcomes that the store took are remembered, so that
+`reconciliation.py` can report them again to a store that was set back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -22,16 +20,13 @@ import msgspec
 
 from tickwise.domain.model import Outcome
 from tickwise.domain.retry import BEGUN_UNTOLD
-from tickwise.ports.clock import Clock
-from tickwise.ports.store import Began, Runs
 from tickwise.roles.executor.capacity import RunnerCapacity
+from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import in_whole_characters
 from tickwise.roles.executor.result_publisher import Publisher
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
-from tickwise.roles.shared.service import Telemetry, wait_for
+from tickwise.roles.shared.service import IDLE_SECONDS, Telemetry, wait_for
 
-STARTS_SECONDS: Final = 0.05
-"""How long starts are gathered before they are recorded."""
 PRESSED_SECONDS: Final = 0.25
 """How long an outcome waits more while a burst starts: what is due is late already, what ended is only unrecorded."""
 
@@ -48,36 +43,35 @@ _decode: Final = msgspec.msgpack.Decoder(list[Outcome]).decode
 
 
 class Outbox:
-    """One executor's."""
+    """The outbox of one executor."""
 
     def __init__(
         self,
         *,
-        runs: Runs,
-        clock: Clock,
+        lease: Lease,
+        intakes: Sequence[RunnerCapacity],
         telemetry: Telemetry,
         batch: int,
         flush_seconds: float,
         emptied: asyncio.Event,
-        teller: OutcomeWriter,
+        writer: OutcomeWriter,
         publisher: Publisher | None = None,
     ) -> None:
-        """`emptied` is set whenever the last outcome was taken by the store."""
-        self.outcomes_more = asyncio.Event()
-        self.starts_more = asyncio.Event()
-        self._runs = runs
-        self._clock = clock
+        """`emptied` is set whenever the store took the last outcome."""
+        self.more = asyncio.Event()
+        """Set when an outcome waits."""
+        self._lease = lease
+        self._intakes = intakes
         self._telemetry = telemetry
         self._batch = batch
         self._flush_seconds = flush_seconds
         self._emptied = emptied
-        self._teller = teller
+        self._writer = writer
         self._publisher = publisher
         self._urgent = asyncio.Event()
         """Set while one of the outcomes is not to be gathered with others."""
         self._outcomes: collections.deque[tuple[Outcome, RunnerCapacity]] = collections.deque()
         self._under_way: list[tuple[Outcome, RunnerCapacity]] = []
-        self._starts: list[Began] = []
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
@@ -94,8 +88,8 @@ class Outbox:
         self._outcomes.append((outcome, intake))
         if urgent:
             self._urgent.set()
-        if not self.outcomes_more.is_set():
-            self.outcomes_more.set()
+        if not self.more.is_set():
+            self.more.set()
 
     def add_many(
         self, outcomes: Sequence[tuple[Outcome, RunnerCapacity]], late_seconds: Sequence[float], *, urgent: bool
@@ -108,16 +102,15 @@ class Outbox:
         self._outcomes.extend(outcomes)
         self._lateness += late_seconds
         if outcomes:
-            self.outcomes_more.set()
+            self.more.set()
 
     def late(self, seconds: float) -> None:
         """A first attempt began so much after it was due."""
         self._lateness.append(seconds)
 
-    def start(self, began: Began) -> None:
-        """A start worth recording."""
-        self._starts.append(began)
-        self.starts_more.set()
+    def add_unheld(self, outcome: Outcome) -> None:
+        """Add the outcome of a run that is not held here, and so has no runner. The first runner accounts for it."""
+        self.add(outcome, self._intakes[0])
 
     def tokens(self) -> Iterator[int]:
         """Of all outcomes that wait."""
@@ -162,8 +155,7 @@ class Outbox:
             self._remembered_bytes -= len(oldest)
 
     def forget(self) -> None:
-        """The executor was buried: nothing of this counts any more."""
-        self._starts.clear()
+        """Drop all outcomes: the store expired the executor."""
         self._remembered.clear()
         self._remembered_count = self._remembered_bytes = 0
         waiting = [*self._outcomes]
@@ -175,26 +167,27 @@ class Outbox:
 
     # ------------------------------------------------------------------ steps of the executor's loops
 
-    async def send_outcomes(self, number: Callable[[], int], *, pressed: bool = False) -> float:
-        """Tell one batch. `number` is the executor's, asked before and after: a buried one's outcomes are dropped.
+    async def send(self) -> float:
+        """Send one batch. It is dropped if the store expires the executor meanwhile.
 
-        `pressed`: a burst waits to start, and starts come before ends, but for urgent ones.
+        While a burst waits to start, outcomes wait longer, unless one is urgent: starts come before ends.
         """
         if not self._outcomes:
-            return 3600.0
-        if pressed:
+            return IDLE_SECONDS
+        if any(intake.pressed() for intake in self._intakes):
             await wait_for(self._urgent, PRESSED_SECONDS)
         elif len(self._outcomes) < self._batch:
             await wait_for(self._urgent, self._flush_seconds)
         self._urgent.clear()
         outcomes = self._outcomes
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
-        sender = number()
+        lease = self._lease
+        sender = lease.number
         try:
             await self._pass_on(sender, [outcome for outcome, _ in batch])
         except BaseException:
-            # Whatever it was, the store's word on these is still out.
-            if sender == number():
+            # Whatever failed, the store has neither accepted nor refused these.
+            if sender == lease.number:
                 outcomes.extendleft(reversed(batch))
             else:
                 for _, intake in batch:
@@ -203,7 +196,7 @@ class Outbox:
         finally:
             self._under_way = []
         self._passed_on(batch)
-        return 0.0 if outcomes else 3600.0
+        return 0.0 if outcomes else IDLE_SECONDS
 
     async def _pass_on(self, executor: int, outcomes: Sequence[Outcome]) -> None:
         """To the store, or to the broker: what is in doubt (a lease that was over) goes the short way."""
@@ -212,7 +205,7 @@ class Outbox:
             direct = any(outcome.reason in BEGUN_UNTOLD for outcome in outcomes)
             if not direct and await publisher.publish(executor, outcomes):
                 return
-        self._teller.told(outcomes, await self._teller.tell(executor, outcomes))
+        self._writer.told(outcomes, await self._writer.tell(executor, outcomes))
 
     def _passed_on(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> None:
         counts = collections.Counter(intake for _, intake in batch)
@@ -224,31 +217,18 @@ class Outbox:
             self._emptied.set()
         self._remember(batch)
 
-    async def ask_published(self, number: Callable[[], int]) -> float:
-        """Look what was applied of what the broker has; how long until the next look."""
+    async def ask_published(self) -> float:
+        """Drop the published outcomes that the store has by now. Returns the seconds until the next look."""
         if self._publisher is None:
-            return 3600.0
-        pause = await self._publisher.ask(number())
+            return IDLE_SECONDS
+        pause = await self._publisher.ask(self._lease.number)
         if not self._publisher.count:
             self._emptied.set()
         return pause
 
-    async def tell_published(self, executor: int) -> None:
-        """Wait for no recorder: tell the store directly of what the broker has."""
-        if self._publisher is not None:
-            await self._publisher.tell_all(executor)
-
-    async def send_starts(self, executor: int, lives: Callable[[Began], bool]) -> Sequence[Began]:
-        """Record what began and still lives; the refused. The store refuses by run: an old attempt's start, which it
-        would refuse, must not go with the one of the attempt that lives."""
-        await self._clock.sleep(STARTS_SECONDS)
-        batch, self._starts = self._starts, []
-        batch = [began for began in batch if lives(began)]
-        if not batch:
-            return []
-        try:
-            refused = set(await self._runs.attempts_start(executor, batch))
-        except BaseException:
-            self._starts = batch + self._starts
-            raise
-        return [began for began in batch if began.run_id in refused]
+    async def empty(self) -> None:
+        """Send all outcomes, and write those directly that wait for a recorder."""
+        while self:
+            await self.send()
+            if self._publisher is not None:
+                await self._publisher.tell_all(self._lease.number)

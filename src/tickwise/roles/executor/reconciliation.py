@@ -23,8 +23,7 @@ left.
 from __future__ import annotations
 
 import asyncio
-import collections
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -35,7 +34,7 @@ from tickwise.domain.fencing import digest_of
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Continuity
-from tickwise.roles.executor.claim_loop import say_given_back
+from tickwise.roles.executor.answered_claims import AnsweredClaims, log_given_back
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage, read_body
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outbox import Outbox
@@ -49,8 +48,6 @@ MAX_UNSURE: Final = 3
 """After so many digests in a row that differed while runs ended, the list is asked for."""
 THOROUGH_EVERY: Final = 100
 """So often the list is asked for though digests agree: a digest covers lanes that this executor has claimed from."""
-TOKENS_KEPT: Final = 20_000
-"""Tokens of answered claims, each of up to some hundred runs: five minutes of a very busy executor."""
 MAX_COUNTED: Final = 10_000
 MAX_SHOWN: Final = 20
 
@@ -60,35 +57,8 @@ Pair = tuple[UUID, int]
 logger = structlog.get_logger("tickwise.executor")
 
 
-class AnsweredClaims:
-    """The tokens of claims whose answer came."""
-
-    def __init__(self) -> None:
-        self.highest = 0
-        self._tokens: set[int] = set()
-        self._order: collections.deque[int] = collections.deque()
-
-    def add(self, rows: Sequence[Claimed]) -> None:
-        """One more answer. In most stores all runs of a claim bear one token."""
-        for token in {rows[0].token} if rows[0].token == rows[-1].token else sorted({row.token for row in rows}):
-            self._tokens.add(token)
-            self._order.append(token)
-            self.highest = max(self.highest, token)
-        while len(self._order) > TOKENS_KEPT:
-            self._tokens.discard(self._order.popleft())
-
-    def tokens(self) -> Iterator[int]:
-        """All that are remembered."""
-        return iter(self._order)
-
-    def never_came(self, token: int) -> bool:
-        """Whether it is certain that the answer to the claim with this token never came."""
-        full = len(self._order) >= TOKENS_KEPT
-        return token not in self._tokens and not (full and token < self._order[0])
-
-
 class Reconciliation:
-    """One executor's."""
+    """Compares one executor with the store."""
 
     def __init__(
         self,
@@ -97,13 +67,13 @@ class Reconciliation:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        books: HeldRuns,
+        answered: AnsweredClaims,
+        held_runs: HeldRuns,
         outbox: Outbox,
         telemetry: Telemetry,
-        report: Callable[[Outcome], None],
+        pause_seconds: float,
     ) -> None:
-        """`report` gives an outcome to the outbox."""
-        self.claims = AnsweredClaims()
+        """At least `pause_seconds` pass between two comparisons."""
         self.wake = asyncio.Event()
         self.differs = 0
         """Runs that are on one side alone, as the last comparison found."""
@@ -111,10 +81,11 @@ class Reconciliation:
         self._clock = clock
         self._time = time
         self._lease = lease
-        self._books = books
+        self._answered = answered
+        self._held_runs = held_runs
         self._outbox = outbox
         self._telemetry = telemetry
-        self._report = report
+        self._pause_seconds = pause_seconds
         self._epoch: int | None = None
         self._upto = 0
         self._unsure = 0
@@ -139,20 +110,19 @@ class Reconciliation:
 
     def forget(self) -> None:
         """The store has expired this executor: it holds nothing any more."""
-        self.claims = AnsweredClaims()
+        self._answered.forget()
         self.differs = self._upto = self._unsure = 0
         self._thorough = False
 
-    async def compare(self, pause_seconds: float) -> float:
-        """One comparison, if its time has come and the lease stands; how long until the next, at least
-        `pause_seconds`."""
+    async def compare(self) -> float:
+        """One comparison, if its time has come and the lease stands. Returns the seconds until the next."""
         now = self._clock.monotonic()
         upto, number = self._upto, self._lease.number
         if now < self._next_at:
             return self._next_at - now
         if not number or not self._lease.stands():
-            return pause_seconds
-        self._upto = self.claims.highest
+            return self._pause_seconds
+        self._upto = self._answered.highest
         self._count += 1
         thorough = self._thorough or self._count % THOROUGH_EVERY == 0
         if thorough or not await self._is_alike(number, upto):
@@ -162,7 +132,7 @@ class Reconciliation:
             except BaseException:
                 self._thorough = thorough
                 raise
-        pause = max(pause_seconds, SHARE * (self._clock.monotonic() - now))
+        pause = max(self._pause_seconds, SHARE * (self._clock.monotonic() - now))
         self._next_at = self._clock.monotonic() + pause
         if self._thorough:
             self._next_at = float("-inf")
@@ -177,7 +147,7 @@ class Reconciliation:
     async def settle(self) -> None:
         """Before this executor leaves: what the store believes to be held here, beyond what was stopped for that, has
         ended. The store would take it for what never began."""
-        number, upto = self._lease.number, self.claims.highest
+        number, upto = self._lease.number, self._answered.highest
         if upto:
             lost, _ = await self._look(number, upto)
             await self._tell(number, lost)
@@ -189,7 +159,7 @@ class Reconciliation:
         leaves that open."""
         if not upto:
             return True
-        live = self._books.live
+        live = self._held_runs.live
         before = [held for held in live.values() if held.claimed.token <= upto]
         sent = any(token <= upto for _, token in self._outbox.pairs())
         mine = digest_of((held.claimed.run_id, held.claimed.token) for held in before)
@@ -206,7 +176,7 @@ class Reconciliation:
 
     async def _compare_in_full(self, number: int) -> None:
         self._unsure = 0
-        upto = self.claims.highest
+        upto = self._answered.highest
         lost, stray = await self._look(number, upto)
         if lost or stray:
             again_lost, again_stray = await self._look(number, upto)
@@ -229,7 +199,7 @@ class Reconciliation:
         """Pairs that only the store knows, and runs that only we do. Of one whose start is being recorded, the store's
         answer says whether it is ours still."""
         before = set(self._known())
-        mine = [*self._books.live.values()]
+        mine = [*self._held_runs.live.values()]
         listed = await self._store.held_list(number, upto)
         known = before.union(self._known())
         lost = [pair for pair in listed.items() if pair not in known]
@@ -238,20 +208,20 @@ class Reconciliation:
             for held in mine
             if held.claimed.token <= upto
             and held.stage is not RunStage.STARTING
-            and self._books.holds(held)
+            and self._held_runs.holds(held)
             and listed.get(held.claimed.run_id) != held.claimed.token
         ]
         return lost, stray
 
     def _known(self) -> Iterator[Pair]:
-        yield from map(_pair, self._books.live.values())
+        yield from map(_pair, self._held_runs.live.values())
         yield from self._outbox.pairs()
         yield from self._stopped
 
     def _unheard(self, lost: Sequence[Pair]) -> Collection[Pair]:
         """Those whose claim was never answered, and which were not given back before: the store lost nothing there."""
         told = self._outbox.remembered(lost)
-        return {pair for pair in lost if pair not in told and self.claims.never_came(pair[1])}
+        return {pair for pair in lost if pair not in told and self._answered.never_came(pair[1])}
 
     async def _count_them(self, pairs: Iterable[Pair]) -> None:
         """Each is told of once, however often it is found."""
@@ -269,15 +239,15 @@ class Reconciliation:
     def _stop(self, stray: Sequence[HeldRun]) -> None:
         """The store gives, or has given, these to others."""
         for held in stray:
-            if self._books.holds(held):
-                self._books.abandon(held)
-                self._books.idle.set()
+            if self._held_runs.holds(held):
+                self._held_runs.abandon(held)
+                self._held_runs.idle.set()
 
     async def _tell(self, number: int, lost: Sequence[Pair]) -> None:
         """Let what the store believes to be held here go on."""
         remembered = self._outbox.remembered(lost)
         for outcome in remembered.values():
-            self._report(outcome)
+            self._outbox.add_unheld(outcome)
         rest = [run_id for run_id, token in lost if (run_id, token) not in remembered]
         if not rest:
             return
@@ -291,12 +261,12 @@ class Reconciliation:
             pair = claimed.run_id, claimed.token
             if tokens[claimed.run_id] != claimed.token or pair in known:
                 continue
-            if self.claims.never_came(claimed.token):
-                self._report(never_answered(claimed, now))
+            if self._answered.never_came(claimed.token):
+                self._outbox.add_unheld(never_answered(claimed, now))
                 returned += 1
             else:
-                self._report(self._end_of(claimed, now))
-        say_given_back(number, returned)
+                self._outbox.add_unheld(self._end_of(claimed, now))
+        log_given_back(number, returned)
 
     def _end_of(self, claimed: Claimed, now: float) -> Outcome:
         try:

@@ -27,6 +27,7 @@ from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Runs
 from tickwise.roles.shared.messages import Results, encode
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
+from tickwise.roles.shared.service import IDLE_SECONDS
 from tickwise.roles.shared.signatures import ResultsSigning, signed
 
 ASK_SECONDS: Final = 0.1
@@ -61,7 +62,7 @@ class Publisher:
     """One executor's."""
 
     def __init__(
-        self, broker: Broker, *, runs: Runs, clock: Clock, teller: OutcomeWriter, signing: ResultsSigning | None = None
+        self, broker: Broker, *, runs: Runs, clock: Clock, writer: OutcomeWriter, signing: ResultsSigning | None = None
     ) -> None:
         """`signing`: with what is signed; None: nothing is, for tests."""
         self.kept_more = asyncio.Event()
@@ -71,7 +72,7 @@ class Publisher:
         self._broker = broker
         self._runs = runs
         self._clock = clock
-        self._teller = teller
+        self._writer = writer
         self._signing = signing
         self._key: ExecutorKey | None = None
         self._key_of = 0
@@ -169,7 +170,7 @@ class Publisher:
     async def ask(self, executor: int) -> float:
         """Look what was applied; how long until the next look."""
         if not self._kept:
-            return 3600.0
+            return IDLE_SECONDS
         life, marked = self._life, await self._runs.results_marked(executor)
         if life != self._life:
             return 0.0
@@ -180,13 +181,13 @@ class Publisher:
         if self._kept and now - self._moved_at >= PATIENCE_SECONDS:
             logger.warning("results_unapplied", count=self.count, seconds=round(now - self._moved_at, 1))
             await self.tell_all(executor)
-        return ASK_SECONDS if self._kept else 3600.0
+        return ASK_SECONDS if self._kept else IDLE_SECONDS
 
     async def tell_all(self, executor: int) -> None:
         """Tell the store directly of all that is kept. Whoever takes it from the broker later counts it."""
         while self._kept:
             kept = self._kept[0]
-            await self._teller.tell(executor, kept.outcomes)
+            await self._writer.tell(executor, kept.outcomes)
             if self._kept and self._kept[0] is kept:
                 self._drop_first()
 

@@ -10,7 +10,7 @@ Invariant: at a high rate an attempt costs no line. Lines are bounded, failures 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -19,6 +19,7 @@ from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.observability.log_budget import LogBudget
 from tickwise.ports.clock import Clock
+from tickwise.roles.executor.lease import Lease
 
 ERROR_LENGTH: Final = 200
 """Characters of an error in a line; the whole is on record."""
@@ -30,9 +31,9 @@ logger = structlog.get_logger("tickwise.runs")
 class RunLog:
     """Of one executor."""
 
-    def __init__(self, clock: Clock, number: Callable[[], int], per_second: int) -> None:
-        """`number` is the executor's. `per_second` bounds the lines of starts, of ends and of failures, each."""
-        self._number = number
+    def __init__(self, clock: Clock, lease: Lease, per_second: int) -> None:
+        """`per_second` bounds the lines of starts, of ends and of failures, each."""
+        self._lease = lease
         self._starts = LogBudget(per_second, clock.monotonic)
         self._ends = LogBudget(per_second, clock.monotonic)
         self._failures = LogBudget(max(per_second, 1), clock.monotonic)
@@ -56,7 +57,7 @@ class RunLog:
                 job_id=str(claimed.job_id),
                 run_id=str(claimed.run_id),
                 attempt=claimed.attempt,
-                executor=self._number(),
+                executor=self._lease.number,
                 late_seconds=round(max(0.0, now - claimed.due), 3),
             )
 
@@ -80,7 +81,7 @@ class RunLog:
                 job_id=str(claimed.job_id),
                 run_id=str(claimed.run_id),
                 attempt=claimed.attempt,
-                executor=self._number(),
+                executor=self._lease.number,
                 outcome=state.value,
                 seconds=round(seconds, 3),
                 reason=outcome.reason,
@@ -94,7 +95,7 @@ class RunLog:
             job_id=str(claimed.job_id),
             run_id=str(claimed.run_id),
             attempt=claimed.attempt,
-            executor=self._number(),
+            executor=self._lease.number,
             outcome=state.value,
             seconds=round(seconds, 3),
         )
@@ -103,4 +104,4 @@ class RunLog:
         """Say how many lines were left out, if any were."""
         starts, ends, failures = (budget.left_out() for budget in (self._starts, self._ends, self._failures))
         if starts or ends or failures:
-            logger.info("runs_unlogged", executor=self._number(), started=starts, succeeded=ends, failed=failures)
+            logger.info("runs_unlogged", executor=self._lease.number, started=starts, succeeded=ends, failed=failures)

@@ -16,12 +16,12 @@ import asyncio
 import collections
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
 
-from tickwise.domain.model import Claimed, Outcome
+from tickwise.domain.model import Claimed
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.store import Began, Runs
@@ -30,8 +30,9 @@ from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import is_too_late, too_late
 from tickwise.roles.executor.run_log import RunLog
+from tickwise.roles.executor.settlement import RunSettlement
 from tickwise.roles.executor.store_clock import StoreClock
-from tickwise.roles.shared.service import is_cancelled
+from tickwise.roles.shared.service import IDLE_SECONDS, is_cancelled
 
 LAUNCH_BATCH: Final = 500
 """Held runs started at once before other tasks get a turn."""
@@ -41,14 +42,13 @@ GUARD_RETRY_SECONDS: Final = 0.5
 """Between two tries to record the start of a guarded run."""
 LEASE_LOOK_SECONDS: Final = 0.02
 """How often who waits for our lease looks whether it stands again."""
-IDLE_SECONDS: Final = 3600.0
 _LAUNCHED: Final = RunStage.LAUNCHED
 
 logger = structlog.get_logger("tickwise.executor")
 
 
 class RunStarter:
-    """One executor's."""
+    """Starts the runs that one executor holds."""
 
     def __init__(
         self,
@@ -57,21 +57,18 @@ class RunStarter:
         clock: Clock,
         time: StoreClock,
         lease: Lease,
-        books: HeldRuns,
-        settle: Callable[[HeldRun, Outcome], None],
-        ended: Callable[[HeldRun, Ending], None],
+        held_runs: HeldRuns,
+        settlement: RunSettlement,
         run_log: RunLog | None = None,
     ) -> None:
-        """`settle` takes the outcome of a run that never begins, `ended` the ending of one that was stopped before."""
         self.changed = asyncio.Event()
         """Set when something is held that was not before."""
         self._runs = runs
         self._clock = clock
         self._time = time
         self._lease = lease
-        self._books = books
-        self._settle = settle
-        self._ended = ended
+        self._held_runs = held_runs
+        self._settlement = settlement
         self._run_log = run_log
         self._heap: list[tuple[float, int, HeldRun]] = []
         self._order = itertools.count()
@@ -79,7 +76,7 @@ class RunStarter:
         self._starting: dict[asyncio.Task[None], None] = {}
 
     def forget(self) -> None:
-        """We were buried: nothing of what is held counts any more."""
+        """Drop all runs that wait for their due time: the store expired the executor."""
         self._heap.clear()
 
     def stop(self) -> None:
@@ -121,7 +118,7 @@ class RunStarter:
         due: list[HeldRun] = []
         while heap and heap[0][0] <= now and len(due) < LAUNCH_BATCH:
             held = heapq.heappop(heap)[2]
-            if held.stage is RunStage.HOLDING and self._books.holds(held):
+            if held.stage is RunStage.HOLDING and self._held_runs.holds(held):
                 due.append(held)
         if due:
             self._launch(due)
@@ -143,7 +140,7 @@ class RunStarter:
         lines = 0 if self._run_log is None else self._run_log.starts_room
         for held in batch:
             if held.claimed.failures and is_too_late(held, now := self._time.now()):
-                self._settle(held, too_late(held, now))
+                self._settlement.settle(held, too_late(held, now))
                 continue
             intake = held.intake
             intake.held -= 1
@@ -189,10 +186,10 @@ class RunStarter:
             if held.claimed.run_id in refused:
                 # Somebody else's by now, or it waits for another run, a slot or its rate, or is skipped for one:
                 # nothing is wrong, and nothing is left to report.
-                self._books.forget(held)
-                self._books.idle.set()
+                self._held_runs.forget(held)
+                self._held_runs.idle.set()
             elif held.cancelling:
-                self._ended(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
+                self._settlement.end(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
             else:
                 held.stage = RunStage.LAUNCHED
                 if self._run_log is not None:
@@ -200,4 +197,4 @@ class RunStarter:
                 held.intake.runner.launch([held.assignment()])
 
     def _ours(self, batch: Sequence[HeldRun]) -> Iterator[HeldRun]:
-        return (held for held in batch if self._books.holds(held))
+        return (held for held in batch if self._held_runs.holds(held))

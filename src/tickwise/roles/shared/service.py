@@ -20,6 +20,8 @@ from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
+IDLE_SECONDS: Final = 3600.0
+"""The pause that a step returns when only its signal brings it new work."""
 BACKOFF_FIRST_SECONDS: Final = 0.1
 BACKOFF_MAX_SECONDS: Final = 2.0
 """The longest that a role waits before it looks for an absent store again: recovery is felt within seconds."""

@@ -21,7 +21,9 @@ from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_QUEUE
 from tickwise.ports.blobs import BlobInfo
 from tickwise.ports.store import Retention
-from tickwise.roles.executor.role import Executor, ExecutorSettings, RunnerConfig
+from tickwise.roles.executor.capacity import RunnerConfig
+from tickwise.roles.executor.role import Executor
+from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.roles.shared.handovers import handover_bell

@@ -189,8 +189,8 @@ def books_out_of_balance(nodes: Sequence[SimulatedNode]) -> Iterator[str]:
             books = intake.held, intake.launched, intake.unrecorded
             if any(books):
                 yield f"{node.name} counts {books} held, launched and unrecorded {intake.kinds}, and holds nothing"
-        if executor._books.live or executor._books.ghosts or len(executor._outbox):
-            yield f"{node.name} still has {len(executor._books.live)} runs, {len(executor._books.ghosts)} dying"
+        if executor._held_runs.live or executor._held_runs.dying or len(executor._outbox):
+            yield f"{node.name} still has {len(executor._held_runs.live)} runs, {len(executor._held_runs.dying)} dying"
 
 
 def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:

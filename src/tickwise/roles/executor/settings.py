@@ -1,0 +1,29 @@
+"""The settings of one executor, as the composition root gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    """The numbers and names that an executor works by. `tickwise.config` explains each of them to operators."""
+
+    name: str
+    queues: tuple[str, ...] = ("default",)
+    labels: tuple[str, ...] = ()
+    slots: int = 16
+    lease_seconds: float = 10.0
+    heartbeat_seconds: float = 3.0
+    ahead_seconds: float = 1.5
+    poll_seconds: float = 0.3
+    claim_batch: int = 500
+    held_max: int = 60_000
+    finish_batch: int = 2000
+    finish_flush_seconds: float = 0.004
+    drain_seconds: float = 30.0
+    kill_grace_seconds: float = 5.0
+    log_runs_per_second: int | None = None
+    """The number of log lines for starts, for ends and for failures of runs, each. None: no such line."""
+    results: str = "direct"
+    """The path of outcomes: `direct` to the store, or through the `broker`, if there is one."""
