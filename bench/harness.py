@@ -28,7 +28,7 @@ from tickwise.ports.store import Retention
 
 HERE = Path(__file__).parent
 KEY = "tw_bench_8Qm2xV7rT4bN1cK9pZ6wY3hL5sD0fG_aJeUiOoRt"
-SQL = {file.stem: file.read_text() for file in (HERE / "sql").glob("*.sql")}
+SQL = {file.stem: file.read_text() for file in (HERE / "sql").rglob("*.sql")}
 
 
 class Failed(Exception):

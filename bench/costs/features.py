@@ -22,7 +22,7 @@ from tickwise.adapters.store.postgres.statements import statement
 
 FOLDER = Path(__file__).with_name("left_out")
 MARKS = ("-- from", "-- until", "-- instead")
-_MODULES = ("attempts", "submits")
+_MODULES = ("dispatch.attempts", "jobs.submits")
 
 
 class NoSuchPart(Exception):

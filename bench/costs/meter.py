@@ -19,13 +19,12 @@ import asyncpg
 import psutil
 
 from bench.harness import SQL
+from tickwise.adapters.store.postgres.statements import statement
 
 METER = "bench meter"
 """The application name of the meter's own session, which is left out of what it reads."""
 
 ENDED = "vacuum workers and sessions that ended"
-
-STATEMENTS = Path(__file__).parents[2] / "src/tickwise/adapters/store/postgres/sql"
 
 
 class Usage(NamedTuple):
@@ -137,7 +136,7 @@ def canonical(query: str) -> str:
 def _names() -> dict[str, str]:
     """Canonical statement to its name, of the product and of the benchmarks; parts of a file have its name too."""
     found: dict[str, str] = {}
-    for name, text in [*((file.stem, file.read_text()) for file in STATEMENTS.glob("*.sql")), *SQL.items()]:
+    for name, text in [*statement.texts.items(), *SQL.items()]:
         bare = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         for part in (bare, *bare.split(";\n")):
             found.setdefault(canonical(part), name)

@@ -11,18 +11,19 @@ from typing import Any
 from bench.costs import features as leaving_out
 from bench.costs import whole as entire
 from bench.costs.limits import limit_round, wide_round
-from bench.costs.meter import STATEMENTS, Meter, Reading, Statement, Usage
+from bench.costs.meter import Meter, Reading, Statement, Usage
 from bench.costs.spending import OWN, Cost, cost_of, rows_text
 from bench.costs.stages import STAGES, Stage, product_round
 from bench.harness import KEY, SQL, Failed, Rig
 from bench.load import wrk
 from bench.ports import free_port, until_open
+from tickwise.adapters.store.postgres.statements import statement
 
 ROUNDS = 3
 CLIENTS = 96
 API_SECONDS = 4
 
-BENCHMARKS = frozenset({*SQL, *OWN} - {file.stem for file in STATEMENTS.glob("*.sql")})
+BENCHMARKS = frozenset({*SQL, *OWN} - {*statement.texts})
 """Statements of the benchmark and of the meter, which are no part of the product."""
 
 Figures = dict[str, Any]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import asyncpg
 
 from tickwise.adapters.signals.keeping import Keeper
+from tickwise.adapters.statements import Statements
 from tickwise.ports.clock import Clock
 
 AWAY: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -25,10 +26,8 @@ ANSWER_SECONDS: Final = 2.0
 """How long an answer is waited for that nothing depends on."""
 
 
-def statement(name: str) -> str:
-    """The SQL of a file, without its comment."""
-    text = Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_text(encoding="utf-8")
-    return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+statement: Final = Statements(Path(__file__).parent)
+"""The statements of this package."""
 
 
 class PostgresLink:

@@ -1,6 +1,6 @@
 """The invariants, looked at page by page, and what the store can put right by itself.
 
-Each check is a statement of its own, `sql/check_<name>.sql`: it looks at up to `limit` subjects after an id, by a
+Each check is a statement of its own, `check_<name>`: it looks at up to `limit` subjects after an id, by a
 primary key, and answers one row for each that is wrong, and the last one that it looked at. Invariant: what heals looks
 again before it changes anything, so what is right by now stays as it is.
 """

@@ -1,0 +1,117 @@
+-- name: claim_named
+-- Take of the runs that are named those that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
+-- $4 labels, $5 seconds ahead, $6 run ids.
+-- Each is looked up by its id, and what else is asked of it (IS TRUE) can be asked of no index, whatever statistics say of one.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+me AS MATERIALIZED (
+  SELECT true AS alive FROM tickwise.executors
+  WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
+),
+served AS MATERIALIZED (
+  SELECT l.lane FROM tickwise.lanes l
+  WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
+    AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
+)
+UPDATE tickwise.runs
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = 2,
+    claimed = (SELECT at FROM clock)
+WHERE ctid = ANY(ARRAY(
+    SELECT r.ctid FROM unnest($6::uuid[]) n(run_id) CROSS JOIN LATERAL (
+      SELECT ctid FROM tickwise.runs
+      WHERE run_id = n.run_id AND (holder = 0) IS TRUE AND (lane IN (SELECT lane FROM served)) IS TRUE
+        AND (ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second') IS TRUE
+      FOR UPDATE SKIP LOCKED) r
+    LIMIT $2))
+  AND holder = 0
+RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
+          date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
+          -- Without a copy it is large. Without a job, which cannot be, it is handed over all the same, so that it ends on record.
+          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
+          (SELECT date_part('epoch', at) FROM clock), lane
+
+-- name: start
+-- Record that attempts began, but for those that are to be settled first: their overlap is open, they have a gate, or their queue is
+-- on hold (an ordinary start is told of when the task is under way, so a hold is nothing to it).
+-- $1 executor, $2 runs, $3 tokens, $4 instants, $5 what becomes of them if they are lost, $6 whether they have a gate.
+-- Returns what was not recorded, and if it is to be settled, its line: its job if its overlap is open, else itself (NULL: it is refused).
+-- A repeat is recorded. Of whatever key it was woken for, it has no slot yet, and none under a rate any more.
+WITH b AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[], $6::boolean[]) AS b(run_id, token, started, on_unknown, gated)
+),
+u AS (
+  UPDATE tickwise.runs r SET state = 3, started = to_timestamp(b.started), on_unknown = b.on_unknown, limit_key = NULL,
+    slot = NULL, rate_key = NULL
+  FROM b
+  WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0
+    AND NOT b.gated AND (NOT r.guarded AND b.on_unknown = 0 OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
+  RETURNING r.run_id
+),
+again AS (
+  SELECT run_id FROM tickwise.runs
+  WHERE run_id = ANY($2) AND holder = $1 AND state = 3 AND (run_id, token) IN (SELECT run_id, token FROM b OFFSET 0)
+)
+SELECT run_id, (SELECT CASE WHEN r.overlap > 0 THEN r.job_id ELSE r.run_id END FROM tickwise.runs r
+                WHERE r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 OFFSET 0)
+FROM b
+WHERE run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
+
+-- name: finish_ended
+-- Held runs that have ended already go, and leave what is on record. $1 executor, $2 runs. Returns those.
+DELETE FROM tickwise.runs r
+WHERE run_id = ANY($2::uuid[]) AND holder = $1
+  AND (SELECT true FROM tickwise.history h WHERE h.run_id = r.run_id OFFSET 0)
+RETURNING run_id
+
+-- name: follows_report
+-- Runs that are about to end, and whose end starts others: that is to do. $1 executor, $2 runs, $3 tokens, $4 whether they succeeded.
+-- What ended before is left alone: its followers may have been made.
+INSERT INTO tickwise.follows (since, run_id, succeeded)
+SELECT tickwise.now(), r.run_id, f.succeeded
+FROM (SELECT run_id, token FROM tickwise.runs WHERE run_id = ANY($2::uuid[]) AND holder = $1 FOR UPDATE) r
+JOIN unnest($2, $3::bigint[], $4::boolean[]) AS f(run_id, token, succeeded) ON f.run_id = r.run_id AND f.token = r.token
+ON CONFLICT DO NOTHING
+
+-- name: finish_refused
+-- Of final outcomes that may not have been taken, those that are not on record just so: the refused.
+-- $1 runs, $2 tokens, $3 states, $4 executor.
+SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS f(run_id, token, state)
+WHERE (SELECT h.token = f.token AND h.state = f.state AND h.executor = $4
+       FROM tickwise.history h WHERE h.run_id = f.run_id OFFSET 0) IS DISTINCT FROM true
+
+-- name: skip
+-- Attempts that will not run, for a reason on record: SKIPPED into history.
+-- $1 executor, $2 … one array per column. Returns what was taken,
+-- the job if a run of it waits for another one, the namespace, and the key of which it was to have a slot.
+WITH f AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::float8[], $6::text[], $7::text[], $8::text[])
+    AS f(run_id, token, started, ended, reason, error, result)
+),
+d AS (
+  DELETE FROM tickwise.runs
+  WHERE run_id = ANY($2) AND holder = $1 AND state = 2 AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)
+  RETURNING due, nominal, queued, claimed, holder, run_id, job_id, attempt, failures, crashes, trigger, namespace,
+            CASE WHEN own THEN spec END AS definition, origin, limit_key
+),
+h AS (
+  INSERT INTO tickwise.history (due, nominal, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
+                                failures, crashes, trigger, namespace, reason, error, result, definition, origin)
+  SELECT d.due, d.nominal, d.queued, d.claimed, CASE WHEN f.started > 0 THEN to_timestamp(f.started) END, to_timestamp(f.ended), d.holder,
+         f.token, d.run_id, d.job_id, 8, 2, d.attempt, d.failures, d.crashes, d.trigger, d.namespace, f.reason, f.error,
+         f.result, d.definition, d.origin
+  FROM d JOIN f USING (run_id)
+)
+SELECT run_id, CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END, namespace, limit_key FROM d
+
+-- name: release_refused
+-- Of attempts that may not have been let go, those of which that is not on record either: the refused. A revoked run leaves
+-- nothing, so the repeat of that finds nothing. $1 runs, $2 tokens, $3 states (4 or 1), $4 reasons, $5 executor.
+-- Scalar subqueries, because the planner may answer EXISTS here by reading a whole table into a hash.
+SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::text[]) AS f(run_id, token, state, reason)
+WHERE (SELECT count(*) = 0 FROM tickwise.attempts a
+       WHERE a.run_id = f.run_id AND a.token = f.token AND a.state = f.state AND a.executor = $5)
+  AND NOT CASE f.state
+    WHEN 4 THEN false
+    ELSE (SELECT count(*) > 0 FROM tickwise.runs r
+          WHERE r.run_id = f.run_id AND r.token = f.token AND r.holder = 0 AND r.state = 1)
+      OR f.reason IS NOT DISTINCT FROM 'revoked'
+         AND (SELECT count(*) = 0 FROM tickwise.runs_shown r WHERE r.run_id = f.run_id) END

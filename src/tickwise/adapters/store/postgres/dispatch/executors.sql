@@ -1,0 +1,115 @@
+-- name: executor_join
+-- An executor registers, with a lease from now on.
+INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key)
+SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea
+FROM (SELECT tickwise.now() AS at) clock
+RETURNING executor
+
+-- name: executor_beat
+-- Renew the lease of an active executor, and hear what is asked of it: one row at least, the first columns the same in all.
+-- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
+-- `untold`: a hold of a queue has just begun, and not all that is to be given back may have been asked for.
+-- $4 of how many runs it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+b AS (
+  UPDATE tickwise.executors
+  SET lease = (SELECT at FROM clock) + $2::float8 * interval '1 second', lease_seconds = $2,
+      functions = coalesce($3::text[], functions), differs = coalesce($4::int, differs),
+      differing = CASE WHEN coalesce($4, differs) > 0 THEN coalesce(differing, (SELECT at FROM clock)) END
+  WHERE executor = $1 AND gone IS NULL
+  RETURNING true AS alive
+),
+h AS (
+  UPDATE tickwise.cancel_requests SET heard = (SELECT at FROM clock)
+  WHERE holder = $1 AND heard IS NULL AND (SELECT alive FROM b)
+)
+SELECT coalesce((SELECT alive FROM b), false), (SELECT date_part('epoch', at) FROM clock), c.run_id, c.kind,
+       (SELECT r.holder = c.holder AND r.token = c.token AND (c.kind <> 'return' OR r.state = 2) FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0) AS held,
+       (SELECT count(*) > 0 FROM tickwise.holds WHERE NOT told AND begun <= (SELECT at FROM clock)) AS untold,
+       (SELECT tickwise.epoch($5::bigint, NULL)) AS epoch
+FROM (SELECT) one LEFT JOIN LATERAL (
+  SELECT run_id, kind, holder, token FROM tickwise.cancel_requests WHERE holder = $1 OFFSET 0) c ON true
+
+-- name: requests_clear
+-- Requests to stop attempts that are over. $1 executor, $2 runs.
+DELETE FROM tickwise.cancel_requests c
+WHERE holder = $1 AND run_id = ANY($2::uuid[])
+  AND NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.run_id = c.run_id AND r.holder = c.holder AND r.token = c.token)
+
+-- name: executor_gone
+-- The orderly end of an executor begins: it gets nothing from now on.
+UPDATE tickwise.executors SET gone = tickwise.now() WHERE executor = $1 AND gone IS NULL
+
+-- name: claims_wait
+-- Wait until no claim of this executor is under way on any connection: each holds this row shared. $1 executor.
+SELECT FROM tickwise.executors WHERE executor = $1 FOR NO KEY UPDATE
+
+-- name: attempts_keep
+-- What an executor holds unbegun under none of the tokens that it knew at an instant, if it was dispatched by then, goes back, as if it
+-- had never been claimed. $1 executor, $2 those tokens, $3 that instant. Returns the runs. Reads all of `runs`, which is small; an answer
+-- is rarely lost.
+UPDATE tickwise.runs
+SET holder = 0, token = 0, state = 1, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due, slot)
+WHERE run_id = ANY(ARRAY(
+    SELECT run_id FROM tickwise.runs
+    WHERE holder = $1 AND state = 2 AND claimed <= to_timestamp($3::float8) AND token NOT IN (SELECT unnest($2::bigint[]))
+    ORDER BY run_id FOR UPDATE))
+RETURNING run_id
+
+-- name: executors_list
+-- Active executors, and those gone within the last hour, with what they hold.
+SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
+       date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
+       e.differs, date_part('epoch', e.differing) AS differing_since
+FROM tickwise.executors e
+LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
+WHERE e.gone IS NULL OR e.gone > (SELECT tickwise.now()) - interval '1 hour'
+ORDER BY e.executor DESC
+
+-- name: executors_between
+-- Who lived at some moment between two instants, newest first. $1 and $2 those, $3 at most.
+SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS born_at,
+       date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
+       e.differs, date_part('epoch', e.differing) AS differing_since
+FROM tickwise.executors e
+LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
+WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($1::float8))
+ORDER BY e.executor DESC LIMIT $3
+
+-- name: executors_bury
+-- Mark as gone whoever let its lease run out. This commits before anything is freed: no claim of theirs can follow, because a
+-- claim holds the row shared. While the server was down nobody could renew: it grants everybody one lease from its start.
+UPDATE tickwise.executors SET gone = tickwise.now()
+WHERE gone IS NULL AND lease < (SELECT tickwise.now())
+  AND (SELECT tickwise.started()) + lease_seconds * interval '1 second' < (SELECT tickwise.now())
+RETURNING executor
+
+-- name: executors_unsettled
+-- The gone whose runs may not be free yet.
+SELECT executor FROM tickwise.executors WHERE gone IS NOT NULL AND NOT settled ORDER BY executor
+
+-- name: results_mark
+-- Results are applied up to these numbers. $1 executors, $2 numbers. Of an executor that is not there nothing is kept; no other can go
+-- while this looks.
+INSERT INTO tickwise.results_applied (executor, number)
+SELECT m.executor, m.number
+FROM unnest($1::bigint[], $2::bigint[]) m(executor, number) CROSS JOIN LATERAL (
+  SELECT FROM tickwise.executors e WHERE e.executor = m.executor FOR KEY SHARE) e
+ORDER BY m.executor
+ON CONFLICT (executor) DO UPDATE SET number = excluded.number WHERE results_applied.number < excluded.number
+
+-- name: results_marked
+-- Up to which number an executor's results are applied. $1 executor.
+SELECT coalesce((SELECT number FROM tickwise.results_applied WHERE executor = $1), 0)
+
+-- name: results_keys
+-- The keys by which the published results of executors are verified. $1 executors.
+SELECT executor, results_key FROM tickwise.executors WHERE executor = ANY($1::bigint[])
+
+-- name: runs_held
+-- What these executors hold, at most $2. $1 executors. Reads all of `runs`, which is small; nobody dies often.
+SELECT run_id, holder FROM tickwise.runs WHERE holder = ANY($1::bigint[]) ORDER BY run_id LIMIT $2
+
+-- name: executors_settled
+-- What these held is free.
+UPDATE tickwise.executors SET settled = true WHERE executor = ANY($1::bigint[])

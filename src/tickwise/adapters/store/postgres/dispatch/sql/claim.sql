@@ -1,0 +1,42 @@
+-- name: claim
+-- Take ready runs for an active executor, ahead of time, by the database's clock. Lanes come by priority, then by namespace, beginning
+-- after the one that the last claim of that priority began with, and then by their longest-waiting run (a fair claim: by that alone);
+-- each is read from its own mark, in order of readiness. Queues on hold are left out.
+-- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of
+-- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with.
+-- No join here can be turned round by statistics: rows are addressed by LATERAL and by ctid.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+me AS MATERIALIZED (
+  SELECT true AS alive FROM tickwise.executors
+  WHERE executor = $1 AND gone IS NULL AND lease > (SELECT at FROM clock) FOR SHARE
+),
+heads AS MATERIALIZED (
+  SELECT l.lane, h.ready
+  FROM tickwise.lanes l CROSS JOIN LATERAL (
+    SELECT ready FROM tickwise.runs
+    WHERE lane = l.lane AND holder = 0 AND ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second'
+      AND ready >= coalesce(to_timestamp(($9::float8[])[array_position($8::int[], l.lane)]), to_timestamp($7::float8))
+    ORDER BY ready LIMIT 1) h
+  WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
+    AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
+  ORDER BY CASE WHEN NOT $6::boolean THEN -l.priority END,
+           CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
+           CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready
+)
+-- A number of attempts that has come to its end stays: a run that was given back so often must not be in the way of all others.
+UPDATE tickwise.runs
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = 2,
+    claimed = (SELECT at FROM clock)
+WHERE ctid = ANY(ARRAY(
+    SELECT r.ctid FROM heads CROSS JOIN LATERAL (
+      SELECT ctid FROM tickwise.runs
+      WHERE lane = heads.lane AND holder = 0 AND ready >= heads.ready
+        AND ready <= (SELECT at FROM clock) + $5::float8 * interval '1 second'
+      ORDER BY ready LIMIT $2 FOR UPDATE SKIP LOCKED) r
+    LIMIT $2))
+  AND holder = 0
+RETURNING run_id, token, job_id, namespace, attempt, failures, crashes, guarded OR overlap > 0, date_part('epoch', due),
+          date_part('epoch', coalesce(nominal, due)), date_part('epoch', ready), trigger,
+          -- Without a copy it is large. Without a job, which cannot be, it is handed over all the same, so that it ends on record.
+          coalesce(spec, (SELECT j.definition FROM tickwise.jobs j WHERE j.job_id = runs.job_id), ''),
+          (SELECT date_part('epoch', at) FROM clock), lane

@@ -1,0 +1,32 @@
+-- name: finish
+-- Record final outcomes: the run goes, a row of history comes, in one statement. The fence is (executor, run, token): what
+-- it does not match is left alone, and the count tells. $1 executor, $2 … one array per column of the outcomes. The jobs in
+-- which a run waits for one of these are told too, and the keys of which these had slots (namespaces, keys); NULL if there is none.
+WITH f AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::float8[], $6::float8[], $7::text[], $8::text[], $9::text[])
+    AS f(run_id, token, state, started, ended, reason, error, result)
+),
+d AS (
+  DELETE FROM tickwise.runs
+  WHERE run_id = ANY($2) AND holder = $1 AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)
+  RETURNING due, nominal, queued, claimed, holder, run_id, job_id, state AS before, attempt, failures, crashes, trigger, namespace,
+            CASE WHEN own THEN spec END AS definition, origin, watched, limit_key
+),
+h AS (
+  INSERT INTO tickwise.history (due, nominal, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
+                                failures, crashes, trigger, namespace, reason, error, result, definition, origin, cancel_asked, cancel_heard, cancel_error)
+  SELECT d.due, d.nominal, d.queued, d.claimed, CASE WHEN f.started > 0 THEN to_timestamp(f.started) END, to_timestamp(f.ended),
+         d.holder, f.token, d.run_id, d.job_id, f.state, d.before, d.attempt,
+         d.failures + (f.state = 6)::int, d.crashes, d.trigger, d.namespace,
+         f.reason, f.error, f.result, d.definition, d.origin,
+         CASE f.state WHEN 7 THEN (SELECT c.asked FROM tickwise.cancel_requests c
+                                   WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END,
+         CASE f.state WHEN 7 THEN (SELECT c.heard FROM tickwise.cancel_requests c
+                                   WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END,
+         CASE f.state WHEN 7 THEN (SELECT c.error FROM tickwise.cancel_requests c
+                                   WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END
+  FROM d JOIN f USING (run_id)
+)
+SELECT count(*), array_agg(job_id) FILTER (WHERE watched), array_agg(namespace) FILTER (WHERE limit_key IS NOT NULL),
+       array_agg(limit_key) FILTER (WHERE limit_key IS NOT NULL)
+FROM d

@@ -1,0 +1,34 @@
+-- name: release
+-- Let go of attempts that did not end their run: it retries later (4, a failure is counted) or was given back (1, nobody is to
+-- blame). What retries or had begun stays on record with its number; what had not is not counted, nor is what never began although
+-- its start was recorded (its instant is 0). The token stays, so that a repeat is known again. $1 executor, $2 … one array per column. Returns what was let go, whether it had begun, and the
+-- key of which it had a slot.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+f AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::float8[], $6::float8[], $7::text[], $8::text[], $9::float8[])
+    AS f(run_id, token, target, began, ended, reason, error, retry_at)
+),
+o AS MATERIALIZED (
+  SELECT r.run_id, r.token, r.due, r.claimed, r.holder, r.attempt, r.namespace, CASE WHEN r.state = 3 THEN r.limit_key END AS freed, f.target, f.began, f.ended, f.reason, f.error, f.retry_at,
+         f.target = 4 OR r.state = 3 AND f.began > 0 AS counts
+  FROM (SELECT * FROM tickwise.runs WHERE run_id = ANY($2) AND holder = $1 FOR UPDATE) r
+  JOIN f ON f.run_id = r.run_id AND f.token = r.token
+),
+u AS (
+  UPDATE tickwise.runs r
+  SET holder = 0, state = o.target, claimed = '-infinity', started = '-infinity',
+      failures = r.failures + CASE o.target WHEN 4 THEN 1 ELSE 0 END,
+      attempt = r.attempt - CASE WHEN o.counts THEN 0 ELSE 1 END,
+      ready = greatest((SELECT at FROM clock), coalesce(to_timestamp(o.retry_at), o.due), r.slot),
+      limit_key = NULL, place = NULL, on_unknown = 0
+  FROM o
+  WHERE r.run_id = ANY($2) AND r.run_id = o.run_id
+),
+a AS (
+  INSERT INTO tickwise.attempts (claimed, started, ended, token, executor, run_id, attempt, state, reason, error)
+  SELECT claimed, CASE WHEN began > 0 THEN to_timestamp(began) END, to_timestamp(ended), token, holder, run_id, attempt, target,
+         reason, error
+  FROM o WHERE counts
+  ON CONFLICT DO NOTHING
+)
+SELECT run_id, counts, namespace, freed FROM o

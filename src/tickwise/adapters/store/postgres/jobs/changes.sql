@@ -1,0 +1,127 @@
+-- name: job_place
+-- Whether a job recurs, and whether it may lie among those that go by dropping a partition. $1 job, $2 recurs, $3 it lasts.
+UPDATE tickwise.jobs SET recurring = $2, lasting = lasting OR $3::boolean
+WHERE job_id = $1 AND (recurring <> $2 OR NOT lasting AND $3)
+
+-- name: job_write
+-- A job's new definition. $1 job, $2 … its columns.
+UPDATE tickwise.jobs
+SET version = version + 1, updated = tickwise.now(), name = $2, key = $3, schedule_type = $4, task_kind = $5,
+    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[]
+WHERE job_id = $1
+
+-- name: timer_touch
+-- No fire of this job is under way until this transaction ends. $1 job. Written and not only locked, so that a statement which
+-- began before this transaction ended, and so still sees the old job, finds its timer changed and leaves it for the next round.
+UPDATE tickwise.timers SET due = due WHERE job_id = $1
+
+-- name: job_runs_lock
+-- A job's active runs stay as they are until this transaction ends.
+SELECT FROM tickwise.runs WHERE job_id = $1 ORDER BY run_id FOR UPDATE
+
+-- name: job_respecify
+-- A job's active runs wait in its lane and are run by its definition, unless they have their own. $1 job, $2 lane, $3 definition.
+-- A fire that may run beside others (overlap 0) is settled so: those that the new definition has wait for each other, and for it.
+-- One that waits for a slot of a limit asks again: the definition may say otherwise by now.
+UPDATE tickwise.runs
+SET lane = $2, overlap = CASE WHEN overlap = 0 AND trigger = 1 THEN -3 ELSE overlap END, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 8192 THEN $3 END,
+    blocked = blocked AND limit_key IS NULL,
+    ready = CASE WHEN blocked AND limit_key IS NOT NULL THEN greatest((SELECT tickwise.now()), due) ELSE ready END
+WHERE job_id = $1
+
+-- name: job_repace
+-- A job's rate is another one: its free runs have no slot under the old one any more, and are claimable as they are due. $1 job. The caller
+-- has locked these runs.
+UPDATE tickwise.runs
+SET slot = NULL, rate_key = NULL, ready = CASE WHEN blocked THEN ready ELSE greatest((SELECT tickwise.now()), due) END
+WHERE job_id = $1 AND holder = 0 AND slot IS NOT NULL
+
+-- name: job_stand
+-- A job's standing: 0 as planned, 1 paused, 2 cancelled. $1 job, $2 standing, $3 reason, $4 until, $5 by whom. A pause of what is
+-- paused already, and whose pause is not over by itself, is the same pause; one that says nothing new changes nothing. The key of a
+-- cancelled job is free for another.
+UPDATE tickwise.jobs
+SET standing = $2::smallint, key = CASE WHEN $2::smallint <> 2 THEN key END, version = version + 1, updated = tickwise.now(),
+    pause_reason = $3, pause_until = to_timestamp($4::float8), paused_by = $5,
+    paused = CASE WHEN $2::smallint = 1 AND standing = 1 AND (pause_until IS NULL OR pause_until > tickwise.now()) THEN paused
+                  WHEN $2::smallint = 1 THEN tickwise.now() END
+WHERE job_id = $1
+  AND (standing, pause_reason, pause_until, paused_by) IS DISTINCT FROM ($2::smallint, $3, to_timestamp($4::float8), $5)
+
+-- name: timer_hold
+-- A job's timer is held back from where it stands. $1 job, $2 until (NULL: until somebody lets it go).
+UPDATE tickwise.timers
+SET since = CASE WHEN hold IS NULL THEN due ELSE since END, hold = 'paused', run_id = NULL,
+    due = coalesce(to_timestamp($2::float8), 'infinity')
+WHERE job_id = $1
+
+-- name: plan_continue
+-- A job is resumed: its postponed runs are claimable at their time, or now. $1 job, $2 a run that is due more seconds than this after
+-- its nominal time was postponed.
+UPDATE tickwise.runs
+SET ready = greatest((SELECT tickwise.now()), due)
+WHERE job_id = $1 AND trigger = 1 AND state = 1 AND NOT blocked AND slot IS NULL AND ready > greatest((SELECT tickwise.now()), due)
+  AND date_part('epoch', due - nominal) > $2::float8
+
+-- name: timer_drop
+-- A job fires by schedule no more; how many runs its schedule has made.
+DELETE FROM tickwise.timers WHERE job_id = $1 RETURNING coalesce(fired, 0)
+
+-- name: plan_drop
+-- A job's fires that are yet to come and have not begun give way to a new plan, but for those that are in it too ($2 nominal times):
+-- free ones are forgotten, held ones asked back. $1 job. $3: a run that is due more seconds than this after its nominal time was
+-- postponed and stays. One that stays is settled anew: the new plan may put others before it.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+o AS MATERIALIZED (
+  SELECT run_id, state, holder, token,
+         coalesce(nominal, due) = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k))
+           OR coalesce(date_part('epoch', due - nominal) > $3::float8, false) AS kept
+  FROM tickwise.runs r
+  WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2) AND coalesce(nominal, due) > (SELECT at FROM clock)
+    AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
+),
+free AS (
+  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND NOT kept))
+),
+opened AS (
+  UPDATE tickwise.runs SET overlap = -overlap
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND kept)) AND overlap < 0
+),
+wanted AS (
+  DELETE FROM tickwise.cancel_requests
+  WHERE kind = 'revoke' AND reason IS DISTINCT FROM 'requested' AND run_id = ANY(ARRAY(SELECT run_id FROM o WHERE kept))
+)
+INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
+SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke' FROM o WHERE state = 2 AND NOT kept
+ON CONFLICT (run_id) DO UPDATE
+SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
+WHERE c.token <> excluded.token OR c.kind = 'return' OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'
+
+-- name: timer_lock
+-- Where a job's schedule stands, and nobody moves it until this transaction ends. $1 job.
+SELECT date_part('epoch', due) AS due, date_part('epoch', since) AS since, hold, coalesce(fired, 0) AS fired,
+       date_part('epoch', minute) AS minute, coalesce(in_minute, 0) AS in_minute, run_id
+FROM tickwise.timers WHERE job_id = $1 FOR UPDATE
+
+-- name: job_touch
+-- What comes next of a job was changed by a person, and nothing else of it. $1 job.
+UPDATE tickwise.jobs SET version = version + 1, updated = tickwise.now() WHERE job_id = $1
+
+-- name: timer_put
+-- Where a job's schedule stands. $1 job, $2 due, $3 the name of that fire for a one-time job that needs no decision (one that lives
+-- or has ended is not named again), $4 … what else stands there.
+INSERT INTO tickwise.timers (job_id, due, run_id, since, hold, fired, minute, in_minute, zone_data)
+SELECT $1, to_timestamp($2::float8), $3::uuid, to_timestamp($4::float8), $5::text, nullif($6::bigint, 0), to_timestamp($7::float8),
+       nullif($8::int, 0), $9::text
+WHERE $3::uuid IS NULL OR NOT EXISTS (SELECT FROM tickwise.runs_shown r WHERE r.run_id = $3)
+ON CONFLICT (job_id) DO UPDATE
+SET due = excluded.due, run_id = excluded.run_id, since = excluded.since, hold = excluded.hold, fired = excluded.fired,
+    minute = excluded.minute, in_minute = excluded.in_minute, zone_data = excluded.zone_data
+
+-- name: job_lock
+-- One job as it is stored, and no other change of it until this transaction ends. $1 namespace, $2 job.
+SELECT job_id, name, key, schedule_type, task_kind, definition, lane, coalesce(labels, '{}')::text AS labels,
+       coalesce(owner, created_by) AS owner, version, standing, recurring, lasting, coalesce(calendars, '{}') AS calendars,
+       pause_reason, paused_by, date_part('epoch', pause_until) AS pause_until,
+       standing = 1 AND (pause_until IS NULL OR pause_until > tickwise.now()) AS paused, date_part('epoch', tickwise.now()) AS now
+FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR UPDATE

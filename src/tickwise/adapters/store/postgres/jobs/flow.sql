@@ -1,0 +1,97 @@
+-- name: follows
+-- Runs whose end starts others, the oldest first. $1 limit.
+SELECT f.succeeded, r.*
+FROM (SELECT since, run_id, succeeded FROM tickwise.follows ORDER BY since, run_id LIMIT $1) f
+CROSS JOIN LATERAL (
+  SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt, failures,
+         crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced, cancel_asked, cancel_heard,
+         cancel_error, occurrences, until
+  FROM tickwise.runs_shown s WHERE s.run_id = f.run_id OFFSET 0) r
+ORDER BY f.since, f.run_id
+
+-- name: follows_done
+-- Delete the rows of these ended runs; return those that were still there. Rows that another scheduler has locked are left to it: if
+-- its transaction fails, the next look finds them. $1 namespace, $2 runs.
+WITH l AS MATERIALIZED (
+  SELECT run_id FROM tickwise.follows f
+  WHERE run_id = ANY($2::uuid[]) AND (SELECT h.namespace = $1 FROM tickwise.history h WHERE h.run_id = f.run_id OFFSET 0) IS NOT FALSE
+  FOR UPDATE SKIP LOCKED
+)
+DELETE FROM tickwise.follows WHERE run_id = ANY(ARRAY(SELECT run_id FROM l)) RETURNING run_id
+
+-- name: jobs_share
+-- How these jobs stand (a pause that is over by itself is none), and nobody pauses or cancels them until this transaction ends.
+-- $1 namespace, $2 jobs. Always in one order.
+SELECT job_id, CASE WHEN standing = 1 AND pause_until <= tickwise.now() THEN 0 ELSE standing END AS standing
+FROM tickwise.jobs WHERE job_id = ANY($2::uuid[]) AND namespace = $1 ORDER BY job_id FOR SHARE
+
+-- name: queue_hold
+-- A queue stands still for a time, in place of a hold that there is. $1 namespace, $2 queue, $3 from (NULL: now), $4 until, $5 why, $6 who asked.
+INSERT INTO tickwise.holds AS h (asked, begun, until, namespace, queue, reason, asked_by)
+SELECT at, coalesce(to_timestamp($3::float8), at), coalesce(to_timestamp($4::float8), 'infinity'), $1, $2, $5, $6
+FROM (SELECT tickwise.now() AS at) clock
+ON CONFLICT (namespace, queue) DO UPDATE
+SET asked = excluded.asked, begun = excluded.begun, until = excluded.until, reason = excluded.reason, asked_by = excluded.asked_by, told = false
+
+-- name: queue_unask
+-- What was asked back because a queue stood still is not any more; a pause of its job, which says so in `error`, is no matter of
+-- the queue. $1 namespace, $2 queue.
+DELETE FROM tickwise.cancel_requests c
+WHERE kind = 'return' AND error IS NULL AND (
+  SELECT true FROM tickwise.runs r JOIN tickwise.lanes l ON l.lane = r.lane
+  WHERE r.run_id = c.run_id AND l.namespace = $1 AND l.queue = $2 OFFSET 0)
+
+-- name: queues_list
+-- Queues of a namespace that have a lane or a hold, by name. $1 namespace, $2 only this one (NULL: all).
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+h AS (SELECT * FROM tickwise.holds WHERE namespace = $1 AND until > (SELECT at FROM clock)),
+c AS (
+  SELECT l.queue, count(*) FILTER (WHERE r.state IN (1, 4)) AS queued, count(*) FILTER (WHERE r.state = 2) AS dispatched,
+         count(*) FILTER (WHERE r.state = 3) AS running
+  FROM tickwise.lanes l LEFT JOIN tickwise.runs r ON r.lane = l.lane
+  WHERE l.namespace = $1 AND ($2::text IS NULL OR l.queue = $2)
+  GROUP BY l.queue
+)
+SELECT queue, coalesce(c.queued, 0) AS queued, coalesce(c.dispatched, 0) AS dispatched, coalesce(c.running, 0) AS running,
+       h.queue IS NOT NULL AS has_hold, h.begun <= (SELECT at FROM clock) AS held, date_part('epoch', h.begun) AS begin,
+       nullif(date_part('epoch', h.until), 'infinity') AS until, h.reason, h.asked_by, date_part('epoch', h.asked) AS asked_at
+FROM c FULL JOIN h USING (queue)
+WHERE $2 IS NULL OR queue = $2
+ORDER BY queue COLLATE "C"
+
+-- name: queue_resume
+-- A queue stands still no more, and what was asked back because it did is not any more (as `queue_unask`; what is asked back in this very
+-- moment goes back, and is claimed again). $1 namespace, $2 queue. Whether it did or would have.
+WITH unasked AS (
+  DELETE FROM tickwise.cancel_requests c
+  WHERE kind = 'return' AND error IS NULL AND (
+    SELECT true FROM tickwise.runs r JOIN tickwise.lanes l ON l.lane = r.lane
+    WHERE r.run_id = c.run_id AND l.namespace = $1 AND l.queue = $2 OFFSET 0)
+)
+DELETE FROM tickwise.holds WHERE namespace = $1 AND queue = $2 RETURNING until > tickwise.now()
+
+-- name: holds_brief
+-- This transaction waits for locks but briefly: heartbeats and claims may wait behind it.
+SELECT set_config('lock_timeout', '500ms', true)
+
+-- name: holds_wait
+-- Wait until no claim is under way that may not have seen that a queue stands still: each holds its executor's row shared.
+SELECT FROM tickwise.executors WHERE gone IS NULL ORDER BY executor FOR NO KEY UPDATE
+
+-- name: holds_tell
+-- What is held of queues that stand still and has not begun is asked back. A hold is told of until it stands for a few seconds: a claim
+-- that began before it, and saw nothing of it, may take runs after the first look.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+told AS (
+  UPDATE tickwise.holds SET told = true WHERE NOT told AND begun <= (SELECT at FROM clock) - interval '5 seconds'
+)
+INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
+SELECT (SELECT at FROM clock), r.token, r.holder, r.run_id, 'return'
+FROM tickwise.holds h
+CROSS JOIN LATERAL (SELECT lane FROM tickwise.lanes l WHERE l.namespace = h.namespace AND l.queue = h.queue OFFSET 0) l
+CROSS JOIN LATERAL (SELECT run_id, token, holder FROM tickwise.runs r WHERE r.lane = l.lane AND r.state = 2 OFFSET 0) r
+WHERE NOT h.told AND h.begun <= (SELECT at FROM clock) AND h.until > (SELECT at FROM clock)
+ORDER BY r.run_id
+ON CONFLICT (run_id) DO UPDATE
+SET kind = 'return', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
+WHERE c.token <> excluded.token

@@ -1,0 +1,82 @@
+-- name: job_get
+-- One job with what follows from its timers and runs. $1 namespace, $2 job.
+SELECT j.*, l.queue, l.priority, l.requires,
+       coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed
+FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
+WHERE j.job_id = $2 AND j.namespace = $1
+
+-- name: job_by_key
+-- One job by its key. Keyed jobs are lasting ones, and there the key has its index. $1 namespace, $2 key.
+SELECT j.*, l.queue, l.priority, l.requires,
+       coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed
+FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
+WHERE j.job_id = (SELECT job_id FROM tickwise.jobs_lasting WHERE namespace = $1 AND key = $2)
+
+-- name: jobs_newest
+-- The newest jobs of the default namespace, as `jobs_list` has them: most of all jobs are. $1 that namespace, $2 places below it, $3 limit.
+-- Planned once.
+SELECT j.*, l.queue, l.priority, l.requires, c.listed
+FROM (
+  SELECT job_id, listed FROM (
+    (SELECT job_id, job_id AS listed FROM tickwise.jobs j
+     WHERE j.namespace = $1 AND j.job_id < $2
+       AND (j.digest IS NULL OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0))
+     ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT p.job_id, p.listed FROM tickwise.jobs_placed p
+     WHERE p.namespace = $1 AND p.listed < $2
+     ORDER BY p.listed DESC)) s
+  ORDER BY listed DESC LIMIT $3) c
+CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
+JOIN tickwise.lanes l USING (lane)
+ORDER BY c.listed DESC
+
+-- name: jobs_newest_of
+-- The same of another namespace: its jobs have an index. $1 namespace, $2 places below it, $3 limit. Planned once.
+SELECT j.*, l.queue, l.priority, l.requires, c.listed
+FROM (
+  SELECT job_id, listed FROM (
+    (SELECT job_id, job_id AS listed FROM tickwise.jobs j
+     WHERE j.namespace = $1 AND j.namespace <> 'default' AND j.job_id < $2
+       AND (j.digest IS NULL OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0))
+     ORDER BY job_id DESC)
+    UNION ALL
+    (SELECT p.job_id, p.listed FROM tickwise.jobs_placed p
+     WHERE p.namespace = $1 AND p.listed < $2
+     ORDER BY p.listed DESC)) s
+  ORDER BY listed DESC LIMIT $3) c
+CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
+JOIN tickwise.lanes l USING (lane)
+ORDER BY c.listed DESC
+
+-- name: jobs_count
+-- How many jobs there are, counted to $12 at most. The other parameters as in `jobs_list`.
+SELECT count(*) FROM (
+  SELECT FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
+  WHERE j.namespace = $1
+    AND ($2::text IS NULL OR lower(j.name) LIKE lower($2))
+    AND ($3::text IS NULL OR j.key = $3 AND j.lasting)
+    AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
+    AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
+    -- What the rare statuses need to be found by; the view's status has the last word.
+    AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = 1)
+    AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = 2)
+    AND ($6::text IS NULL OR j.schedule_type = $6)
+    AND ($7::text IS NULL OR j.task_kind = $7)
+    AND ($8::text IS NULL OR j.owner = $8)
+    AND ($9::float8 IS NULL OR j.next_run_at >= $9)
+    AND ($10::float8 IS NULL OR j.next_run_at < $10)
+    AND ($13::boolean IS NULL OR j.lasting)
+    AND ($11::uuid IS NULL OR j.job_id < $11)
+  LIMIT $12) s
+
+-- name: jobs_alike
+-- How many jobs there are of a namespace, of a schedule type and with labels, counted to $5 at most. $1 namespace, $2 labels,
+-- $3 schedule type, $4 true if all such jobs are lasting ones. Planned for each call's own values.
+SELECT count(*) FROM (
+  SELECT FROM tickwise.jobs
+  WHERE namespace = $1
+    AND ($2::text IS NULL OR labels @> $2::jsonb)
+    AND ($3::text IS NULL OR schedule_type = $3)
+    AND ($4::boolean IS NULL OR lasting)
+  LIMIT $5) s

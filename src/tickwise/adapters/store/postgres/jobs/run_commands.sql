@@ -1,0 +1,89 @@
+-- name: job_share
+-- Whether a job stands, and nobody cancels it until this transaction ends. $1 namespace, $2 job.
+SELECT standing FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR SHARE
+
+-- name: run_postpone
+-- A free run that has not begun and waits for no other one is due at another time, and what is before it is looked at anew then;
+-- it asks for another slot under its rate. -- $1 run, $2 namespace, $3 due. Its job; no row if it is no such run.
+UPDATE tickwise.runs r
+SET due = to_timestamp($3::float8), nominal = nullif(coalesce(nominal, due), to_timestamp($3)),
+    ready = greatest((SELECT tickwise.now()), to_timestamp($3)), overlap = abs(overlap),
+    slot = NULL, rate_key = NULL, limit_key = NULL, place = NULL
+WHERE run_id = $1 AND namespace = $2 AND state = 1 AND NOT blocked
+  AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
+RETURNING job_id
+
+-- name: run_cancel
+-- One active run is to end: at once if nobody holds it, by request to its holder otherwise. $1 run, $2 namespace, $3 what is
+-- said of it. Its state afterwards; no row if it does not live.
+-- If it ended: its job if a run of it waits for another one, its namespace, and the key of which it was to have a slot.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+o AS MATERIALIZED (SELECT run_id, state, holder, token FROM tickwise.runs WHERE run_id = $1 AND namespace = $2 FOR UPDATE),
+held AS (
+  INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
+  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $3::text FROM o WHERE holder <> 0
+  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
+    asked = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.asked ELSE excluded.asked END,
+    heard = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.heard END
+),
+d AS (
+  DELETE FROM tickwise.runs WHERE run_id = (SELECT run_id FROM o WHERE holder = 0)
+  RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+            CASE WHEN own THEN spec END AS definition, origin, CASE WHEN NOT blocked THEN limit_key END AS limit_key
+),
+h AS (
+  INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
+                                trigger, namespace, reason, error, definition, origin)
+  SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
+         'cancelled', $3, definition, origin
+  FROM d
+)
+SELECT CASE WHEN holder = 0 THEN 7 ELSE o.state END,
+       CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END AS job_id, d.namespace, d.limit_key
+FROM o LEFT JOIN d ON true
+
+-- name: runs_waiting
+-- Free runs that became ready more than $2 and at most $1 seconds ago, the most urgent lanes first; queues on hold left out. At most $3.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at)
+SELECT r.run_id, date_part('epoch', r.ready), l.lane
+FROM tickwise.lanes l CROSS JOIN LATERAL (
+  SELECT run_id, ready FROM tickwise.runs
+  WHERE lane = l.lane AND holder = 0 AND ready >= (SELECT at FROM clock) - $1::float8 * interval '1 second'
+    AND ready < (SELECT at FROM clock) - $2::float8 * interval '1 second'
+  ORDER BY ready LIMIT $3) r
+WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
+ORDER BY l.priority DESC, r.ready LIMIT $3
+
+-- name: job_runs_cancel
+-- The end of all of a job's active runs: free ones end here, held ones are asked to stop. $1 job, $2 what is said of them, $3 only
+-- those of this origin (NULL: all). How many there were, and the keys of which
+-- those that ended were to have slots (namespaces, keys; NULL: none).
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+held AS (
+  INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, error)
+  SELECT (SELECT at FROM clock), token, holder, run_id, 'cancel', $2::text
+  FROM tickwise.runs WHERE job_id = $1 AND holder <> 0 AND ($3::uuid IS NULL OR origin = $3)
+  ON CONFLICT (run_id) DO UPDATE SET kind = 'cancel', reason = NULL, token = excluded.token, holder = excluded.holder, error = excluded.error,
+    asked = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.asked ELSE excluded.asked END,
+    heard = CASE WHEN c.kind = 'cancel' AND c.token = excluded.token THEN c.heard END
+  RETURNING 1
+),
+d AS (
+  DELETE FROM tickwise.runs WHERE job_id = $1 AND holder = 0 AND ($3::uuid IS NULL OR origin = $3)
+  RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
+            CASE WHEN own THEN spec END AS definition, origin, CASE WHEN NOT blocked THEN limit_key END AS limit_key
+),
+h AS (
+  INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
+                              trigger, namespace, reason, error, definition, origin)
+SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
+       'cancelled', $2, definition, origin
+  FROM d
+  ON CONFLICT DO NOTHING
+)
+SELECT (SELECT count(*) FROM held) + (SELECT count(*) FROM d), array_agg(namespace), array_agg(limit_key)
+FROM d WHERE limit_key IS NOT NULL
+
+-- name: run_state
+-- The state of one run, active or ended. $1 run, $2 namespace.
+SELECT state FROM tickwise.runs_shown WHERE run_id = $1 AND namespace = $2

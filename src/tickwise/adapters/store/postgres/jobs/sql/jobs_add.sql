@@ -1,0 +1,31 @@
+-- name: jobs_add
+-- Store new jobs and, with each, its first run (due within the horizon) or its timer (later, or to be decided). The common
+-- path: ids are new by construction, so nothing is looked up, and one that repeats fails the whole statement.
+-- $1 horizon in seconds, $2 … one array per column; due NULL: now, infinite: never. Of a column whose values are all the same, which
+-- most are, one value is sent: the others are NULL then.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+n AS MATERIALIZED (
+  SELECT n.job_id, n.name, n.definition, n.run_id, (SELECT at FROM clock) AS at,
+         coalesce(to_timestamp(n.due), (SELECT at FROM clock)) AS fires,
+         coalesce(n.namespace, ($3::text[])[1]) AS namespace, coalesce(n.schedule_type, ($5::text[])[1]) AS schedule_type,
+         coalesce(n.task_kind, ($6::text[])[1]) AS task_kind, coalesce(n.lane, ($8::int[])[1]) AS lane,
+         coalesce(n.created_by, ($9::text[])[1]) AS created_by, coalesce(n.recurring, ($10::boolean[])[1]) AS recurring,
+         coalesce(n.lasting, ($13::boolean[])[1]) AS lasting
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::text[],
+              $10::boolean[], $11::uuid[], $12::float8[], $13::boolean[])
+    AS n(job_id, namespace, name, schedule_type, task_kind, definition, lane, created_by, recurring, run_id, due, lasting)
+),
+j AS (
+  INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind,
+                             created_by, definition)
+  SELECT at, at, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind, created_by, definition FROM n
+),
+t AS (
+  INSERT INTO tickwise.timers (due, job_id, run_id)
+  SELECT fires, job_id, run_id FROM n
+  WHERE (run_id IS NULL OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
+)
+INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
+SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,
+       CASE WHEN octet_length(definition) <= 8192 THEN definition END
+FROM n WHERE run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'

@@ -1,0 +1,120 @@
+-- name: letters_list
+-- Dead letters, newest first by run. $1 namespace, $2 seconds after which an unsettled one is expired, $3 statuses (NULL: any), $4 job,
+-- $5 task kind, $6 reason, $7 and $8 window of ends, $9 page: ids below it, $10 limit. Planned for each call's own values.
+SELECT * FROM (
+  SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'
+                                      WHEN reason = 'unknown_outcome' THEN 'held' ELSE 'open' END) AS status
+  FROM tickwise.letters_shown) l
+WHERE namespace = $1
+  AND ($3::text[] IS NULL OR status = ANY($3))
+  AND ($4::uuid IS NULL OR job_id = $4)
+  AND ($5::text IS NULL OR task_kind = $5)
+  AND ($6::text IS NULL OR reason = $6)
+  AND ($7::float8 IS NULL OR ended_at >= $7)
+  AND ($8::float8 IS NULL OR ended_at < $8)
+  AND ($9::uuid IS NULL OR run_id < $9)
+ORDER BY run_id DESC LIMIT $10
+
+-- name: letters_count
+-- How many dead letters there are, counted to $10 at most. The other parameters as in `letters_list`.
+SELECT count(*) FROM (
+  SELECT FROM (
+    SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'
+                                        WHEN reason = 'unknown_outcome' THEN 'held' ELSE 'open' END) AS status
+    FROM tickwise.letters_shown) l
+  WHERE namespace = $1
+    AND ($3::text[] IS NULL OR status = ANY($3))
+    AND ($4::uuid IS NULL OR job_id = $4)
+    AND ($5::text IS NULL OR task_kind = $5)
+    AND ($6::text IS NULL OR reason = $6)
+    AND ($7::float8 IS NULL OR ended_at >= $7)
+    AND ($8::float8 IS NULL OR ended_at < $8)
+    AND ($9::uuid IS NULL OR run_id < $9)
+  LIMIT $10) s
+
+-- name: letter_get
+-- One dead letter. $1 namespace, $2 seconds after which an unsettled one is expired, $3 run.
+SELECT *, coalesce(settled_as, CASE WHEN ended_at < date_part('epoch', (SELECT tickwise.now())) - $2::float8 THEN 'expired'
+                                    WHEN reason = 'unknown_outcome' THEN 'held' ELSE 'open' END) AS status
+FROM tickwise.letters_shown WHERE run_id = $3 AND namespace = $1
+
+-- name: operation_add
+-- Store an operation, unless one of its id is there. $1 id, $2 namespace, $3 kind, $4 request, $5 by whom, $6 how many matched.
+INSERT INTO tickwise.operations (created, updated, free, operation_id, namespace, kind, request, created_by, matched)
+SELECT at, at, at, $1, $2, $3, $4, $5, $6 FROM (SELECT tickwise.now() AS at) clock
+ON CONFLICT DO NOTHING
+
+-- name: operation_get
+-- One operation. $1 namespace, $2 id.
+SELECT operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+FROM tickwise.operations WHERE operation_id = $2 AND namespace = $1
+
+-- name: operations_list
+-- Operations, newest first by id. $1 namespace, $2 page: ids below it, $3 limit, $4 kinds; NULL: all.
+SELECT operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+FROM tickwise.operations WHERE namespace = $1 AND ($2::uuid IS NULL OR operation_id < $2)
+  AND ($4::text[] IS NULL OR kind = ANY($4))
+ORDER BY operation_id DESC LIMIT $3
+
+-- name: operation_cancel
+-- An operation goes on no more, unless it has ended. $1 namespace, $2 id.
+UPDATE tickwise.operations
+SET status = CASE status WHEN 'running' THEN 'cancelled' ELSE status END, ended = coalesce(ended, tickwise.now()),
+    updated = CASE status WHEN 'running' THEN tickwise.now() ELSE updated END
+WHERE operation_id = $2 AND namespace = $1
+RETURNING operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+
+-- name: operation_take
+-- The operation that waits longest and that nobody has in hand, for $1 seconds.
+UPDATE tickwise.operations
+SET free = tickwise.now() + $1::float8 * interval '1 second'
+WHERE operation_id = (
+  SELECT operation_id FROM tickwise.operations
+  WHERE status = 'running' AND free <= (SELECT tickwise.now()) ORDER BY free, operation_id LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING operation_id, namespace, kind, request, created_by, date_part('epoch', created) AS created_at,
+       date_part('epoch', updated) AS updated_at, date_part('epoch', ended) AS ended_at, status, matched, cursor, step, done, refused, problems
+
+-- name: operation_step
+-- A page of an operation was carried out. $1 id, $2 the step that was expected, $3 where the next page begins (NULL: it was the last), $4 done
+-- and $5 refused in it, $6 problems. One that was cancelled meanwhile keeps what was done. A row if it is on record, by now or before.
+WITH u AS (
+  UPDATE tickwise.operations
+  SET step = step + 1, cursor = $3::text, done = done + $4::bigint, refused = refused + $5::bigint, problems = $6::text,
+      updated = tickwise.now(), free = tickwise.now(),
+      status = CASE WHEN $3 IS NULL AND status = 'running' THEN 'done' ELSE status END,
+      ended = CASE WHEN $3 IS NULL AND status = 'running' THEN tickwise.now() ELSE ended END
+  WHERE operation_id = $1 AND step = $2::int AND status <> 'done'
+  RETURNING true
+)
+SELECT true FROM u
+UNION ALL
+SELECT true FROM tickwise.operations
+WHERE operation_id = $1 AND step = $2 + 1 AND cursor IS NOT DISTINCT FROM $3 AND problems = $6 AND NOT EXISTS (SELECT FROM u)
+
+-- name: letters_failed
+-- Which of these runs are on record as FAILED, their jobs, and whether their outcome is unknown. $1 namespace, $2 runs.
+SELECT h.run_id, h.job_id, h.reason IS NOT DISTINCT FROM 'unknown_outcome' AS held
+FROM tickwise.history h WHERE h.run_id = ANY($2::uuid[]) AND h.namespace = $1 AND h.state = 6
+
+-- name: follows_add
+-- What follows from the ends of these runs is to be made. $1 runs, $2 whether their sequence goes by success.
+INSERT INTO tickwise.follows (since, run_id, succeeded)
+SELECT tickwise.now(), n.run_id, n.succeeded FROM unnest($1::uuid[], $2::boolean[]) AS n(run_id, succeeded)
+ON CONFLICT DO NOTHING
+
+-- name: letters_settled
+-- How these letters were settled. $1 runs.
+SELECT run_id, status, redriven_as, ruling FROM tickwise.letters WHERE run_id = ANY($1::uuid[])
+
+-- name: letters_settle
+-- Settle letters that nobody has settled, always in one order: two who settle the same one wait for each other, and the first one wins.
+-- $1 by whom, $2 … one array per column. Returns those.
+INSERT INTO tickwise.letters (settled, settled_by, run_id, status, note, redriven_as, ruling)
+SELECT tickwise.now(), $1::text, n.run_id, n.status, n.note, n.redriven_as, n.ruling
+FROM unnest($2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) AS n(run_id, status, note, redriven_as, ruling)
+ORDER BY n.run_id
+ON CONFLICT DO NOTHING
+RETURNING run_id

@@ -1,0 +1,116 @@
+-- name: cluster_id
+-- The name of this store.
+SELECT cluster_id::text FROM tickwise.cluster
+
+-- name: requests_mark
+-- Requests are applied up to these times. $1 partitions, $2 times.
+INSERT INTO tickwise.requests_applied (partition, until)
+SELECT partition, to_timestamp(until) FROM unnest($1::int[], $2::float8[]) m(partition, until)
+ORDER BY partition
+ON CONFLICT (partition) DO UPDATE SET until = excluded.until WHERE requests_applied.until < excluded.until
+
+-- name: requests_marked
+-- The earliest time up to which the requests of each partition are applied; NULL while of one nothing is known. $1 how many there are.
+SELECT CASE WHEN count(*) = $1::int THEN date_part('epoch', min(until)) END FROM tickwise.requests_applied WHERE partition < $1
+
+-- name: run_get
+-- One run, active or ended. $1 run, $2 namespace.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
+       cancel_asked, cancel_heard, cancel_error, occurrences, until
+FROM tickwise.runs_shown WHERE run_id = $1 AND namespace = $2
+
+-- name: run_attempts
+-- Every attempt of a run: those that did not end it, and the one that did or that is under way. $1 run.
+SELECT attempt, token, executor, state, date_part('epoch', claimed) AS dispatched_at, date_part('epoch', started) AS started_at,
+       date_part('epoch', ended) AS ended_at, reason, error
+FROM tickwise.attempts WHERE run_id = $1
+UNION ALL
+SELECT attempt, token, executor, state, dispatched_at, started_at, ended_at, reason, error
+FROM tickwise.runs_shown WHERE run_id = $1 AND executor IS NOT NULL
+ORDER BY token
+
+-- name: jobs_labelled
+-- The jobs of a namespace that have these labels, at most $3 of them. $1 namespace, $2 labels. Planned for each call's own values.
+SELECT job_id FROM tickwise.jobs WHERE namespace = $1 AND labels @> $2::jsonb LIMIT $3
+
+-- name: runs_tally
+-- How many runs came on record in each hour, by final state. $1 namespace (NULL: all), $2 and $3 hours from and before, $4 at most.
+SELECT date_part('epoch', hour) AS hour, state, sum(runs)::bigint AS runs
+FROM (
+  SELECT hour, state, runs FROM tickwise.tallies
+  WHERE ($1::text IS NULL OR namespace = $1) AND hour >= to_timestamp($2::float8) AND hour < to_timestamp($3::float8)
+  UNION ALL
+  SELECT hour, state, runs FROM tickwise.tallies_new
+  WHERE ($1::text IS NULL OR namespace = $1) AND hour >= to_timestamp($2::float8) AND hour < to_timestamp($3::float8)) t
+GROUP BY hour, state ORDER BY hour, state LIMIT $4
+
+-- name: incident_add
+-- What somebody noticed. $1 kind, $2 begin, $3 end, $4 who.
+INSERT INTO tickwise.incidents (kind, began, ended, who) VALUES ($1, to_timestamp($2::float8), to_timestamp($3::float8), $4)
+ON CONFLICT DO NOTHING
+
+-- name: incidents_list
+-- What was noticed between two instants, oldest first. $1 and $2 those, $3 at most.
+SELECT kind, date_part('epoch', began) AS begin, date_part('epoch', ended) AS end, who
+FROM tickwise.incidents WHERE began <= to_timestamp($2::float8) AND ended >= to_timestamp($1::float8)
+ORDER BY began, kind, who LIMIT $3
+
+-- name: stats
+-- What monitoring reads. Counted up to $1 rows, beyond that estimated from the server's own counters.
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+r AS MATERIALIZED (
+  SELECT count(*) FILTER (WHERE state = 1) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
+         count(*) FILTER (WHERE state = 4) AS retrying, count(*) AS seen
+  FROM (SELECT state, holder FROM tickwise.runs LIMIT $1) s
+),
+grown AS (
+  SELECT CASE WHEN seen < $1 THEN 1.0::float8
+              ELSE greatest(1.0, pg_stat_get_live_tuples('tickwise.runs'::regclass)::float8 / seen) END AS by FROM r
+),
+t AS (SELECT count(*) AS seen FROM (SELECT FROM tickwise.timers LIMIT $1) s)
+SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS held, (r.retrying * grown.by)::bigint AS retrying,
+  greatest(0, date_part('epoch', (SELECT at FROM clock) - (
+    SELECT min(h.ready) FROM tickwise.lanes l CROSS JOIN LATERAL (
+      SELECT ready FROM tickwise.runs WHERE lane = l.lane AND holder = 0 AND ready < 'infinity' ORDER BY ready LIMIT 1) h
+    WHERE l.lane NOT IN (SELECT lane FROM tickwise.lanes_held)))) AS oldest_ready_seconds,
+  CASE WHEN t.seen < $1 THEN t.seen ELSE greatest(t.seen, pg_stat_get_live_tuples('tickwise.timers'::regclass)) END AS timers,
+  greatest(0, date_part('epoch', (SELECT at FROM clock) - least(
+    (SELECT due FROM tickwise.timers WHERE run_id IS NOT NULL AND due < 'infinity' ORDER BY due LIMIT 1),
+    (SELECT due FROM tickwise.timers WHERE run_id IS NULL AND due < 'infinity' ORDER BY due LIMIT 1)))) AS timers_late_seconds,
+  (SELECT count(*) FROM tickwise.executors WHERE gone IS NULL) AS executors
+FROM r, grown, t
+
+-- name: runs_newest_of_job
+-- The newest runs of a job. $1 namespace, $2 ids below it, $3 limit, $4 job. Planned once.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
+       cancel_asked, cancel_heard, cancel_error, occurrences, until
+FROM tickwise.runs_shown
+WHERE namespace = $1 AND job_id = $4 AND run_id < $2
+ORDER BY run_id DESC LIMIT $3
+
+-- name: runs_newest
+-- The newest runs of the default namespace: most of all runs are. $1 that namespace, $2 ids below it, $3 limit. Planned once.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
+       cancel_asked, cancel_heard, cancel_error, occurrences, until
+FROM tickwise.runs_shown
+WHERE namespace = $1 AND run_id < $2
+ORDER BY run_id DESC LIMIT $3
+
+-- name: runs_newest_of
+-- The newest runs of another namespace: they have an index. $1 namespace, $2 ids below it, $3 limit. Planned once.
+SELECT run_id, job_id, namespace, state, trigger, due_at, queued_at, dispatched_at, started_at, ended_at, ready_at, attempt,
+       failures, crashes, executor, reason, error, result, origin, definition, nominal_at, blocked, limit_key, paced,
+       cancel_asked, cancel_heard, cancel_error, occurrences, until
+FROM tickwise.runs_shown
+WHERE namespace = $1 AND namespace <> 'default' AND run_id < $2
+ORDER BY run_id DESC LIMIT $3
+
+-- name: requests_of
+-- What is asked of the holders of these runs now. $1 runs.
+SELECT c.run_id, date_part('epoch', c.asked) AS asked_at, date_part('epoch', c.heard) AS heard_at, c.error
+FROM tickwise.cancel_requests c
+WHERE c.run_id = ANY($1::uuid[]) AND c.kind <> 'return'
+  AND (SELECT r.holder = c.holder AND r.token = c.token FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0)

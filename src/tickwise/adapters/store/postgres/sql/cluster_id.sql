@@ -1,2 +1,0 @@
--- The name of this store.
-SELECT cluster_id::text FROM tickwise.cluster

@@ -1,2 +1,0 @@
--- How many keys there are.
-SELECT count(*) FROM tickwise.keys

@@ -1,2 +1,0 @@
--- The store's clock.
-SELECT date_part('epoch', tickwise.now())

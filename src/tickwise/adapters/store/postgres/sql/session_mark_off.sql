@@ -1,2 +1,0 @@
--- This session is not marked.
-SET tickwise.probe = 'off'

@@ -1,2 +1,0 @@
--- This session is marked.
-SET tickwise.probe = 'on'

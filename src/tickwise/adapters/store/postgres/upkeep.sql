@@ -1,0 +1,210 @@
+-- name: upkeep_lock
+-- One scheduler at a time keeps house; the lock goes with its session. The number spells "tickwise", but for its last bit.
+SELECT pg_try_advisory_lock(8388353586463617380)
+
+-- name: partitions
+-- The partitions by time that there are.
+SELECT c.relname FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent IN ('tickwise.history'::regclass, 'tickwise.jobs_passing'::regclass)
+ORDER BY c.relname
+
+-- name: history_rest_trim
+-- Runs that lie in no partition of their time and are past it; how many. $1 ends before this, $2 those of failed runs, $3 at most.
+WITH gone AS (
+  DELETE FROM tickwise.history_rest
+  WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM tickwise.history_rest
+      WHERE ended < to_timestamp($1::float8) AND (state <> 6 OR ended < to_timestamp($2::float8))
+        AND run_id NOT IN (SELECT run_id FROM tickwise.follows)
+      LIMIT $3))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: jobs_trim
+-- One-time jobs outside the partitions that are dropped, made before $1, with nothing to come and nothing on record any more;
+-- at most $2 of them. How many.
+WITH over AS MATERIALIZED (
+  SELECT job_id, lasting FROM tickwise.jobs j
+  WHERE tableoid IN ('tickwise.jobs_lasting'::regclass, 'tickwise.jobs_rest'::regclass)
+    AND NOT recurring AND created < to_timestamp($1::float8)
+    AND NOT EXISTS (SELECT FROM tickwise.timers t WHERE t.job_id = j.job_id)
+    AND NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id)
+    AND NOT EXISTS (SELECT FROM tickwise.history h WHERE h.job_id = j.job_id)
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+),
+gone AS (
+  DELETE FROM tickwise.jobs j USING over
+  WHERE j.job_id = over.job_id AND j.lasting = over.lasting
+    AND NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id)
+  RETURNING j.job_id
+),
+placed AS (
+  DELETE FROM tickwise.jobs_placed p USING gone WHERE p.job_id = gone.job_id
+)
+SELECT count(*) FROM gone
+
+-- name: attempts_trim
+-- Attempts of runs that are no longer on record; how many. $1 the id below which even failed runs are past their time, $2 at most.
+WITH gone AS (
+  DELETE FROM tickwise.attempts
+  WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM tickwise.attempts a
+      WHERE run_id < $1 AND NOT EXISTS (SELECT FROM tickwise.runs_shown r WHERE r.run_id = a.run_id)
+      LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: letters_trim
+-- What was done about runs that are no longer on record; how many. $1 the id below which even failed runs are past their time, $2 at most.
+WITH gone AS (
+  DELETE FROM tickwise.letters
+  WHERE run_id = ANY(ARRAY(
+      SELECT run_id FROM tickwise.letters l
+      WHERE run_id < $1 AND (SELECT true FROM tickwise.history h WHERE h.run_id = l.run_id OFFSET 0) IS NULL
+      LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: gates_trim
+-- Concurrency keys that no run has or waits for, and rates whose last start is older than any rate reaches; at most $1 of each.
+WITH l AS (
+  DELETE FROM tickwise.limits
+  WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM tickwise.limits l
+      WHERE (SELECT true FROM tickwise.runs r WHERE r.namespace = l.namespace AND r.limit_key = l.limit_key LIMIT 1) IS NULL
+      LIMIT $1 FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+),
+r AS (
+  DELETE FROM tickwise.rates
+  WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.rates WHERE started < tickwise.now() - interval '400 days' LIMIT $1 FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT greatest((SELECT count(*) FROM l), (SELECT count(*) FROM r))
+
+-- name: tallies_fold
+-- Fold what was counted last into the hours; how many rows went, at most $1. Whoever reads meanwhile sees it before or after.
+WITH gone AS (
+  DELETE FROM tickwise.tallies_new WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.tallies_new LIMIT $1)) RETURNING *
+),
+folded AS (
+  INSERT INTO tickwise.tallies AS t (hour, runs, state, namespace)
+  SELECT hour, sum(runs), state, namespace FROM gone GROUP BY namespace, hour, state
+  ON CONFLICT (namespace, hour, state) DO UPDATE SET runs = t.runs + excluded.runs
+)
+SELECT count(*) FROM gone
+
+-- name: tallies_trim
+-- Counts of hours before $1; how many, at most $2.
+WITH gone AS (
+  DELETE FROM tickwise.tallies
+  WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.tallies WHERE hour < to_timestamp($1::float8) ORDER BY hour LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: operations_trim
+-- Operations that ended before this. $1 that instant.
+DELETE FROM tickwise.operations WHERE ended < to_timestamp($1::float8)
+
+-- name: executors_trim
+-- Executors of which no run tells any more, and requests to stop what nobody holds. $1 runs are kept that ended after this.
+WITH requests AS (
+  DELETE FROM tickwise.cancel_requests c
+  WHERE NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.run_id = c.run_id AND r.holder = c.holder AND r.token = c.token)
+)
+DELETE FROM tickwise.executors WHERE settled AND gone < least(to_timestamp($1::float8), tickwise.now() - interval '1 hour')
+
+-- name: incidents_trim
+-- What was noticed before the oldest runs that are kept. $1 those ended after this.
+DELETE FROM tickwise.incidents WHERE ended < to_timestamp($1::float8)
+
+-- name: fires_trim
+-- Counts of minutes that are over.
+DELETE FROM tickwise.fires WHERE minute < tickwise.now() - interval '1 hour'
+
+-- name: receipts_trim
+-- Answers that nobody may repeat any more; how many. $1 at most.
+WITH gone AS (
+  DELETE FROM tickwise.receipts
+  WHERE ctid = ANY(ARRAY(SELECT ctid FROM tickwise.receipts WHERE expires <= tickwise.now() LIMIT $1 FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*) FROM gone
+
+-- name: lanes_heal
+-- Runs and jobs that were written into freed lanes: the lane comes back with its number, or they go to the lane that has taken its
+-- place. A job may make its first run there long after the number is forgotten. Reads all jobs if a lane is freed. How many lanes.
+WITH lost AS MATERIALIZED (
+  SELECT f.*, l.lane AS instead FROM tickwise.lanes_freed f LEFT JOIN tickwise.lanes l USING (namespace, queue, priority, requires)
+  WHERE (SELECT true FROM tickwise.runs r WHERE r.lane = f.lane LIMIT 1)
+     OR f.lane IN (SELECT j.lane FROM tickwise.jobs j WHERE j.lane IN (SELECT lane FROM tickwise.lanes_freed))
+),
+back AS (
+  INSERT INTO tickwise.lanes (lane, priority, namespace, queue, requires) OVERRIDING SYSTEM VALUE
+  SELECT lane, priority, namespace, queue, requires FROM lost WHERE instead IS NULL
+  ON CONFLICT DO NOTHING RETURNING lane
+),
+freed AS (DELETE FROM tickwise.lanes_freed WHERE lane IN (SELECT lane FROM back)),
+jobs AS (
+  UPDATE tickwise.jobs j SET lane = lost.instead FROM lost WHERE lost.instead IS NOT NULL AND j.lane = lost.lane
+),
+runs AS (UPDATE tickwise.runs r SET lane = lost.instead FROM lost WHERE lost.instead IS NOT NULL AND r.lane = lost.lane)
+SELECT count(*) FROM lost
+
+-- name: lanes_trim
+-- Forget lanes that were freed more than $1 seconds ago, but for those in which there is a job or run: they are yet to be healed. (Of
+-- two numbers of one lane only one comes back in a round.) Reads all jobs if there are such lanes.
+WITH old AS MATERIALIZED (
+  SELECT lane FROM tickwise.lanes_freed WHERE freed < tickwise.now() - $1::float8 * interval '1 second'
+),
+used AS MATERIALIZED (SELECT j.lane FROM tickwise.jobs j WHERE j.lane IN (SELECT lane FROM old))
+DELETE FROM tickwise.lanes_freed f
+WHERE f.lane IN (SELECT lane FROM old) AND f.lane NOT IN (SELECT lane FROM used)
+  AND (SELECT true FROM tickwise.runs r WHERE r.lane = f.lane LIMIT 1) IS NULL
+
+-- name: lanes_tight
+-- The lanes of namespaces that have more than $2, and if there are more than $1 in all, every lane.
+SELECT coalesce(array_agg(lane), '{}') FROM (
+  SELECT lane, count(*) OVER () AS of_all, count(*) OVER (PARTITION BY namespace) AS of_namespace FROM tickwise.lanes) l
+WHERE of_all > $1 OR of_namespace > $2
+
+-- name: lanes_idle
+-- Note of the lanes $1 which no job and no run uses, since when. Reads all jobs.
+WITH used AS MATERIALIZED (
+  SELECT lane FROM tickwise.jobs WHERE lane = ANY($1::int[])
+  UNION SELECT lane FROM tickwise.runs WHERE lane = ANY($1::int[])
+)
+UPDATE tickwise.lanes l SET idle = CASE WHEN l.lane NOT IN (SELECT lane FROM used) THEN tickwise.now() END
+WHERE lane = ANY($1::int[]) AND (idle IS NULL) <> (l.lane IN (SELECT lane FROM used))
+
+-- name: lanes_free
+-- Free lanes that have been idle for $1 seconds, and were found so a moment ago. $2 lanes that were looked at. How many.
+WITH gone AS (
+  DELETE FROM tickwise.lanes
+  WHERE lane = ANY($2::int[]) AND idle < tickwise.now() - $1::float8 * interval '1 second'
+  RETURNING lane, priority, namespace, queue, requires
+),
+noted AS (
+  INSERT INTO tickwise.lanes_freed (freed, lane, priority, namespace, queue, requires)
+  SELECT tickwise.now(), lane, priority, namespace, queue, requires FROM gone
+)
+SELECT count(*) FROM gone
+
+-- name: partition_make
+-- Make a partition. $1 parent, $2 name, $3 first id, $4 the id after the last.
+SELECT tickwise.partition_make($1, $2, $3, $4)
+
+-- name: history_retire
+-- Give up a partition of history. $1 name, $2 first id, $3 the id after the last, $4 ends before this are past their time, $5 those
+-- of failed runs.
+SELECT tickwise.history_retire($1, $2, $3, to_timestamp($4::float8), to_timestamp($5::float8))
+
+-- name: jobs_retire
+-- Give up a partition of one-time jobs. $1 name, $2 first id, $3 the id after the last.
+SELECT tickwise.jobs_retire($1, $2, $3)
