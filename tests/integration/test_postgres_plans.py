@@ -40,8 +40,8 @@ WHERE schemaname = 'tickwise' AND tablename IN ('runs', 'timers') AND indexname 
 
 EXPECTED = {
     "jobs_add": set(),
-    "claim": {"runs_ready", "executors_active"},
-    "claim_named": {"runs_pkey", "executors_active"},
+    "claim": {"runs_ready", "executors_living"},
+    "claim_named": {"runs_pkey", "executors_living"},
     "start": {"runs_pkey"},
     "finish": {"runs_pkey"},
     "finish_refused": {"history_rest_pkey"},
@@ -49,7 +49,7 @@ EXPECTED = {
     "release_refused": {"attempts_pkey", "runs_pkey"},
     "skip": {"runs_pkey"},
     "settle_requests": {"cancel_requests_pkey", "runs_pkey"},
-    "executor_beat": {"executors_active", "cancel_requests_holder"},
+    "executor_beat": {"executors_living", "cancel_requests_holder"},
     "timers_fire": {"timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
     "timers_fire_named": {"timers_once", "jobs_lasting_pkey", "jobs_rest_pkey"},
     "runs_waiting": {"runs_ready"},
