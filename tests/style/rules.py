@@ -53,9 +53,15 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:[h]ome|[U]sers|[r]oot|[w]ork(?:space)?
 
 
 @cache
-def _parsed(source: str) -> ast.Module:
+def parsed(source: str) -> ast.Module:
     """Every rule looks at every file, and reading one costs more than looking."""
     return ast.parse(source)
+
+
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """All nodes of a module. Walking through a tree costs as much as making it."""
+    return tuple(ast.walk(parsed(source)))
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Function:
 
 
 def functions(place: str, source: str) -> Iterator[Function]:
-    for node in ast.walk(_parsed(source)):
+    for node in nodes(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             yield Function(f"{place}:{node.lineno}", node.name, length)
@@ -99,18 +105,17 @@ def too_long_module(place: str, source: str) -> list[str]:
     return [f"{place} has {lines} lines, {MAX_MODULE_LINES} are the most: split it by duty"]
 
 
-def _docstrings(tree: ast.Module) -> set[int]:
+def _docstrings(source: str) -> set[int]:
     """The identities of the nodes that are documentation: any string that stands alone as a statement."""
-    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {id(node.value) for node in nodes(source) if isinstance(node, ast.Expr)}
 
 
 def sql_in_strings(place: str, source: str) -> list[str]:
     """SQL lives in .sql files, where editors, EXPLAIN tests and database people find it."""
-    tree = _parsed(source)
-    documentation = _docstrings(tree)
+    documentation = _docstrings(source)
     return [
         f"{place}:{node.lineno}: SQL in a Python string, move it to a .sql file: {node.value.strip()[:60]!r}"
-        for node in ast.walk(tree)
+        for node in nodes(source)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and id(node) not in documentation
@@ -153,7 +158,7 @@ def _is_protocol(node: ast.ClassDef) -> bool:
 def wide_ports(place: str, source: str) -> list[str]:
     """A port is small enough to be read whole, and its calls can be read without counting commas."""
     findings = []
-    for port in ast.walk(_parsed(source)):
+    for port in nodes(source):
         if not isinstance(port, ast.ClassDef) or not _is_protocol(port):
             continue
         methods = [node for node in port.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -178,6 +183,8 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 def bare_ignores(place: str, source: str) -> list[str]:
     """Whoever silences a checker names what it said, and why it is wrong here."""
     findings = []
+    if not DIRECTIVE.search(source):
+        return []
     for line, comment in _comments(source):
         directives = list(DIRECTIVE.finditer(comment))
         if not directives:
@@ -203,7 +210,7 @@ def suites(source: str) -> set[str]:
     """The classes of tests that a module of the test kit publishes: `…Contract`, with tests of their own."""
     return {
         node.name
-        for node in _parsed(source).body
+        for node in parsed(source).body
         if isinstance(node, ast.ClassDef)
         and node.name.endswith("Contract")
         and any(getattr(member, "name", "").startswith("test_") for member in node.body)
@@ -214,7 +221,7 @@ def places_of_classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Each class name with the places that define it. `sources`: the text of each place."""
     places: dict[str, list[str]] = {}
     for place, source in sources.items():
-        for node in ast.walk(_parsed(source)):
+        for node in nodes(source):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(place)
     return places
@@ -233,7 +240,7 @@ def suites_that_nobody_runs(published: Iterable[str], sources: Iterable[str]) ->
     bases = {
         base.id
         for source in sources
-        for node in ast.walk(_parsed(source))
+        for node in nodes(source)
         if isinstance(node, ast.ClassDef)
         for base in node.bases
         if isinstance(base, ast.Name)
@@ -256,7 +263,7 @@ def third_party_asset(place: str, text: str) -> list[str]:
 def imported_packages(source: str) -> set[str]:
     """The top-level names that a module imports, wherever in it the import stands."""
     names: set[str] = set()
-    for node in ast.walk(_parsed(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             names.update(alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -287,7 +294,7 @@ def _module_of(place: str) -> str:
 def _imported_modules(source: str, known: Collection[str]) -> set[str]:
     """Those of the known modules that a module imports."""
     found: set[str] = set()
-    for node in ast.walk(_parsed(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

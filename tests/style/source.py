@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from tests.style import tree
+from tests.style import rules, tree
 
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 
@@ -41,13 +41,16 @@ class Narrowed(NamedTuple):
     code: str | None
 
 
-@cache
 def parsed(place: str) -> ast.Module:
-    return ast.parse(tree.read(place))
+    return rules.parsed(tree.read(place))
+
+
+def nodes(place: str) -> tuple[ast.AST, ...]:
+    return rules.nodes(tree.read(place))
 
 
 def _calls(place: str) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(parsed(place)):
+    for node in nodes(place):
         if isinstance(node, ast.Call):
             yield f"{place}:{node.lineno}", node
 
@@ -130,7 +133,7 @@ def codes_of_command_line() -> set[str]:
     return {
         value
         for place in tree.python_files("src/tickwise/cli")
-        for node in ast.walk(parsed(place))
+        for node in nodes(place)
         if isinstance(node, ast.Dict)
         for key, said in zip(node.keys, node.values, strict=True)
         if text(key) == "code" and (value := text(said)) is not None
@@ -146,7 +149,7 @@ def reasons() -> set[str]:
     return {
         reason
         for place in tree.python_files("src/tickwise/adapters", "src/tickwise/roles")
-        for node in ast.walk(parsed(place))
+        for node in nodes(place)
         for expression in _reason_expressions(node)
         if (reason := text(expression)) is not None
     }
@@ -180,7 +183,7 @@ def literal_anywhere(word: str) -> bool:
 
 def fields_said(place: str, name: str) -> dict[str, str]:
     """What the texts after the fields of a class say of them, each in one line."""
-    [found] = [node for node in ast.walk(parsed(place)) if isinstance(node, ast.ClassDef) and node.name == name]
+    [found] = [node for node in nodes(place) if isinstance(node, ast.ClassDef) and node.name == name]
     said: dict[str, str] = {}
     for field, text in zip(found.body, found.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
