@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -15,10 +15,14 @@ import pytest
 import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, settings
+from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from tests.support.app import ADMIN_KEY, API, world
+from tests.support.described import description
 
+OF_THE_PROCESS = {"GET /livez", "GET /metrics", "GET /readyz"}
+DRAWN = settings(max_examples=8, suppress_health_check=list(HealthCheck))
 HEADERS = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
 
@@ -85,18 +89,11 @@ def served() -> Iterator[Served]:
     thread = Server()
     thread.start()
     assert thread.ready.wait(20)
-    known_ids.update(thread.served.ids)
     yield thread.served
     assert thread.server is not None
     thread.server.should_exit = True
     thread.join(20)
     thread.socket.close()
-
-
-async def _description() -> dict[str, Any]:
-    async with world() as here:
-        found: dict[str, Any] = (await here.client.get("/openapi.json")).json()
-        return found
 
 
 @schemathesis.serializer("application/x-ndjson", "application/ndjson", "application/jsonl")
@@ -105,21 +102,24 @@ def _lines(_context: Any, value: Any) -> bytes:
     return value.encode(errors="replace") if isinstance(value, str) else json.dumps(value).encode()
 
 
-known_ids: dict[str, list[str]] = {}
-api = schemathesis.openapi.from_dict(asyncio.run(_description()))
-# A precondition may be judged before the body is looked at (RFC 9110, section 13.2.1), so 412 refuses as well as 422.
-_rejection = api.config.checks.negative_data_rejection
-_rejection.expected_statuses = [*_rejection.expected_statuses, "412"]
+@pytest.fixture(scope="module")
+def described(served: Served) -> schemathesis.BaseSchema:
+    """The API as it describes itself."""
+    api = schemathesis.openapi.from_url(f"{served.url}/openapi.json", headers=HEADERS)
+    # A precondition may be judged before the body is looked at (RFC 9110, section 13.2.1): 412 refuses as well as 422.
+    rejection = api.config.checks.negative_data_rejection
+    rejection.expected_statuses = [*rejection.expected_statuses, "412"]
 
+    @api.hook
+    def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Paths with well-formed ids lead to something that exists, mostly; malformed ones are left as they are."""
+        for name, known in served.ids.items():
+            value = (path_parameters or {}).get(name)
+            if path_parameters and isinstance(value, str) and _well_formed(name, value):
+                path_parameters[name] = known[sum(value.encode(errors="replace")) % len(known)]
+        return path_parameters
 
-@api.hook
-def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Paths with well-formed ids lead to something that exists, mostly; malformed ones are left as they are."""
-    for name, known in known_ids.items():
-        value = (path_parameters or {}).get(name)
-        if path_parameters and isinstance(value, str) and _well_formed(name, value):
-            path_parameters[name] = known[sum(value.encode(errors="replace")) % len(known)]
-    return path_parameters
+    return api
 
 
 def _well_formed(name: str, value: str) -> bool:
@@ -131,9 +131,22 @@ def _well_formed(name: str, value: str) -> bool:
         return False
 
 
-@api.parametrize()
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
-def test_every_answer_is_as_described(case: Any, served: Served) -> None:
+def _labels(said: Mapping[str, Any]) -> list[str]:
+    return sorted(f"{method.upper()} {path}" for path, methods in said["paths"].items() for method in methods)
+
+
+# Named here, and not by schemathesis, which makes all requests of all operations while pytest collects, 5 s in each of
+# its processes; and they would have one name together, of which pytest-xdist runs one.
+OPERATIONS = sorted([*_labels(description().said), *OF_THE_PROCESS])
+
+
+def test_every_operation_is_asked(described: schemathesis.BaseSchema) -> None:
+    """All that the description names."""
+    assert OPERATIONS == _labels(described.raw_schema)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_answer_is_as_described(operation: str, described: schemathesis.BaseSchema, served: Served) -> None:
     """Statuses, media types, headers and bodies are those of the description; what violates it is refused.
 
     One check is left out: that everything that fits the schema is accepted. Rules between fields (a cron line and
@@ -141,6 +154,13 @@ def test_every_answer_is_as_described(case: Any, served: Served) -> None:
     JSON Schema; they are answered with 422 and a pointer. And of a batch each job is judged by itself: an answer of 200
     tells what is wrong with which.
     """
-    judged_apart = case.path.endswith("/jobs:batch")
-    excluded = [positive_data_acceptance, *([negative_data_rejection] if judged_apart else [])]
-    case.call_and_validate(base_url=served.url, headers=HEADERS, excluded_checks=excluded)
+    judged_apart = operation.endswith("/jobs:batch")
+    excluded: list[Any] = [positive_data_acceptance, *([negative_data_rejection] if judged_apart else [])]
+
+    def answered(case: Any) -> None:
+        case.call_and_validate(base_url=served.url, headers=HEADERS, excluded_checks=excluded)
+
+    found = described.find_operation_by_label(operation)
+    assert found is not None
+    how = HypothesisTestConfig(project=described.config, modes=list(HypothesisTestMode), explicit_settings=DRAWN)
+    create_test(operation=found, test_func=answered, config=how)()
