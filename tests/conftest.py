@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from itertools import count
@@ -26,6 +27,7 @@ from tests.services.redis import DATABASES
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
 from tests.support.alarm import more_time
+from tests.support.order import longest_first
 from tickwise.adapters.runner.process import task_places
 
 # The gate draws the same examples each time, so it is red or green for the change and not for the day.
@@ -92,6 +94,19 @@ def pytest_collection() -> Iterator[None]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several processes take the longest files first; alone, one goes from file to file as they lie.
+
+    Refuses tests that have one name together: of those, several processes would run one.
+    """
+    twins = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if twins:
+        raise pytest.UsageError(f"more than one test is called {', '.join(twins)}")
+    if hasattr(config, "workerinput"):
+        longest_first(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,0 +1,44 @@
+"""In which order several processes of pytest take the files.
+
+    simulation, chaos ── servers, processes ── contracts, attacks ── what is left, most tests first
+    a file of minutes    of seconds                                  of milliseconds
+
+A file that takes a minute and is begun last leaves all other processes without work for that minute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+FOLDERS: Final = ("chaos", "simulation", "processes", "integration", "conformance", "security", "reference", "style")
+"""Those whose files take longest first; the others follow."""
+
+
+class _Place(NamedTuple):
+    """Of a file; the smallest goes first."""
+
+    patience_seconds: float
+    """What its most patient test says that it may take, below zero."""
+    folder: int
+    tests: int
+    """How many it has, below zero."""
+    file: Path
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort tests by their files. Those of a file stay together, as they were."""
+    tests = Counter(item.path for item in items)
+    patience = dict.fromkeys(tests, 0.0)
+    for item in items:
+        for marker in item.iter_markers("takes_up_to"):
+            patience[item.path] = max(patience[item.path], marker.args[0])
+    items.sort(key=lambda item: _Place(-patience[item.path], _folder(item.path), -tests[item.path], item.path))
+
+
+def _folder(file: Path) -> int:
+    name = file.parent.name
+    return FOLDERS.index(name) if name in FOLDERS else len(FOLDERS)
