@@ -1,0 +1,186 @@
+"""Explanations of a job at a time at which it has no run: pure, from the job as it stands.
+
+paused | held back | to come | coming next | on demand | over | changed | unrecorded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final
+
+from tickwise.control.explain.explanations import (
+    Because,
+    Explanation,
+    lasting,
+    sentence,
+)
+from tickwise.control.explain.standing import EXACT_SECONDS, Standing
+from tickwise.control.schedules.occurrences import (
+    Occurrence,
+)
+from tickwise.control.schedules.previews import OccurrenceFate
+from tickwise.control.times import written
+from tickwise.domain import schedule as schedules
+from tickwise.domain.decision import Hold
+from tickwise.domain.lifecycle import JobStatus
+
+MAX_PASSED_OVER: Final = 1_000
+"""Occurrences to come that are skipped, in search of one that is not."""
+
+
+def paused(standing: Standing) -> Explanation:
+    row = standing.row
+    fuse = row.paused_by == "fuse"
+    words = "the job is paused by " + ("its fuse" if fuse else row.paused_by or "somebody")
+    words += f", since {standing.said(row.paused_at)}" if row.paused_at is not None else ""
+    words += f", until {standing.said(row.pause_until)}" if row.pause_until is not None else ", until it is resumed"
+    words += f": {row.pause_reason}" if row.pause_reason else ""
+    data = {
+        "paused_by": row.paused_by,
+        "paused_time": None if row.paused_at is None else written(row.paused_at),
+        "paused_until": None if row.pause_until is None else written(row.pause_until),
+        "reason": row.pause_reason,
+    }
+    return Explanation(code=Because.PAUSED_FUSE if fuse else Because.PAUSED, sentence=sentence(words), data=data)
+
+
+def held_back(standing: Standing, each: Occurrence, until: float) -> Explanation:
+    code = Because.HELD_MAINTENANCE if each.reason == Hold.MAINTENANCE.value else Because.HELD_CALENDAR
+    several = "" if each.occurrences == 1 else f" and {each.occurrences - 1} after it"
+    words = f"the occurrence of {standing.said(each.nominal)}{several} is held back until {standing.said(until)}"
+    if each.outcome is OccurrenceFate.SKIP:
+        words += ", and will not run then"
+    elif several:
+        words += ", and will be one run then"
+    words += _because(each)
+    data = {
+        "nominal_time": written(each.nominal),
+        "occurrences": each.occurrences,
+        "held_until": written(until),
+        "outcome": each.outcome.value,
+    }
+    return Explanation(code=code, sentence=sentence(words), data=data)
+
+
+def to_come(standing: Standing, each: Occurrence) -> Explanation:
+    """One whose time is yet to come."""
+    codes = {
+        OccurrenceFate.FIRE: Because.WILL_FIRE,
+        OccurrenceFate.SKIP: Because.WILL_BE_SKIPPED,
+        OccurrenceFate.DEFER: Because.WILL_BE_DEFERRED,
+    }
+    fate = OccurrenceFate(each.outcome)
+    words = f"the occurrence of {standing.said(each.nominal)} will "
+    if fate is OccurrenceFate.SKIP:
+        words += "be skipped"
+    elif each.due is not None:
+        words += "run" if fate is OccurrenceFate.FIRE else "be deferred"
+        words += f", and is due at {standing.said(each.due)}" if each.due != each.nominal else ""
+    words += _because(each)
+    data = {
+        "nominal_time": written(each.nominal),
+        "due_time": None if each.due is None else written(each.due),
+        "reason": each.reason,
+    }
+    return Explanation(code=codes[fate], sentence=sentence(words), data=data)
+
+
+def coming_next(standing: Standing) -> Explanation:
+    """Nothing is due: what comes next."""
+    passed: list[Occurrence] = []
+    coming: Occurrence | None = None
+    for each in islice(standing.outlook.next_after(standing.now), MAX_PASSED_OVER):
+        if each.outcome is not OccurrenceFate.SKIP:
+            coming = each
+            break
+        passed.append(each)
+    if coming is None and not passed:
+        return over(standing)
+    if coming is None:
+        words = f"the next {len(passed)} occurrences are all skipped; the first is that of "
+        words += standing.said(passed[0].nominal) + _because(passed[0])
+    else:
+        due = coming.nominal if coming.due is None else coming.due
+        words = f"the job is not due until {standing.said(due)}"
+        words += f", for its time {standing.said(coming.nominal)}" if due != coming.nominal else ""
+        if passed:
+            words += f"; before that {_several(passed)} skipped{_because(passed[0])}"
+        elif coming.outcome is OccurrenceFate.DEFER:
+            words += _because(coming)
+    data = {
+        "next_nominal_time": None if coming is None else written(coming.nominal),
+        "next_due_time": None if coming is None or coming.due is None else written(coming.due),
+        "skipped_before": len(passed),
+        "skipped_reason": passed[0].reason if passed else None,
+    }
+    return Explanation(code=Because.NOT_DUE, sentence=sentence(words), data=data)
+
+
+def _because(each: Occurrence) -> str:
+    """Its note, without the end that says once more to when it is deferred."""
+    note = each.note or ""
+    if each.outcome is OccurrenceFate.DEFER:
+        note = note.rpartition("; deferred to ")[0] or note
+    return f": {note}" if note else ""
+
+
+def _several(passed: Sequence[Occurrence]) -> str:
+    return "one occurrence is" if len(passed) == 1 else f"{len(passed)} occurrences are"
+
+
+def on_demand(standing: Standing) -> Explanation:
+    """It has no schedule."""
+    if standing.row.status is JobStatus.CANCELLED:
+        return over(standing)
+    words = f"the job has no schedule: it runs {schedules.explain(standing.schedule)}"
+    return Explanation(code=Because.ON_DEMAND, sentence=sentence(words))
+
+
+def over(standing: Standing) -> Explanation:
+    """It never fires again."""
+    row, schedule = standing.row, standing.schedule
+    if row.status is JobStatus.CANCELLED:
+        words = f"the job was cancelled, for good, at {standing.said(row.updated_at)}"
+        data: dict[str, Any] = {"cancelled_time": written(row.updated_at)}
+        return Explanation(code=Because.JOB_CANCELLED, sentence=sentence(words), data=data)
+    if not schedule.recurs:
+        words = "the job runs once, and its time is over; run it now, or change its schedule_time"
+        return Explanation(code=Because.OVER_ONE_TIME, sentence=sentence(words), data={"status": row.status.value})
+    if schedule.end_at is not None and schedules.next_fire(schedule, standing.now) is None:
+        words = f"the schedule ended at {standing.said(schedule.end_at)} (end_at)"
+        return Explanation(
+            code=Because.OVER_END_AT, sentence=sentence(words), data={"end_at": written(schedule.end_at)}
+        )
+    if schedule.max_runs is not None:
+        runs = "its one run" if schedule.max_runs == 1 else f"all of its {schedule.max_runs} runs"
+        words = f"the schedule has made {runs} (max_runs)"
+        return Explanation(code=Because.OVER_MAX_RUNS, sentence=sentence(words), data={"max_runs": schedule.max_runs})
+    words = f"the schedule ({schedules.explain(schedule)}) names no further time"
+    return Explanation(code=Because.OVER_NO_TIME, sentence=sentence(words))
+
+
+def changed(standing: Standing) -> Explanation:
+    since = standing.counts_from
+    words = f"the schedule was changed at {standing.said(since)}; what is on record does not say what it was before"
+    return Explanation(code=Because.SCHEDULE_CHANGED, sentence=sentence(words), data={"changed_time": written(since)})
+
+
+def unrecorded(standing: Standing, nominal: float, kept_seconds: float | None) -> Explanation:
+    """Neither on record nor open."""
+    row, now = standing.row, standing.now
+    data = {"nominal_time": written(nominal)}
+    if kept_seconds is not None and nominal < now - kept_seconds:
+        words = (
+            f"the occurrence of {standing.said(nominal)} is {lasting(now - nominal)} ago, and runs are kept for "
+            f"{lasting(kept_seconds)}: what became of it is forgotten"
+        )
+        return Explanation(code=Because.FORGOTTEN, sentence=sentence(words), data=data)
+    if row.status is JobStatus.CANCELLED and row.updated_at <= nominal:
+        return over(standing)
+    if nominal < standing.counts_from - EXACT_SECONDS:
+        return changed(standing)
+    if nominal > now or row.timer is None:
+        return over(standing)
+    words = f"nothing is on record of the occurrence of {standing.said(nominal)}"
+    return Explanation(code=Because.UNKNOWN, sentence=sentence(words), data=data)

@@ -1,0 +1,125 @@
+"""Explains runs: looks up all that a run may have had to do with, at a bounded cost, and has it judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from tickwise.control.context import ControlContext
+from tickwise.control.explain.explanations import (
+    ON_TIME_SECONDS,
+    Explanation,
+    RunFacts,
+)
+from tickwise.control.explain.reasons import judged
+from tickwise.control.explain.run_context import RunContext
+from tickwise.control.explain.standing import Standing
+from tickwise.domain.hosts import host_of
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import name_from
+from tickwise.domain.retry import CIRCUIT_OPEN
+from tickwise.domain.zones import zone_named
+from tickwise.ports.store import ExecutorRow, Incident, JobRow, RunQuery, RunRow
+from tickwise.roles.shared.definition import Definition, decode_definition
+
+RUNS_LOOKED_AT: Final = 50
+MAX_FAVOURED_JOBS: Final = 10
+UNFINISHED: Final = (RunState.QUEUED, RunState.DISPATCHED, RunState.RUNNING, RunState.RETRYING)
+NOT_SKIPPED: Final = tuple(state for state in RunState if state is not RunState.SKIPPED)
+TAKEN: Final = (RunState.DISPATCHED, RunState.RUNNING, RunState.SUCCESS, RunState.FAILED)
+
+
+class RunExplanations:
+    """Explains a run by its facts. It checks no permission."""
+
+    def __init__(self, context: ControlContext) -> None:
+        self._context = context
+        self._around = RunContext(context)
+
+    async def explained(self, run: RunRow, standing: Standing | None) -> Explanation:
+        """A run, judged by all that can be known of it."""
+        now = await self._context.store.now()
+        attempts = await self._context.store.run_attempts(run.run_id)
+        facts = RunFacts(now=now, run=run, zone=zone_named("UTC"), attempts=attempts)
+        flow = await self._around.facts(run, None if standing is None else (standing.row, standing.plan))
+        until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
+        noticed = await self._context.store.incidents_list(min(run.nominal_at, run.due_at), max(until, run.due_at))
+        incidents = [each for each in noticed if each.kind != CIRCUIT_OPEN]
+        if standing is None:
+            return judged(replace(facts, incidents=incidents, **flow))
+        waits = run.state in UNFINISHED and facts.began is None
+        late = waits or until - run.due_at > ON_TIME_SECONDS
+        return judged(
+            RunFacts(
+                now=now,
+                run=run,
+                zone=standing.zone,
+                attempts=attempts,
+                job=standing.row,
+                plan=standing.plan if run.definition is None else decode_definition(run.definition),
+                schedule=standing.schedule,
+                rules=standing.rules,
+                function=_function(standing.row, standing.plan),
+                incidents=incidents,
+                circuits=_circuits(noticed, standing),
+                executors=await self._context.store.executors_between(run.due_at, until) if late else (),
+                active=await self._active(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
+                earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
+                favoured=await self._favoured(run, standing, until) if late else (),
+                **flow,
+            )
+        )
+
+    async def _active(self, now: float) -> list[ExecutorRow]:
+        rows = await self._context.store.executors_list()
+        return [row for row in rows if row.gone_at is None and row.lease_until > now]
+
+    async def _others(self, run: RunRow, until: float) -> list[RunRow]:
+        """Runs of the job that this one may have had to do with."""
+        rows = await self._context.store.runs_list(
+            RunQuery(
+                namespace=run.namespace,
+                job_id=run.job_id,
+                states=NOT_SKIPPED,
+                before=name_from(until + 1.0),
+                limit=RUNS_LOOKED_AT,
+            )
+        )
+        return [row for row in rows if row.run_id != run.run_id]
+
+    async def _favoured(self, run: RunRow, standing: Standing, until: float) -> list[tuple[RunRow, JobRow]]:
+        """Runs of a higher priority that were taken from the same queue while this one waited."""
+        rows = await self._context.store.runs_list(
+            RunQuery(namespace=run.namespace, states=TAKEN, before=name_from(until + 1.0), limit=2 * RUNS_LOOKED_AT)
+        )
+        found: list[tuple[RunRow, JobRow]] = []
+        jobs: dict[UUID, JobRow | None] = {run.job_id: None}
+        for row in rows:
+            if row.dispatched_at is None or not run.due_at <= row.dispatched_at <= until:
+                continue
+            if row.job_id not in jobs:
+                if len(jobs) > MAX_FAVOURED_JOBS:
+                    continue
+                jobs[row.job_id] = await self._context.store.job_get(run.namespace, row.job_id)
+            job, own = jobs[row.job_id], standing.row.lane
+            if job is not None and job.lane.queue == own.queue and job.lane.priority > own.priority:
+                found.append((row, job))
+        return found
+
+
+def _function(row: JobRow, plan: Definition) -> str | None:
+    name = msgspec.json.decode(plan.task).get("name") if row.task_kind == "function" else None
+    return name if isinstance(name, str) else None
+
+
+def _circuits(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:
+    """The times in which the circuit of the host was open that an http task calls."""
+    if standing.row.task_kind != "http":
+        return []
+    url = msgspec.json.decode(standing.plan.task).get("url")
+    host = host_of(url) if isinstance(url, str) else None
+    return [each for each in noticed if each.kind == CIRCUIT_OPEN and each.who == host]
