@@ -86,7 +86,7 @@ async def test_a_share_group_gives_hints_to_whoever_asks(make: Make) -> None:
     async with member(broker, [HINTS], "hints") as one, member(broker, [HINTS], "hints") as two:
         async with asyncio.timeout(WITHIN_SECONDS):
             while not all(had):  # a share group begins with what is thrown after it was made
-                broker.throw(HINTS, [Message(b"hint")] * 20)
+                broker.send_nowait(HINTS, [Message(b"hint")] * 20)
                 for at, consumer in enumerate((one, two)):
                     taken = await consumer.take(5, 0.1)
                     await consumer.done(taken)

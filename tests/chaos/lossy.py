@@ -50,7 +50,7 @@ class LossyBroker:
         if again:
             await self._broker.send(channel, again)
 
-    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+    def send_nowait(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         now: list[Message] = []
         for message in messages:
@@ -58,12 +58,12 @@ class LossyBroker:
                 continue
             if self._falls():
                 late = self._dice.random() * LATE_SECONDS
-                asyncio.get_running_loop().call_later(late, self._broker.throw, channel, [message])
+                asyncio.get_running_loop().call_later(late, self._broker.send_nowait, channel, [message])
                 continue
             now += [message, message] if self._falls() else [message]
         self._dice.shuffle(now)
         if now:
-            self._broker.throw(channel, now)
+            self._broker.send_nowait(channel, now)
 
     def _falls(self) -> bool:
         return self._dice.random() < self._share

@@ -187,7 +187,7 @@ async def test_a_job_on_demand_stays_scheduled(here: World) -> None:
     claims = await take(here, number, 1)
     await end(here, number, claims, RunState.SUCCESS, result='{"rows": 3}', follow=True)
     assert "SCHEDULED" == (await ask(here, "GET", f"/jobs/{job_id}"))["status"]
-    [follow] = await here.store.follows(10)
+    [follow] = await here.store.completions(10)
     assert (UUID(run_id), True) == (follow.run.run_id, follow.succeeded)
     found = await ask(here, "GET", "/jobs?schedule_type=ON_DEMAND")
     assert {job_id, last} == {each["job_id"] for each in found}

@@ -140,7 +140,9 @@ class Hands:
 
     async def _keep(self) -> int:
         # No claim is made meanwhile.
-        return await self.store.attempts_keep(self.number, [each.token for each in self.held.values()], math.inf)
+        return await self.store.attempts_release_unknown(
+            self.number, [each.token for each in self.held.values()], math.inf
+        )
 
     async def _begin(self, claims: Sequence[Claimed]) -> None:
         """Several starts in one call: of one key, of several, in any order."""
@@ -331,6 +333,6 @@ async def test_what_follows_is_made_once_whoever_makes_it_at_the_same_time(store
     await stores[0].jobs_add([job])
     assert await stores[0].attempts_finish(born, [outcome(ended, follow=True)]) == []
     starts = [Successor(job.job_id, make.run(job.job_id, origin=ended.run_id))]
-    made = await asyncio.gather(*(store.follows_commit("default", {ended.run_id: starts}) for store in stores))
+    made = await asyncio.gather(*(store.completions_commit("default", {ended.run_id: starts}) for store in stores))
     assert sorted(made) == [0, 0, 1]
     assert await stores[0].runs_count(RunQuery(namespace="default", job_id=job.job_id)) == 1

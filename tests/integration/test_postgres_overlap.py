@@ -97,7 +97,9 @@ class Hands:
 
     async def _keep(self) -> int:
         # No claim is made meanwhile.
-        return await self.store.attempts_keep(self.number, [each.token for each in self.held.values()], math.inf)
+        return await self.store.attempts_release_unknown(
+            self.number, [each.token for each in self.held.values()], math.inf
+        )
 
     async def _claim(self, tasks: asyncio.TaskGroup) -> None:
         request = ClaimRequest(

@@ -75,7 +75,7 @@ def claims_in_doubt_are_forgotten(patch: Patch) -> None:
     async def keep(_self: Dispatch, _executor: int, _tokens: Any, _asked: float) -> int:
         return 0
 
-    patch.setattr(Dispatch, "attempts_keep", keep)
+    patch.setattr(Dispatch, "attempts_release_unknown", keep)
 
 
 def limits_are_not_asked(patch: Patch) -> None:

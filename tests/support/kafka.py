@@ -58,7 +58,7 @@ async def send_for_ever(broker: KafkaBroker, sent: list[bytes]) -> None:
             await broker.send(REQUESTS, [Message(value, value)])
             sent.append(value)
             number += 1
-        broker.throw(HINTS, [Message(value)])
+        broker.send_nowait(HINTS, [Message(value)])
         await SystemClock().sleep(0.002)
 
 

@@ -25,7 +25,7 @@ from tickwise.domain.schedule import (
     SPREAD_MAX_SECONDS,
     ScheduleType,
 )
-from tickwise.ports.store import Ruling
+from tickwise.ports.store import LetterResolution
 from tickwise.roles.shared.definition import (
     CalendarUse,
     ClockChanges,
@@ -372,7 +372,7 @@ class DiscardBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 class DecideBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What became of a run whose outcome nobody could know. A sequence goes on from there."""
 
-    outcome: Annotated[Ruling, Meta(description="What a person found out: its task succeeded, or failed.")]
+    outcome: Annotated[LetterResolution, Meta(description="What a person found out: its task succeeded, or failed.")]
     note: Note | None = None
 
 

@@ -16,7 +16,7 @@ class _WatchedBroker:
         self._broker = broker
         self._metrics = metrics
         # Nothing comes between a commit and its hints: those are counted by the broker's own state.
-        self.throw = broker.throw
+        self.send_nowait = broker.send_nowait
         self.partition_of = broker.partition_of
         metrics.watch_broker(broker.state)
 

@@ -100,7 +100,7 @@ class BrokerState(NamedTuple):
     waiting: int
     """Messages sent or thrown that the broker has not confirmed, …"""
     waiting_most: int
-    """… and how many there may be before `send` raises `Busy` and a throw is lost."""
+    """… and how many there may be before `send` raises `Busy` and `send_nowait` loses the message."""
     thrown: int
     """Since the start; with those that were …"""
     lost: int
@@ -196,7 +196,7 @@ class Broker(Protocol):
         any of them may have arrived or arrive later, so the same is sent again. Cancelling it takes nothing back."""
         ...
 
-    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+    def send_nowait(self, channel: Channel, messages: Sequence[Message]) -> None:
         """Send without waiting. Never raises; what there is no room for, what is too large, or what is not confirmed in
         time, is lost and counted."""
         ...

@@ -37,8 +37,8 @@ def messages(count: int, size: int = 1) -> list[Message]:
 
 
 async def test_what_is_not_confirmed_in_time_is_given_up(producer: Producer) -> None:
-    """Whoever waits for it is told, a throw is counted, and the room is free again."""
-    producer.throw("hints", 1, messages(3))
+    """Whoever waits for it is told, `send_nowait` counts the loss, and the room is free again."""
+    producer.send_nowait("hints", 1, messages(3))
     with pytest.raises(BrokerUnavailable):
         await producer.send("requests", 1, messages(4))
     await until(lambda: producer.waiting == 0)
@@ -47,7 +47,7 @@ async def test_what_is_not_confirmed_in_time_is_given_up(producer: Producer) -> 
 
 async def test_there_is_an_end_to_what_waits(producer: Producer) -> None:
     """Then nothing of a send is taken, and it says when to come again; throws have only a half."""
-    producer.throw("hints", 1, messages(9))
+    producer.send_nowait("hints", 1, messages(9))
     assert (5, 4) == (producer.waiting, producer.lost)
     sending = asyncio.ensure_future(producer.send("requests", 1, messages(3)))
     await until(lambda: producer.waiting == 8)
@@ -62,7 +62,7 @@ async def test_there_is_an_end_to_what_waits(producer: Producer) -> None:
 async def test_bytes_are_bounded_too(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few large messages fill it as well as many small ones."""
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 1_000)
-    producer.throw("hints", 1, messages(2, size=400))
+    producer.send_nowait("hints", 1, messages(2, size=400))
     assert (1, 1) == (producer.waiting, producer.lost)
     with pytest.raises(Busy):
         await producer.send("requests", 1, messages(1, size=700))
@@ -77,7 +77,7 @@ async def test_an_end_gives_up_what_waits(producer: Producer) -> None:
         await sending
     with pytest.raises(BrokerUnavailable):
         await producer.send("requests", 1, messages(1))
-    producer.throw("hints", 1, messages(2))
+    producer.send_nowait("hints", 1, messages(2))
     assert (0, 2) == (producer.waiting, producer.lost)
 
 

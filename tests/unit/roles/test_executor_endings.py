@@ -163,7 +163,7 @@ async def test_an_end_from_which_others_go_on_is_told_as_such(
     """Success by `then`, failure for good by `on_failure`; schedulers hear of it at once."""
     heard = rig.signals.listen(Topic.FOLLOWS)
     await fail_once(rig, definition, verdict)
-    assert followed == [follow.succeeded for follow in await rig.store.follows(10)]
+    assert followed == [follow.succeeded for follow in await rig.store.completions(10)]
     assert bool(followed) == heard.is_set()
 
 
@@ -173,7 +173,7 @@ async def test_many_quick_ends_are_told_with_what_follows(rig: Rig) -> None:
     await rig.tick()
     rig.runner.end_many(list(rig.runner.running))
     await rig.tick()
-    assert [jobs[0].run_id] == [follow.run.run_id for follow in await rig.store.follows(10)]
+    assert [jobs[0].run_id] == [follow.run.run_id for follow in await rig.store.completions(10)]
 
 
 # ------------------------------------------------------------------------------------------ guarded starts

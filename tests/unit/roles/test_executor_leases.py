@@ -174,7 +174,7 @@ async def test_from_what_was_stopped_and_is_held_nothing_goes_on_before_it_is_de
     await rig.tick()
     assert "FAILED" == await rig.state(job)
     assert [False] == [outcome.follow for outcome in told]
-    assert [] == list(await rig.store.follows(10))
+    assert [] == list(await rig.store.completions(10))
 
 
 @pytest.mark.parametrize("reason", ["signal", "crashed"])
@@ -377,7 +377,7 @@ async def test_a_run_does_not_begin_here_while_an_older_attempt_of_it_still_dies
     job = await running(rig)
     assert job.run_id is not None
     rig.runner.stubborn = True
-    await rig.store.attempts_keep(rig.executor._lease.number, [], rig.clock.now())
+    await rig.store.attempts_release_unknown(rig.executor._lease.number, [], rig.clock.now())
     await rig.tick(after_seconds=1.0)
     await rig.tick(after_seconds=2.0)
     assert 1 == len(rig.runner.launched)
@@ -398,7 +398,7 @@ async def test_a_newer_claim_of_a_run_takes_the_place_of_the_older_and_of_its_sl
     assert job.run_id is not None
     rig.flaky.away = {"attempts_start"}
     await rig.tick()
-    await rig.store.attempts_keep(rig.executor._lease.number, [], rig.clock.now())
+    await rig.store.attempts_release_unknown(rig.executor._lease.number, [], rig.clock.now())
     await rig.tick()
     rig.flaky.away = set()
     await rig.clock.advance(2.0)

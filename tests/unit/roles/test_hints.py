@@ -248,7 +248,7 @@ async def test_what_is_no_hint_is_parked_with_its_bytes_and_holds_up_nothing() -
         encode(Hints("default", 5, (), b"half")),
         encode(Hints("default", 5, (), bytes(ID_BYTES * (MAX_HINTED + 1)))),
     ]
-    rig.broker.throw(lane_of(5, 3), [Message(value, b"key", [("own", b"header")]) for value in poison])
+    rig.broker.send_nowait(lane_of(5, 3), [Message(value, b"key", [("own", b"header")]) for value in poison])
     job = await rig.submit()
     announce(rig, job)
     await rig.tick()

@@ -162,7 +162,7 @@ async def test_a_claim_that_was_never_answered_is_given_back_unused(rig: Rig) ->
     await running(rig)
     job = await rig.submit(on_unknown="fail")
     rig.flaky.answers_lost.add("attempts_claim")
-    rig.flaky.away.add("attempts_keep")
+    rig.flaky.away.add("attempts_release_unknown")
     with pytest.raises(Exception, match="lost"):
         await drive(rig.clock, rig.executor._claim_loop.step())
     rig.flaky.answers_lost.clear()

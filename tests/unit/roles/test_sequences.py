@@ -22,9 +22,9 @@ from tickwise.ports.store import (
     Began,
     ClaimRequest,
     JobAction,
+    LetterResolution,
     LetterStatus,
     NewJob,
-    Ruling,
     RunQuery,
     RunRow,
     Settlement,
@@ -185,7 +185,7 @@ async def test_executors_hear_of_what_was_started(rig: Rig) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-@pytest.mark.parametrize("method", ["follows", "job_get", "run_get", "follows_commit"])
+@pytest.mark.parametrize("method", ["completions", "job_get", "run_get", "completions_commit"])
 async def test_three_jobs_in_a_row_run_once_each_wherever_the_scheduler_dies(
     rig: Rig, method: str, number: int, after: bool
 ) -> None:
@@ -213,13 +213,13 @@ async def test_a_page_of_ends_is_one_step_of_the_store(rig: Rig, monkeypatch: py
     for _ in range(5):
         await rig.job(first=True, then=[str(second.job_id)])
     await rig.work()
-    real, asked = rig.store.follows_commit, []
+    real, asked = rig.store.completions_commit, []
 
-    async def follows_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
+    async def completions_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
         asked.append((namespace, len(ends)))
         return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
+    monkeypatch.setattr(rig.store, "completions_commit", completions_commit)
     await rig.sequences().step()
     assert [("default", 5)] == asked
     assert 5 == len(await rig.runs(second))
@@ -232,13 +232,13 @@ async def test_a_transaction_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatc
     for _ in range(5):
         await rig.job(first=True, then=[str(second.job_id)])
     await rig.work(result='{"of": "the first"}')
-    real, asked = rig.store.follows_commit, []
+    real, asked = rig.store.completions_commit, []
 
-    async def follows_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
+    async def completions_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
         asked.append(len(ends))
         return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
+    monkeypatch.setattr(rig.store, "completions_commit", completions_commit)
     monkeypatch.setattr(sequences, bound, 2 if bound == "MAX_STARTS" else 1)
     await rig.sequences().step()
     assert ([2, 2, 1] if bound == "MAX_STARTS" else [1] * 5) == asked
@@ -255,7 +255,7 @@ async def test_a_paused_successor_leaves_a_record_and_a_cancelled_one_nothing(ri
     await rig.sequences().step()
     assert [(RunState.SKIPPED, "paused")] == [(run.state, run.reason) for run in await rig.runs(paused)]
     assert [] == await rig.runs(cancelled)
-    assert [] == list(await rig.store.follows(10))
+    assert [] == list(await rig.store.completions(10))
 
 
 async def test_a_job_of_another_namespace_is_not_started(rig: Rig) -> None:
@@ -284,8 +284,10 @@ async def test_a_poisonous_run_is_a_failure_to_its_sequence(rig: Rig) -> None:
     assert "poison" == (await rig.definition(after))["payload"]["reason"]
 
 
-@pytest.mark.parametrize("ruling", Ruling)
-async def test_from_an_unknown_outcome_nothing_goes_on_before_a_person_has_decided_it(rig: Rig, ruling: Ruling) -> None:
+@pytest.mark.parametrize("resolution", LetterResolution)
+async def test_from_an_unknown_outcome_nothing_goes_on_before_a_person_has_decided_it(
+    rig: Rig, resolution: LetterResolution
+) -> None:
     """Then as they decided; and what is started then is due then."""
     then, failed = await rig.job(), await rig.job()
     first = await rig.job(first=True, then=[str(then.job_id)], on_failure=[str(failed.job_id)])
@@ -300,10 +302,10 @@ async def test_from_an_unknown_outcome_nothing_goes_on_before_a_person_has_decid
     assert ([], []) == (await rig.runs(then), await rig.runs(failed))
     await rig.clock.advance(86_400.0)
     (held,) = await rig.runs(first)
-    decided = Settlement(held.run_id, LetterStatus.DECIDED, ruling=ruling)
+    decided = Settlement(held.run_id, LetterStatus.RESOLVED, resolution=resolution)
     await rig.store.letters_settle("default", [decided], by="ada")
     await rig.sequences().step()
-    started, other = (then, failed) if ruling is Ruling.SUCCEEDED else (failed, then)
+    started, other = (then, failed) if resolution is LetterResolution.SUCCEEDED else (failed, then)
     (run,) = await rig.runs(started)
     assert (rig.clock.now(), held.ended_at) == (run.due_at, run.nominal_at)
     assert [] == await rig.runs(other)
@@ -331,14 +333,14 @@ async def test_one_end_that_cannot_be_gone_on_from_holds_up_no_other(rig: Rig, m
     await rig.job(first=True, then=[str(second.job_id)])
     await rig.work()
     names = {job.run_id for job in broken}
-    real = rig.store.follows_commit
+    real = rig.store.completions_commit
 
-    async def follows_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
+    async def completions_commit(namespace: str, ends: Mapping[UUID, Any]) -> int:
         if names.intersection(ends):
             raise ValueError("a defect")
         return await real(namespace, ends)
 
-    monkeypatch.setattr(rig.store, "follows_commit", follows_commit)
+    monkeypatch.setattr(rig.store, "completions_commit", completions_commit)
     follower = rig.sequences()
     while await follower.step() == 0:
         pass

@@ -191,7 +191,7 @@ async def test_what_goes_through_the_broker_is_in_the_metrics(with_broker: Calla
         consumer = runtime.broker.consumer([RESULTS], "recorders")
         await consumer.start()
         await runtime.broker.send(RESULTS, [Message(b"a"), Message(b"b")])
-        runtime.broker.throw(RESULTS, [Message(b"c")])
+        runtime.broker.send_nowait(RESULTS, [Message(b"c")])
         taken = await consumer.take(10, 5.0)
         await consumer.done(taken[:1])
         text = runtime.metrics.render().decode()

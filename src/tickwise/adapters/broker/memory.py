@@ -214,7 +214,7 @@ class MemoryBroker:
             raise TooLarge(f"a message has {largest} bytes; the broker takes up to {MAX_MESSAGE_BYTES}")
         self._exchange.append(channel, self._exchange.carry(channel, messages), self._clock.now())
 
-    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+    def send_nowait(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         self._thrown += len(messages)
         fit = [each for each in messages if size_of(each) <= MAX_MESSAGE_BYTES + MAX_STORY_BYTES]

@@ -26,7 +26,7 @@ from tickwise.api.wire import (
 from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.filters import LettersFilter, Text, Time
 from tickwise.control.runs.letters import LetterService
-from tickwise.ports.store import LetterRow, LetterStatus, Replay, Ruling
+from tickwise.ports.store import LetterResolution, LetterRow, LetterStatus, Replay
 
 Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times; all if not.")]
 
@@ -69,7 +69,7 @@ class LetterView(msgspec.Struct, kw_only=True):
     """The run that was repeated by it, or that started it."""
     redriven_as: UUID | None
     """The run that was made in its place."""
-    outcome: Ruling | None
+    outcome: LetterResolution | None
     """What a person decided of an unknown outcome."""
     note: str | None
     settled_time: Instant | None
@@ -105,7 +105,7 @@ def _fields(row: LetterRow) -> dict[str, Any]:
         "log_url": None if run.attempt == 0 else f"{API}/runs/{run.run_id}/logs",
         "origin": run.origin,
         "redriven_as": row.redriven_as,
-        "outcome": row.ruling,
+        "outcome": row.resolution,
         "note": row.note,
         "settled_time": time_or_none(row.settled_at),
         "settled_by": row.settled_by,

@@ -12,7 +12,7 @@ from tickwise.control.explain.explanations import Followed
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
-from tickwise.ports.store import JobRow, LetterRow, Ruling, RunQuery, RunRow
+from tickwise.ports.store import JobRow, LetterResolution, LetterRow, RunQuery, RunRow
 from tickwise.roles.shared.definition import Definition, decode_definition
 
 RUNNING_LOOKED_AT: Final = 500
@@ -64,9 +64,9 @@ class RunContext:
         plan = own if run.definition is None else decode_definition(run.definition)
         succeeded = run.state is RunState.SUCCESS
         if run.reason == UNKNOWN_OUTCOME:
-            if letter is None or letter.ruling is None:
+            if letter is None or letter.resolution is None:
                 return []
-            succeeded = letter.ruling is Ruling.SUCCEEDED
+            succeeded = letter.resolution is LetterResolution.SUCCEEDED
         field = "then" if succeeded else "on_failure"
         found: list[Followed] = []
         for job_id in getattr(plan, field):

@@ -193,13 +193,13 @@ def _unknown(facts: RunFacts) -> Cause:
         return Cause(Because.UNKNOWN_OUTCOME, words)
     data = {
         "dead_letter": letter.status.value,
-        "outcome": None if letter.ruling is None else letter.ruling.value,
+        "outcome": None if letter.resolution is None else letter.resolution.value,
         "redriven_as": None if letter.redriven_as is None else str(letter.redriven_as),
     }
     by = f" by {letter.settled_by}" if letter.settled_by else ""
     said = {
         LetterStatus.HELD: "; it waits until a person decides",
-        LetterStatus.DECIDED: f"; it was decided as {letter.ruling}{by}",
+        LetterStatus.RESOLVED: f"; it was decided as {letter.resolution}{by}",
         LetterStatus.REDRIVEN: f"; it was run again as {letter.redriven_as}{by}",
         LetterStatus.DISCARDED: f"; its dead letter was discarded{by}",
         LetterStatus.EXPIRED: "; nobody decided in time, and nobody needs to any more",

@@ -28,10 +28,10 @@ from tickwise.domain.permissions import Permission
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     AttemptRow,
+    LetterResolution,
     LetterRow,
     LetterStatus,
     Replay,
-    Ruling,
     RunRow,
     Settlement,
 )
@@ -99,7 +99,7 @@ class LetterService:
     async def decide(self, who: Principal, run: UUID, body: DecideBody) -> LetterRow:
         """What was true of an unknown outcome. Twice the same is once. Raises `NotFound`, `Conflict`."""
         _check_failed(await self._context.run(who, run))
-        settlement = Settlement(run, LetterStatus.DECIDED, _note(body.note), ruling=Ruling(body.outcome))
+        settlement = Settlement(run, LetterStatus.RESOLVED, _note(body.note), resolution=LetterResolution(body.outcome))
         await self._settlements.settle(who, settlement)
         # A sequence may go on from here, and it is a scheduler that lets it.
         self._context.signals.send(Topic.FOLLOWS)

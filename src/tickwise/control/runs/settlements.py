@@ -115,7 +115,7 @@ def refusal(settled: Settled, run: UUID, letter: LetterRow | None) -> Refused:
 _HOW: Final[dict[LetterStatus, Callable[[LetterRow], str]]] = {
     LetterStatus.REDRIVEN: lambda letter: f"redriven as the run {letter.redriven_as}",
     LetterStatus.DISCARDED: lambda _letter: "discarded",
-    LetterStatus.DECIDED: lambda letter: f"decided as {letter.ruling}",
+    LetterStatus.RESOLVED: lambda letter: f"decided as {letter.resolution}",
 }
 
 

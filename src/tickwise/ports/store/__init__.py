@@ -51,9 +51,9 @@ from tickwise.ports.store.definitions import (
 )
 from tickwise.ports.store.flow import (
     Check,
+    Completion,
     Examined,
     Flow,
-    Follow,
     QueueHold,
     QueueRow,
     Successor,
@@ -61,13 +61,13 @@ from tickwise.ports.store.flow import (
 )
 from tickwise.ports.store.letters import (
     LetterQuery,
+    LetterResolution,
     LetterRow,
     Letters,
     LetterStatus,
     NewOperation,
     OperationRow,
     OperationStep,
-    Ruling,
     Settled,
     Settlement,
 )
@@ -132,6 +132,7 @@ __all__ = [
     "CancelRow",
     "Check",
     "ClaimRequest",
+    "Completion",
     "Continuity",
     "Definitions",
     "EndedOperation",
@@ -145,7 +146,6 @@ __all__ = [
     "FireBatch",
     "FireRequest",
     "Flow",
-    "Follow",
     "Gate",
     "Handover",
     "Incident",
@@ -155,6 +155,7 @@ __all__ = [
     "JobQuery",
     "JobRow",
     "LetterQuery",
+    "LetterResolution",
     "LetterRow",
     "LetterStatus",
     "Letters",
@@ -179,7 +180,6 @@ __all__ = [
     "RuleKind",
     "RuleRow",
     "Rules",
-    "Ruling",
     "RunQuery",
     "RunRow",
     "Runs",

@@ -15,7 +15,7 @@ from tickwise.ports.store.records import RunRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
+class Completion:
     """A run whose end starts others, which are yet to be made."""
 
     run: RunRow
@@ -118,12 +118,12 @@ class Examined:
 class Flow(Protocol):
     """Sequences, queues on hold, and the invariants."""
 
-    async def follows(self, limit: int) -> Sequence[Follow]:
+    async def completions(self, limit: int) -> Sequence[Completion]:
         """Runs whose end starts others, the oldest first: those that were reported with `Outcome.follow`, those that
         the store itself ended for a crash (FAILED), and letters that were decided. A HELD one is not among them."""
         ...
 
-    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+    async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """Make what follows from the ends of runs, and forget that it was to do, in one transaction; how many runs
         were made. One that exists or ended already, or whose job is CANCELLED or gone, is left out; a run of a job that
         is PAUSED goes on record as SKIPPED, reason `paused`. A repeat, also of some of them, changes nothing. Ends that

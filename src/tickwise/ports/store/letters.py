@@ -5,7 +5,7 @@ without a letter, and no letter can tell of a run that did not fail.
 
     FAILED ──► OPEN, or HELD if its outcome is unknown ──redrive──► REDRIVEN (a new run, linked both ways)
                                  │                     ──discard──► DISCARDED
-                                 │                     ──decide───► DECIDED (a HELD one: what was true)
+                                 │                     ──resolve──► RESOLVED (a HELD one: the true outcome)
                                  └── after its time ──► EXPIRED     (it waits no more; it may still be settled)
 """
 
@@ -28,11 +28,11 @@ class LetterStatus(StrEnum):
     HELD = "held"
     REDRIVEN = "redriven"
     DISCARDED = "discarded"
-    DECIDED = "decided"
+    RESOLVED = "decided"
     EXPIRED = "expired"
 
 
-class Ruling(StrEnum):
+class LetterResolution(StrEnum):
     """What a person says of a run whose outcome was unknown."""
 
     SUCCEEDED = "succeeded"
@@ -51,7 +51,7 @@ class LetterRow:
     settled_by: str | None = None
     note: str | None = None
     redriven_as: UUID | None = None
-    ruling: Ruling | None = None
+    resolution: LetterResolution | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +77,12 @@ class Settlement(NamedTuple):
 
     run_id: UUID
     status: LetterStatus
-    """REDRIVEN, DISCARDED or DECIDED."""
+    """REDRIVEN, DISCARDED or RESOLVED."""
     note: str | None = None
     run: NewRun | None = None
     """With REDRIVEN: the new run of the same job; its `origin` is the letter's run."""
-    ruling: Ruling | None = None
-    """With DECIDED. SUCCEEDED and FAILED start what a sequence would have started (see `Flow.follows`)."""
+    resolution: LetterResolution | None = None
+    """With RESOLVED. Either one starts what a sequence would have started (see `Flow.completions`)."""
 
 
 class Settled(StrEnum):
@@ -90,13 +90,13 @@ class Settled(StrEnum):
 
     SETTLED = "settled"
     REPEATED = "repeated"
-    """It was settled so before, to the same run or ruling; nothing was changed."""
+    """It was settled so before, to the same run or resolution; nothing was changed."""
     TAKEN = "taken"
     """It was settled otherwise before."""
     NOT_FAILED = "not_failed"
     """There is no such run in this namespace that is on record as FAILED."""
     NOT_HELD = "not_held"
-    """DECIDED is for letters whose outcome is unknown."""
+    """RESOLVED is for letters whose outcome is unknown."""
     JOB_CANCELLED = "job_cancelled"
     """REDRIVEN, and its job is CANCELLED or gone."""
 

@@ -418,7 +418,7 @@ class Runs(Protocol):
         """
         ...
 
-    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+    async def attempts_release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """Give back, as if never claimed, what this executor holds unbegun (DISPATCHED) with none of these tokens, if
         it was dispatched no later than `asked`.
 

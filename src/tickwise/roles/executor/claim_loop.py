@@ -1,7 +1,7 @@
 """What an executor takes: as much as its runners have room for, each as far ahead as suits it.
 
     room? ──► hints? ──► attempts_claim_named ──► taken
-       │                     └── failed: perhaps it was carried out all the same ──► attempts_keep, before the next
+       │                     └── failed: in doubt ──► attempts_release_unknown, before the next
        └── none, or for long: attempts_claim     claim, and again for a while: perhaps it still will be, by a server
                                                  that stood still
 
@@ -250,7 +250,9 @@ class ClaimLoop:
         """A claim failed, and may have been carried out all the same: what the store says is ours and we do not know
         goes back. Nobody else would ever free it, because we go on living."""
         number = self._lease.number
-        returned = await self._runs.attempts_keep(number, [*self._admission.known_tokens()], self._time.now())
+        returned = await self._runs.attempts_release_unknown(
+            number, [*self._admission.known_tokens()], self._time.now()
+        )
         now = self._clock.monotonic()
         if self._in_doubt:
             self._recall_until = now + RECALL_SECONDS

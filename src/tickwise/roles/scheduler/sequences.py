@@ -25,7 +25,7 @@ from tickwise.domain.model import Trigger, run_id
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import Follow, JobRow, NewRun, Ready, RunRow, Store, Successor
+from tickwise.ports.store import Completion, JobRow, NewRun, Ready, RunRow, Store, Successor
 from tickwise.roles.shared.definition import decode_definition, with_payload
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.service import Telemetry
@@ -106,7 +106,7 @@ class Sequences:
         self._put_off = {run: until for run, until in self._put_off.items() if until > now}
         # The oldest come first: those that are put off must not be all that is seen.
         limit = PAGE + len(self._put_off)
-        follows = await self._store.follows(limit)
+        follows = await self._store.completions(limit)
         page = SequencePage()
         for follow in follows:
             if follow.run.run_id not in self._put_off:
@@ -121,7 +121,7 @@ class Sequences:
         """Store what was gathered: the ends of each namespace in one transaction."""
         for namespace, ends in page.take().items():
             try:
-                self._tell(await self._store.follows_commit(namespace, ends), ends, page.jobs)
+                self._tell(await self._store.completions_commit(namespace, ends), ends, page.jobs)
             except Unavailable:
                 raise
             except Exception:
@@ -133,7 +133,7 @@ class Sequences:
         for run, starts in ends.items():
             with self._putting_off(run):
                 one = {run: starts}
-                self._tell(await self._store.follows_commit(namespace, one), one, jobs)
+                self._tell(await self._store.completions_commit(namespace, one), one, jobs)
 
     @contextlib.contextmanager
     def _putting_off(self, run: UUID) -> Iterator[None]:
@@ -158,7 +158,7 @@ class Sequences:
                 [Ready(new.run_id, new.due, row.lane) for row, new in found if row is not None and new is not None]
             )
 
-    async def _starts(self, follow: Follow, page: SequencePage) -> Sequence[Successor]:
+    async def _starts(self, follow: Completion, page: SequencePage) -> Sequence[Successor]:
         run = follow.run
         job = await self._job(run.namespace, run.job_id, page.jobs)
         text = run.definition if run.definition is not None or job is None else job.definition
@@ -206,7 +206,7 @@ def ended_at(run: RunRow) -> float:
     return run.due_at if run.ended_at is None else run.ended_at
 
 
-def successor(follow: Follow, job: JobRow, due: float) -> NewRun:
+def successor(follow: Completion, job: JobRow, due: float) -> NewRun:
     """The run that a job makes of the end of a run of another."""
     run, nominal = follow.run, ended_at(follow.run)
     payload = payload_of(follow)
@@ -220,7 +220,7 @@ def successor(follow: Follow, job: JobRow, due: float) -> NewRun:
     )
 
 
-def payload_of(follow: Follow) -> msgspec.Raw | None:
+def payload_of(follow: Completion) -> msgspec.Raw | None:
     """What the next run is given; None: its job's own payload. After success that is the result, if there is one; after
     failure it says which run it was and why it failed."""
     run = follow.run

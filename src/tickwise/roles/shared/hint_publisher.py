@@ -46,7 +46,7 @@ class HintPublisher:
             messages = thrown.setdefault(lane_of(lane.priority, self._broker.lanes), [])
             messages += [Message(encode(hints)) for hints in packs(lane, ready)]
         for channel, messages in thrown.items():
-            self._broker.throw(channel, messages)
+            self._broker.send_nowait(channel, messages)
 
 
 def packs(lane: Lane, runs: list[Ready]) -> Iterator[Hints]:

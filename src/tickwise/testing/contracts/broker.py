@@ -85,7 +85,7 @@ class MessagesContract(BrokerSuite):
     async def test_a_throw_arrives_and_is_counted(self, broker: Broker) -> None:
         """Nobody waits for it; with a broker that is there it is not lost."""
         async with member(broker, [USUAL]) as consumer:
-            broker.throw(USUAL, [Message(b"one"), Message(b"two")])
+            broker.send_nowait(USUAL, [Message(b"one"), Message(b"two")])
             assert {b"one", b"two"} == values(await take_all(consumer, 2))
         assert (broker.state().thrown, broker.state().lost) == (2, 0)
 
@@ -105,11 +105,11 @@ class MessagesContract(BrokerSuite):
             assert (message.value, list(message.headers)) == (got.value, [(name, text) for name, text in got.headers])
 
     async def test_what_is_too_large_is_refused(self, broker: Broker) -> None:
-        """At once, with all that came with it; a throw of it is lost and counted."""
+        """At once, with all that came with it; `send_nowait` loses and counts it."""
         large = Message(b"x" * (2 * MAX_MESSAGE_BYTES), b"key")
         with pytest.raises(TooLarge):
             await broker.send(REQUESTS, [Message(b"small", b"key"), large])
-        broker.throw(USUAL, [large])
+        broker.send_nowait(USUAL, [large])
         assert (broker.state().thrown, broker.state().lost) == (1, 1)
         await broker.send(REQUESTS, [Message(b"after", b"key")])
         async with member(broker, [REQUESTS]) as consumer:
@@ -303,7 +303,7 @@ class LivesContract(BrokerSuite):
         await consumer.start()
         with pytest.raises(BrokerUnavailable):
             await broker.send(REQUESTS, [Message(b"early")])
-        broker.throw(USUAL, [Message(b"early")])
+        broker.send_nowait(USUAL, [Message(b"early")])
         assert [] == list(await consumer.take(1, 0.0))
         state = broker.state()
         assert (state.reachable, state.thrown, state.lost, bool(state.detail)) == (False, 1, 1, True)
@@ -348,7 +348,7 @@ class LivesContract(BrokerSuite):
         await consumer.stop()
         await broker.close()
         await broker.close()
-        broker.throw(USUAL, [Message(b"late")])
+        broker.send_nowait(USUAL, [Message(b"late")])
         assert (broker.state().thrown, broker.state().lost) == (1, 1)
 
 

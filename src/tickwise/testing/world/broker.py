@@ -122,8 +122,8 @@ class ProcessBroker:
             post._seen("result unconfirmed")
             raise BrokerUnavailable("nobody said that it has them")
 
-    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
-        self._inner.throw(channel, messages)
+    def send_nowait(self, channel: Channel, messages: Sequence[Message]) -> None:
+        self._inner.send_nowait(channel, messages)
 
     def consumer(self, channels: Sequence[Channel], group: str) -> Consumer:
         return self._inner.consumer(channels, group)

@@ -28,7 +28,7 @@ from tickwise.domain.calendar.rules import Otherwise
 from tickwise.domain.history.checker import ClientAnswer, Operation, RequestKind
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
-from tickwise.ports.store import Replay, Ruling, RunQuery
+from tickwise.ports.store import LetterResolution, Replay, RunQuery
 from tickwise.testing.world.clients import MAX_REPEATS, WHO, Known, pause, receipt, written
 from tickwise.testing.world.nodes import SIDE
 from tickwise.testing.world.submits import Submits
@@ -170,7 +170,7 @@ class SimulatedRequests(Submits):
         held = [row for row in rows if row.reason == UNKNOWN_OUTCOME]
         row = self._dice.choice(held or rows)
         if held:
-            outcome = self._dice.choice((Ruling.SUCCEEDED, Ruling.FAILED))
+            outcome = self._dice.choice((LetterResolution.SUCCEEDED, LetterResolution.FAILED))
             body = DecideBody(outcome=outcome)
             answer, _ = await self._told(lambda c: c.letters.decide(WHO, row.run_id, body), f"decide {row.run_id}")
             self._tell(f"decide {answer}")

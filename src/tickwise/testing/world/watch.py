@@ -33,7 +33,7 @@ LATE_SECONDS: Final = 2.0
 POLLS: Final = frozenset(
     {
         "operation_take", "timers_fire", "timers_fire_named", "attempts_claim", "attempts_claim_named", "runs_unblock",
-        "attempts_keep",
+        "attempts_release_unknown",
     }
 )  # fmt: skip
 """Calls that are made again and again. An answer that is nothing says that nothing was done; if that is not so, the
@@ -196,9 +196,9 @@ class Watch:
                 self._tell("rate waited for")
         elif name == "attempts_claim_named":
             self._tell("claimed by name")
-        elif name == "attempts_keep":
+        elif name == "attempts_release_unknown":
             self._tell("claim in doubt given back")
-        elif name == "follows_commit":
+        elif name == "completions_commit":
             self._tell("sequence went on")
         elif name == "operation_step":
             self._tell("operation went on")

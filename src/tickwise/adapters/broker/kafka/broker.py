@@ -109,12 +109,12 @@ class KafkaBroker:
             raise BrokerUnavailable(f"the broker is away: {self._refused or self._detail}")
         await self._producer.send(topic_name(self._address, channel), self.partitions(channel), messages)
 
-    def throw(self, channel: Channel, messages: Sequence[Message]) -> None:
+    def send_nowait(self, channel: Channel, messages: Sequence[Message]) -> None:
         """See the port."""
         if self._refused:
             self._producer.lose(len(messages))
             return
-        self._producer.throw(topic_name(self._address, channel), self.partitions(channel), messages)
+        self._producer.send_nowait(topic_name(self._address, channel), self.partitions(channel), messages)
 
     def consumer(self, channels: Sequence[Channel], group: str) -> KafkaConsumer:
         """See the port."""

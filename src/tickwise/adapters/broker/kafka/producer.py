@@ -143,7 +143,7 @@ class Producer:
         self._poll_in(POLL_SECONDS)
         await sent.done
 
-    def throw(self, topic: str, partitions: int, messages: Sequence[Message]) -> None:
+    def send_nowait(self, topic: str, partitions: int, messages: Sequence[Message]) -> None:
         """See the port."""
         self.thrown += len(messages)
         for message in messages:

@@ -295,7 +295,7 @@ class Dispatch(Duty):
             for attempt in attempts
         )
 
-    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+    async def attempts_release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         found = self._state.executors.get(executor)
         if found is None:
             return 0

@@ -12,7 +12,7 @@ from tickwise.adapters.store.memory.definitions import PAUSED
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import Follow, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
+from tickwise.ports.store import Completion, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
 
 class Flow(Duty):
@@ -20,10 +20,10 @@ class Flow(Duty):
 
     # ------------------------------------------------------------------------------------------- sequences
 
-    async def follows(self, limit: int) -> Sequence[Follow]:
+    async def completions(self, limit: int) -> Sequence[Completion]:
         return [each.follow for each in islice(self._state.follows.values(), limit)]
 
-    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+    async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         made = 0
         for run_id, starts in ends.items():
             found = self._state.follows.get(run_id)

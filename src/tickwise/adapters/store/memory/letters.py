@@ -14,11 +14,11 @@ from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.store import (
     JobAction,
     LetterQuery,
+    LetterResolution,
     LetterRow,
     LetterStatus,
     Receipt,
     Replay,
-    Ruling,
     Settled,
     Settlement,
 )
@@ -54,7 +54,7 @@ class Letters(Duty):
             settled_by=settled.by,
             note=settled.note,
             redriven_as=settled.redriven_as,
-            ruling=settled.ruling,
+            resolution=settled.resolution,
         )
 
     def _waiting(self, ended: EndedRun, expire_seconds: float) -> LetterStatus:
@@ -109,19 +109,19 @@ class Letters(Duty):
             return answer
         now = self._state.now()
         new = settlement.run if settlement.status is LetterStatus.REDRIVEN else None
-        ruling = settlement.ruling if settlement.status is LetterStatus.DECIDED else None
+        resolution = settlement.resolution if settlement.status is LetterStatus.RESOLVED else None
         self._state.letters[settlement.run_id] = LetterRecord(
             status=settlement.status,
             at=now,
             by=by,
             note=settlement.note,
             redriven_as=None if new is None else new.run_id,
-            ruling=ruling,
+            resolution=resolution,
         )
         if new is not None:
             self._state.make_now(self._state.jobs[ended.row.job_id], new)
-        if ruling is not None:
-            self._state.follow(ended, succeeded=ruling is Ruling.SUCCEEDED)
+        if resolution is not None:
+            self._state.follow(ended, succeeded=resolution is LetterResolution.SUCCEEDED)
         return Settled.SETTLED
 
     def _judge_settlement(self, ended: EndedRun, settlement: Settlement) -> Settled:
@@ -129,7 +129,7 @@ class Letters(Duty):
         before = self._state.letters.get(settlement.run_id)
         if before is not None:
             return Settled.REPEATED if is_repeat(before, settlement) else Settled.TAKEN
-        if settlement.status is LetterStatus.DECIDED and ended.row.reason != UNKNOWN_OUTCOME:
+        if settlement.status is LetterStatus.RESOLVED and ended.row.reason != UNKNOWN_OUTCOME:
             return Settled.NOT_HELD
         job = self._state.jobs[ended.row.job_id]
         if settlement.status is LetterStatus.REDRIVEN and job.standing is JobAction.CANCEL:
@@ -143,7 +143,7 @@ def is_repeat(before: LetterRecord, settlement: Settlement) -> bool:
         return False
     if before.status is LetterStatus.REDRIVEN:
         return settlement.run is not None and settlement.run.run_id == before.redriven_as
-    return before.status is not LetterStatus.DECIDED or before.ruling is settlement.ruling
+    return before.status is not LetterStatus.RESOLVED or before.resolution is settlement.resolution
 
 
 def matches(row: LetterRow, query: LetterQuery) -> bool:

@@ -15,13 +15,13 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.ports.identity import NewKey
 from tickwise.ports.store import (
     AttemptRow,
-    Follow,
+    Completion,
     JobAction,
+    LetterResolution,
     LetterStatus,
     NewExecutor,
     OperationRow,
     OperationStep,
-    Ruling,
     RunRow,
 )
 
@@ -222,7 +222,7 @@ class EndedRun(NamedTuple):
 class FollowRecord(NamedTuple):
     """The end of a run from which others are yet to be made."""
 
-    follow: Follow
+    follow: Completion
     since: float
 
 
@@ -234,7 +234,7 @@ class LetterRecord(NamedTuple):
     by: str
     note: str | None
     redriven_as: UUID | None
-    ruling: Ruling | None
+    resolution: LetterResolution | None
 
 
 @dataclass(slots=True)

@@ -42,9 +42,9 @@ from tickwise.ports.store import (
     LANES_RESERVED,
     MAX_LANES,
     MAX_LANES_OF_NAMESPACE,
+    Completion,
     Epoch,
     EpochCause,
-    Follow,
     Handover,
     Incident,
     JobAction,
@@ -385,7 +385,7 @@ class State:
 
     def follow(self, ended: EndedRun, *, succeeded: bool) -> None:
         """Others go on from the end of this run."""
-        self.follows[ended.row.run_id] = FollowRecord(Follow(run=ended.row, succeeded=succeeded), self.now())
+        self.follows[ended.row.run_id] = FollowRecord(Completion(run=ended.row, succeeded=succeeded), self.now())
 
     def forget(self, run: RunRecord) -> None:
         """The run goes and leaves nothing."""

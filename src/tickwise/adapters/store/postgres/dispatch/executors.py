@@ -34,8 +34,8 @@ MAX_HELD: Final = 100_000
 
 
 class Executors(Part):
-    """`executor_*`, `executors_list`, `executors_between`, `attempts_keep`, `leases_expire` and `results_*` of
-    the port."""
+    """`executor_*`, `executors_list`, `executors_between`, `attempts_release_unknown`, `leases_expire` and `results_*`
+    of the port."""
 
     async def executor_join(self, executor: NewExecutor) -> int:
         """See the port."""
@@ -81,7 +81,7 @@ class Executors(Part):
             _, woken = await self._free(connection, [executor], in_order=True)
         await self._tell_handover(woken)
 
-    async def attempts_keep(self, executor: int, tokens: Sequence[int], asked: float) -> int:
+    async def attempts_release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("claims_wait"), executor)

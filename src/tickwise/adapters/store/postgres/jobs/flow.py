@@ -17,7 +17,7 @@ from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Unavailable
-from tickwise.ports.store import Follow, NewRun, NewSkip, QueueHold, QueueRow, Successor
+from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
 PLANNED, PAUSED = 0, 1
 """Standings of a job."""
@@ -27,15 +27,15 @@ WAS_PAUSED: Final = "the job was paused when a sequence came to it"
 
 
 class Flow(Part):
-    """`follows`, `follows_commit`, `queue_*` and `queues_list` of the port."""
+    """`completions`, `completions_commit`, `queue_*` and `queues_list` of the port."""
 
-    async def follows(self, limit: int) -> Sequence[Follow]:
+    async def completions(self, limit: int) -> Sequence[Completion]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("follows"), limit)
-        return [Follow(run=run_row(row), succeeded=row["succeeded"]) for row in rows]
+        return [Completion(run=run_row(row), succeeded=row["succeeded"]) for row in rows]
 
-    async def follows_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
+    async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             done = await connection.fetch(statement("follows_done"), namespace, list(ends))

@@ -22,6 +22,7 @@ from tickwise.domain.errors import NotFound
 from tickwise.ports.store import (
     EndedOperation,
     LetterQuery,
+    LetterResolution,
     LetterRow,
     LetterStatus,
     NewOperation,
@@ -30,7 +31,6 @@ from tickwise.ports.store import (
     OperationStep,
     Receipt,
     Replay,
-    Ruling,
     Settled,
     Settlement,
 )
@@ -39,7 +39,7 @@ CANCELLED: Final = 2
 """The standing of a job."""
 
 _KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
-_LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "ruling"}
+_LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "resolution"}
 
 
 class Letters(Part):
@@ -163,9 +163,9 @@ async def _settle(
     new = [settlement for run_id, settlement in wanted.items() if run_id in taken]
     runs = [(failed[one.run_id]["job_id"], one.run) for one in new if one.run is not None]
     await make_runs(connection, runs, not_before_now=True)
-    ruled = [one for one in new if one.ruling is not None]
+    ruled = [one for one in new if one.resolution is not None]
     if ruled:
-        succeeded = [one.ruling is Ruling.SUCCEEDED for one in ruled]
+        succeeded = [one.resolution is LetterResolution.SUCCEEDED for one in ruled]
         await connection.execute(statement("follows_add"), [one.run_id for one in ruled], succeeded)
     done = {row["run_id"]: row for row in await connection.fetch(statement("letters_settled"), list(wanted))}
     return [
@@ -178,7 +178,7 @@ def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Ma
     """Why a letter cannot be settled so, whoever has settled it; None: it can."""
     if failed is None:
         return Settled.NOT_FAILED
-    if settlement.ruling is not None and not failed["held"]:
+    if settlement.resolution is not None and not failed["held"]:
         return Settled.NOT_HELD
     if settlement.run is not None and standing.get(failed["job_id"], CANCELLED) == CANCELLED:
         return Settled.JOB_CANCELLED
@@ -194,7 +194,7 @@ async def _take(connection: asyncpg.Connection, settlements: Sequence[Settlement
         [one.status for one in settlements],
         [one.note for one in settlements],
         [None if one.run is None else one.run.run_id for one in settlements],
-        [one.ruling for one in settlements],
+        [one.resolution for one in settlements],
     )
     return {row["run_id"] for row in rows}
 
@@ -202,7 +202,7 @@ async def _take(connection: asyncpg.Connection, settlements: Sequence[Settlement
 def _answer(settlement: Settlement, stored: asyncpg.Record, *, first: bool) -> Settled:
     if first:
         return Settled.SETTLED
-    says = (settlement.status, None if settlement.run is None else settlement.run.run_id, settlement.ruling)
+    says = (settlement.status, None if settlement.run is None else settlement.run.run_id, settlement.resolution)
     repeated = says == (stored["status"], stored["redriven_as"], stored["ruling"])
     return Settled.REPEATED if repeated else Settled.TAKEN
 
@@ -227,7 +227,7 @@ def _letter_row(row: asyncpg.Record) -> LetterRow:
     return LetterRow(
         run=run_row(row),
         status=LetterStatus(row["status"]),
-        ruling=None if row["ruling"] is None else Ruling(row["ruling"]),
+        resolution=None if row["ruling"] is None else LetterResolution(row["ruling"]),
         **{name: value for name, value in row.items() if name in _LETTER_COLUMNS},
     )
 

@@ -425,13 +425,13 @@ class FinishesContract(StoreContract):
 
 
 class KeepsContract(StoreContract):
-    """`attempts_keep`: after a claim whose answer was lost."""
+    """`attempts_release_unknown`: after a claim whose answer was lost."""
 
     async def test_what_its_holder_does_not_know_of_goes_back(self, store: KeyedStore, make: Factory) -> None:
         """As if it had never been claimed: the attempt is not counted, and anybody may have it."""
         one, two = await self.register(store, "one"), await self.register(store, "two")
         lost = await self.held(store, one, make.job())
-        assert await store.attempts_keep(one, [], LATEST) == 1
+        assert await store.attempts_release_unknown(one, [], LATEST) == 1
         row = await self.run_row(store, lost.run_id)
         assert (row.state, row.executor, row.attempt, row.dispatched_at) == (RunState.QUEUED, None, 0, None)
         assert list(await store.run_attempts(lost.run_id)) == []
@@ -446,7 +446,7 @@ class KeepsContract(StoreContract):
         one, two = await self.register(store, "one"), await self.register(store, "two")
         known, theirs = await self.held(store, one, make.job()), await self.held(store, two, make.job())
         lost = await self.held(store, one, make.job())
-        assert await store.attempts_keep(one, [known.token, *range(10**9, 10**9 + 5_000)], LATEST) == 1
+        assert await store.attempts_release_unknown(one, [known.token, *range(10**9, 10**9 + 5_000)], LATEST) == 1
         assert await self.run_state(store, lost.run_id) is RunState.QUEUED
         assert await self.finish(store, one, outcome(known)) == []
         assert await self.finish(store, two, outcome(theirs)) == []
@@ -459,7 +459,7 @@ class KeepsContract(StoreContract):
         asked = await store.now()
         await self.shift(store, 1.0)
         later = await self.held(store, executor, make.job())
-        assert await store.attempts_keep(executor, [], asked) == 1
+        assert await store.attempts_release_unknown(executor, [], asked) == 1
         assert await self.run_state(store, lost.run_id) is RunState.QUEUED
         assert await self.run_state(store, later.run_id) is RunState.DISPATCHED
         assert await self.finish(store, executor, outcome(later)) == []
@@ -469,7 +469,7 @@ class KeepsContract(StoreContract):
         executor = await self.register(store)
         begun = await self.held(store, executor, make.job())
         await self.begin(store, executor, begun)
-        assert await store.attempts_keep(executor, [], LATEST) == 0
+        assert await store.attempts_release_unknown(executor, [], LATEST) == 0
         assert await self.run_state(store, begun.run_id) is RunState.RUNNING
         assert await self.finish(store, executor, outcome(begun)) == []
 
@@ -478,7 +478,7 @@ class KeepsContract(StoreContract):
         executor = await self.register(store)
         lost, cancelled = await self.held(store, executor, make.job()), await self.held(store, executor, make.job())
         await store.runs_cancel("default", cancelled.run_id, "grace")
-        assert await store.attempts_keep(executor, [], LATEST) == 1
+        assert await store.attempts_release_unknown(executor, [], LATEST) == 1
         row = await self.run_row(store, cancelled.run_id)
         assert (row.state, row.reason, row.error) == (RunState.CANCELLED, "cancelled", "cancelled by grace")
         assert list(await store.run_attempts(cancelled.run_id)) == []
@@ -486,5 +486,5 @@ class KeepsContract(StoreContract):
 
     async def test_an_executor_that_holds_nothing_gives_nothing_back(self, store: KeyedStore) -> None:
         """Nor one that was never registered."""
-        assert await store.attempts_keep(await self.register(store), [1, 2, 3], LATEST) == 0
-        assert await store.attempts_keep(999_999, [], LATEST) == 0
+        assert await store.attempts_release_unknown(await self.register(store), [1, 2, 3], LATEST) == 0
+        assert await store.attempts_release_unknown(999_999, [], LATEST) == 0

@@ -124,7 +124,7 @@ class ChecksContract(HealthContract):
         assert await self.found(store, Check.FOLLOWED_IN_TIME) == []
         await self.shift(store, 40.0)
         assert await self.found(store, Check.FOLLOWED_IN_TIME) == [claimed.run_id]
-        await store.follows_commit("default", {claimed.run_id: []})
+        await store.completions_commit("default", {claimed.run_id: []})
         assert await self.found(store, Check.FOLLOWED_IN_TIME) == []
 
     async def test_a_request_that_nobody_hears_is_found(self, store: KeyedStore, make: Factory) -> None:

@@ -295,7 +295,7 @@ class PausedRunsContract(StoreContract):
         elif way == "given back":
             assert await self.finish(store, executor, outcome(claimed, RunState.QUEUED)) == []
         elif way == "not known":
-            await store.attempts_keep(executor, [], await store.now())
+            await store.attempts_release_unknown(executor, [], await store.now())
         elif way == "left":
             await store.executor_leave(executor)
         else:

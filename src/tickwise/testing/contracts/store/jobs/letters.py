@@ -14,6 +14,7 @@ from tickwise.domain.retry import UNKNOWN_OUTCOME, OnUnknown
 from tickwise.ports.store import (
     JobAction,
     LetterQuery,
+    LetterResolution,
     LetterRow,
     LetterStatus,
     NewJob,
@@ -21,7 +22,6 @@ from tickwise.ports.store import (
     Receipt,
     Replay,
     Retention,
-    Ruling,
     Settled,
     Settlement,
 )
@@ -89,9 +89,9 @@ def redriven(run_id: UUID, run: NewRun) -> Settlement:
     return Settlement(run_id, LetterStatus.REDRIVEN, run=run)
 
 
-def decided(run_id: UUID, ruling: Ruling) -> Settlement:
+def decided(run_id: UUID, resolution: LetterResolution) -> Settlement:
     """A person has found out."""
-    return Settlement(run_id, LetterStatus.DECIDED, ruling=ruling)
+    return Settlement(run_id, LetterStatus.RESOLVED, resolution=resolution)
 
 
 class FoundLettersContract(LettersContract):
@@ -103,7 +103,7 @@ class FoundLettersContract(LettersContract):
         row = await self.letter(store, run_id)
         assert row.run == await self.run_row(store, run_id)
         assert (row.job_name, row.task_kind, row.status) == ("pay", "http", LetterStatus.OPEN)
-        assert (row.settled_at, row.settled_by, row.note, row.redriven_as, row.ruling) == (None,) * 5
+        assert (row.settled_at, row.settled_by, row.note, row.redriven_as, row.resolution) == (None,) * 5
 
     @pytest.mark.parametrize("end", [RunState.SUCCESS, RunState.CANCELLED, RunState.SKIPPED, RunState.RETRYING])
     async def test_nothing_else_is_a_letter(self, store: KeyedStore, make: Factory, end: RunState) -> None:
@@ -248,22 +248,24 @@ class SettledLettersContract(LettersContract):
         assert await self.settle(store, discarded(run_id, note="paid by hand")) == [Settled.SETTLED]
         letter = await self.letter(store, run_id)
         assert (letter.status, letter.note, letter.settled_by) == (LetterStatus.DISCARDED, "paid by hand", "ada")
-        assert (letter.redriven_as, letter.ruling) == (None, None)
+        assert (letter.redriven_as, letter.resolution) == (None, None)
         assert (await store.stats()).queued == 0
 
-    @pytest.mark.parametrize("ruling", list(Ruling))
-    async def test_a_held_letter_is_decided(self, store: KeyedStore, make: Factory, ruling: Ruling) -> None:
+    @pytest.mark.parametrize("resolution", list(LetterResolution))
+    async def test_a_held_letter_is_decided(
+        self, store: KeyedStore, make: Factory, resolution: LetterResolution
+    ) -> None:
         """By whoever found out what is true; what is on record of the run stays."""
         run_id = await self.held_letter(store, make)
-        assert await self.settle(store, decided(run_id, ruling)) == [Settled.SETTLED]
+        assert await self.settle(store, decided(run_id, resolution)) == [Settled.SETTLED]
         letter = await self.letter(store, run_id)
-        assert (letter.status, letter.ruling) == (LetterStatus.DECIDED, ruling)
+        assert (letter.status, letter.resolution) == (LetterStatus.RESOLVED, resolution)
         assert await self.run_state(store, run_id) is RunState.FAILED
 
     async def test_only_what_is_unknown_is_decided(self, store: KeyedStore, make: Factory) -> None:
         """Of all else it is known: it failed."""
         run_id = await self.failed(store, make)
-        assert await self.settle(store, decided(run_id, Ruling.SUCCEEDED)) == [Settled.NOT_HELD]
+        assert await self.settle(store, decided(run_id, LetterResolution.SUCCEEDED)) == [Settled.NOT_HELD]
         assert (await self.letter(store, run_id)).status is LetterStatus.OPEN
 
     async def test_a_held_letter_may_be_redriven_or_discarded_too(self, store: KeyedStore, make: Factory) -> None:
@@ -278,7 +280,7 @@ class SettledLettersContract(LettersContract):
         opened, held = await self.failed(store, make), await self.held_letter(store, make)
         await self.shift(store, EXPIRE_SECONDS + 10.0)
         run = await self.again(store, make, opened)
-        answers = await self.settle(store, redriven(opened, run), decided(held, Ruling.FAILED))
+        answers = await self.settle(store, redriven(opened, run), decided(held, LetterResolution.FAILED))
         assert answers == [Settled.SETTLED] * 2
         assert (await self.letter(store, opened)).status is LetterStatus.REDRIVEN
 
@@ -287,7 +289,7 @@ class SettledLettersContract(LettersContract):
         one, two = await self.failed(store, make), await self.failed(store, make)
         three = await self.held_letter(store, make)
         run = await self.again(store, make, one)
-        same = [redriven(one, run), discarded(two, "x"), decided(three, Ruling.SUCCEEDED)]
+        same = [redriven(one, run), discarded(two, "x"), decided(three, LetterResolution.SUCCEEDED)]
         assert await self.settle(store, *same) == [Settled.SETTLED] * 3
         before = [await self.letter(store, run_id) for run_id in (one, two, three)]
         await self.shift(store, 5.0)
@@ -314,14 +316,14 @@ class SettledLettersContract(LettersContract):
         three = await self.held_letter(store, make)
         first, second = await self.again(store, make, one), await self.again(store, make, one)
         third = await self.again(store, make, two)
-        await self.settle(store, redriven(one, first), discarded(two), decided(three, Ruling.SUCCEEDED))
+        await self.settle(store, redriven(one, first), discarded(two), decided(three, LetterResolution.SUCCEEDED))
         answers = await self.settle(
-            store, redriven(one, second), redriven(two, third), decided(three, Ruling.FAILED), discarded(one)
+            store, redriven(one, second), redriven(two, third), decided(three, LetterResolution.FAILED), discarded(one)
         )
         assert answers == [Settled.TAKEN] * 4
         assert [await self.run_state(store, run.run_id) for run in (second, third)] == [None, None]
         assert (await self.letter(store, one)).redriven_as == first.run_id
-        assert (await self.letter(store, three)).ruling is Ruling.SUCCEEDED
+        assert (await self.letter(store, three)).resolution is LetterResolution.SUCCEEDED
 
     async def test_twice_in_one_batch_is_once(self, store: KeyedStore, make: Factory) -> None:
         """The first of them settles it."""
@@ -369,7 +371,7 @@ class SettledLettersContract(LettersContract):
         """Another try may succeed."""
         run_id = await self.failed(store, make)
         receipt = make.receipt(route="POST /dead-letters/x/decide")
-        assert await self.settle(store, decided(run_id, Ruling.FAILED), receipt=receipt) == [Settled.NOT_HELD]
+        assert await self.settle(store, decided(run_id, LetterResolution.FAILED), receipt=receipt) == [Settled.NOT_HELD]
         assert await store.receipt_find(receipt.principal, receipt.route, receipt.key) is None
 
     async def test_of_many_who_redrive_one_letter_at_once_one_does(

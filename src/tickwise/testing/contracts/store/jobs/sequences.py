@@ -13,11 +13,11 @@ from tickwise.domain.model import Claimed, Trigger, run_id
 from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import (
     JobAction,
+    LetterResolution,
     LetterStatus,
     NewJob,
     NewRun,
     Retention,
-    Ruling,
     RunQuery,
     Settlement,
     Successor,
@@ -29,11 +29,11 @@ HOUR = 3600.0
 
 
 class SequencesContract(StoreContract):
-    """`Outcome.follow`, `follows`, `follows_commit`."""
+    """`Outcome.follow`, `completions`, `completions_commit`."""
 
     async def following(self, store: KeyedStore) -> list[tuple[UUID, bool]]:
         """The runs from which others are to be made, and how their sequences go on."""
-        return [(follow.run.run_id, follow.succeeded) for follow in await store.follows(100)]
+        return [(follow.run.run_id, follow.succeeded) for follow in await store.completions(100)]
 
     async def ended(
         self, store: KeyedStore, make: Factory, state: RunState = RunState.SUCCESS, *, follow: bool = True
@@ -66,7 +66,7 @@ class SequencesContract(StoreContract):
     ) -> None:
         """From the very report on, with all that is known of the run."""
         claimed = await self.ended(store, make, end)
-        [follow] = await store.follows(10)
+        [follow] = await store.completions(10)
         assert follow.succeeded is succeeded
         assert follow.run == await self.run_row(store, claimed.run_id)
 
@@ -124,14 +124,18 @@ class SequencesContract(StoreContract):
         return claimed.run_id
 
     @pytest.mark.parametrize("reported", [False, True])
-    @pytest.mark.parametrize(("ruling", "succeeded"), [(Ruling.SUCCEEDED, True), (Ruling.FAILED, False)])
+    @pytest.mark.parametrize(
+        ("resolution", "succeeded"), [(LetterResolution.SUCCEEDED, True), (LetterResolution.FAILED, False)]
+    )
     async def test_a_held_run_is_followed_when_it_is_decided(
-        self, store: KeyedStore, make: Factory, *, reported: bool, ruling: Ruling, succeeded: bool
+        self, store: KeyedStore, make: Factory, *, reported: bool, resolution: LetterResolution, succeeded: bool
     ) -> None:
         """Not before, and as was decided."""
         held = await self.held_run(store, make, reported=reported)
         assert await self.following(store) == []
-        await store.letters_settle("default", [Settlement(held, LetterStatus.DECIDED, ruling=ruling)], by="ada")
+        await store.letters_settle(
+            "default", [Settlement(held, LetterStatus.RESOLVED, resolution=resolution)], by="ada"
+        )
         assert await self.following(store) == [(held, succeeded)]
 
     @pytest.mark.parametrize("status", [LetterStatus.DISCARDED, LetterStatus.REDRIVEN])
@@ -151,7 +155,7 @@ class SequencesContract(StoreContract):
         for _ in range(4):
             ended.append((await self.ended(store, make)).run_id)
             await self.shift(store, 1.0)
-        assert [follow.run.run_id for follow in await store.follows(3)] == ended[:3]
+        assert [follow.run.run_id for follow in await store.completions(3)] == ended[:3]
         assert [run for run, _ in await self.following(store)] == ended
 
     async def test_what_follows_is_made_and_forgotten_as_one(self, store: KeyedStore, make: Factory) -> None:
@@ -159,7 +163,7 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         jobs = [await self.next_job(store, make), await self.next_job(store, make)]
         starts = [self.successor(claimed.run_id, job, make.now) for job in jobs]
-        assert await store.follows_commit("default", {claimed.run_id: starts}) == 2
+        assert await store.completions_commit("default", {claimed.run_id: starts}) == 2
         for start in starts:
             assert start.run is not None
             row = await self.run_row(store, start.run.run_id)
@@ -174,7 +178,7 @@ class SequencesContract(StoreContract):
         start = self.successor(claimed.run_id, job, make.now)
         assert start.run is not None
         start = start._replace(run=start.run._replace(definition='{"payload": {"of": "the first"}}'))
-        await store.follows_commit("default", {claimed.run_id: [start]})
+        await store.completions_commit("default", {claimed.run_id: [start]})
         [again] = await self.claim_freed(store, await self.register(store, "two"))
         assert (again.job_id, again.trigger, again.spec) == (
             job.job_id,
@@ -185,7 +189,7 @@ class SequencesContract(StoreContract):
     async def test_nothing_may_follow(self, store: KeyedStore, make: Factory) -> None:
         """Whoever read the job found that it names nobody: then that is done, too."""
         claimed = await self.ended(store, make)
-        assert await store.follows_commit("default", {claimed.run_id: []}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: []}) == 0
         assert await self.following(store) == []
 
     async def test_a_repeat_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
@@ -193,10 +197,10 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         job = await self.next_job(store, make)
         start = self.successor(claimed.run_id, job, make.now)
-        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 1
-        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: [start]}) == 1
+        assert await store.completions_commit("default", {claimed.run_id: [start]}) == 0
         later = self.successor(claimed.run_id, job, make.now + 1.0)
-        assert await store.follows_commit("default", {claimed.run_id: [later]}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: [later]}) == 0
         assert later.run is not None
         assert await self.run_state(store, later.run.run_id) is None
 
@@ -206,9 +210,9 @@ class SequencesContract(StoreContract):
         job = await self.next_job(store, make)
         starts = {end.run_id: [self.successor(end.run_id, job, make.now)] for end in ends}
         first = ends[1].run_id
-        assert await store.follows_commit("default", {first: starts[first]}) == 1
-        assert await store.follows_commit("default", starts) == 2
-        assert await store.follows_commit("default", starts) == 0
+        assert await store.completions_commit("default", {first: starts[first]}) == 1
+        assert await store.completions_commit("default", starts) == 2
+        assert await store.completions_commit("default", starts) == 0
         assert await self.following(store) == []
         assert await self.origins(store, job) == {end.run_id for end in ends}
 
@@ -218,7 +222,7 @@ class SequencesContract(StoreContract):
         claimed = await self.held(store, executor, make.job())
         report = outcome(claimed, follow=True)
         assert await self.finish(store, executor, report) == []
-        await store.follows_commit("default", {claimed.run_id: []})
+        await store.completions_commit("default", {claimed.run_id: []})
         assert await self.finish(store, executor, report) == []
         assert await self.following(store) == []
 
@@ -227,9 +231,9 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         foreign = await self.next_job(store, make, namespace="elsewhere")
         start = self.successor(claimed.run_id, foreign, make.now)
-        assert await store.follows_commit("elsewhere", {claimed.run_id: [start]}) == 0
+        assert await store.completions_commit("elsewhere", {claimed.run_id: [start]}) == 0
         assert await self.following(store) == [(claimed.run_id, True)]
-        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: [start]}) == 0
         assert start.run is not None
         assert await store.run_get("elsewhere", start.run.run_id) is None
 
@@ -241,14 +245,14 @@ class SequencesContract(StoreContract):
         job = await self.next_job(store, make)
         await store.job_move(make.move(job.job_id, JobAction.PAUSE, reason="no", by="ada"))
         start = self.successor(claimed.run_id, job, make.now)
-        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: [start]}) == 0
         assert start.run is not None
         row = await self.run_row(store, start.run.run_id)
         assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, SkipReason.PAUSED, Trigger.SEQUENCE)
         assert (row.origin, row.occurrences, row.attempt) == (claimed.run_id, 1, 0)
         assert await self.following(store) == []
         await store.job_move(make.move(job.job_id, JobAction.RESUME))
-        assert await store.follows_commit("default", {claimed.run_id: [start]}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: [start]}) == 0
         assert await self.run_state(store, start.run.run_id) is RunState.SKIPPED
 
     async def test_a_cancelled_successor_is_left_out(self, store: KeyedStore, make: Factory) -> None:
@@ -258,7 +262,7 @@ class SequencesContract(StoreContract):
         await store.job_move(make.move(gone.job_id, JobAction.CANCEL))
         never = make.recurring(make.now)
         starts = [self.successor(claimed.run_id, each, make.now) for each in (gone, never, job)]
-        assert await store.follows_commit("default", {claimed.run_id: starts}) == 1
+        assert await store.completions_commit("default", {claimed.run_id: starts}) == 1
         states = [await self.run_state(store, start.run.run_id) for start in starts if start.run is not None]
         assert states == [None, None, RunState.QUEUED]
 
@@ -267,7 +271,7 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         job = await self.next_job(store, make)
         skip = make.skip(job.job_id, reason=SkipReason.REQUESTED, trigger=Trigger.SEQUENCE)
-        assert await store.follows_commit("default", {claimed.run_id: [Successor(job.job_id, skip=skip)]}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: [Successor(job.job_id, skip=skip)]}) == 0
         row = await self.run_row(store, skip.run_id)
         assert (row.state, row.reason, row.trigger) == (RunState.SKIPPED, SkipReason.REQUESTED, Trigger.SEQUENCE)
 
@@ -279,7 +283,7 @@ class SequencesContract(StoreContract):
         job = await self.next_job(store, make)
         start = self.successor(claimed.run_id, job, make.now)
         made = await asyncio.gather(
-            *(client.follows_commit("default", {claimed.run_id: [start]}) for client in [store, other] * 4)
+            *(client.completions_commit("default", {claimed.run_id: [start]}) for client in [store, other] * 4)
         )
         assert sorted(made) == [0] * 7 + [1]
         assert (await store.stats()).queued == 1
@@ -293,10 +297,10 @@ class SequencesContract(StoreContract):
         back = dict(reversed(starts.items()))
         made = sum(
             await asyncio.gather(
-                *(client.follows_commit("default", page) for client, page in [(store, starts), (other, back)] * 3)
+                *(client.completions_commit("default", page) for client, page in [(store, starts), (other, back)] * 3)
             )
         )
-        made += await store.follows_commit("default", starts)
+        made += await store.completions_commit("default", starts)
         assert made == len(ends)
         assert await self.following(store) == []
         assert await self.origins(store, job) == set(ends)
@@ -317,7 +321,7 @@ class SequencesContract(StoreContract):
             ended = await self.run_state(store, claimed.run_id)
             assert ended is (RunState.QUEUED if refused else RunState.SUCCESS)
             assert await self.following(store) == ([] if refused else [(claimed.run_id, True)])
-            await store.follows_commit("default", {claimed.run_id: []})
+            await store.completions_commit("default", {claimed.run_id: []})
             await store.runs_cancel("default", claimed.run_id, "ada")
 
     async def test_a_run_stays_on_record_until_it_was_followed(self, store: KeyedStore, make: Factory) -> None:
@@ -325,11 +329,11 @@ class SequencesContract(StoreContract):
         claimed = await self.ended(store, make)
         await self.shift(store, 50 * DAY_SECONDS)
         await store.maintain(Retention(runs_seconds=DAY_SECONDS, failed_seconds=DAY_SECONDS))
-        [follow] = await store.follows(10)
+        [follow] = await store.completions(10)
         assert follow.run.run_id == claimed.run_id
         assert await self.run_state(store, claimed.run_id) is RunState.SUCCESS
         assert await store.job_get("default", claimed.job_id) is not None
-        assert await store.follows_commit("default", {claimed.run_id: []}) == 0
+        assert await store.completions_commit("default", {claimed.run_id: []}) == 0
         assert await self.following(store) == []
 
 
