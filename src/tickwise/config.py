@@ -45,13 +45,13 @@ MASKED: Final = "********"
 
 
 class SettingFacts(NamedTuple):
-    """What is known of a setting beside its name, type and default."""
+    """The description of a setting beside its name, type and default."""
 
     meaning: str
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
-    """What it may be, or of what a list may be made."""
+    """The allowed values, or the allowed items of a list."""
     later: tuple[str, ...] = ()
     """Choices that a later version will have: whoever names one has read ahead, and is told so."""
     schemes: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ def default_data_dir() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
+    """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
     data_dir: Path = _setting(
@@ -434,7 +434,7 @@ class Settings:
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where each value that is not a default came from."""
     warnings: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    """What an operator should know, without being a reason not to start."""
+    """Warnings for the operator that are no reason not to start."""
 
     def describe(self) -> list[Described]:
         """All settings, as `tickwise config` shows them."""
@@ -477,7 +477,7 @@ class Setting(NamedTuple):
 
     @property
     def option(self) -> str:
-        """What it is called on the command line, by the commands that offer it."""
+        """Its name on the command line, in commands that offer it."""
         return self.facts.option or "--" + self.name.replace("_", "-")
 
 
@@ -612,7 +612,7 @@ def _check_alone(facts: SettingFacts, value: Any) -> None:
 
 
 def _check_together(settings: Settings) -> None:
-    """What no single limit can say. Each line: what must hold, the two settings, why."""
+    """Rules over two settings. Each line: the rule, the two settings, the reason."""
     for name, through in (("ingest", "buffered"), ("results", "broker")):
         if getattr(settings, name) == through and settings.broker_url is None:
             raise Misconfigured(
@@ -692,7 +692,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
 
 
 def allowed(setting: Setting) -> str:
-    """What a value may be, for messages and for the reference: `a whole number from 0 to 65535`."""
+    """The allowed values in words, for messages and the reference: `a whole number from 0 to 65535`."""
     facts = setting.facts
     if facts.choices:
         many = setting.kind.startswith("tuple")

@@ -20,7 +20,7 @@ from tickwise.cli.session import Decorated, Session
 LOOK_SECONDS: Final = 0.5
 SHOWN_PROBLEMS: Final = 5
 TRIGGERS: Final = ("schedule", "run_now", "retry", "missed", "backfill", "sequence")
-"""What may ask for a run."""
+"""The origins that a run may have."""
 LETTERS: Final = ("open", "held", "expired", "redriven", "discarded", "decided")
 
 Json = dict[str, Any]
@@ -32,9 +32,9 @@ class Bulk:
 
     send: Callable[[Json], Json]
     noun: str
-    """What it is about, in the plural."""
+    """Its objects, in the plural."""
     verb: str
-    """What is done to it: `cancel`."""
+    """The action: `cancel`."""
     body: Json
 
 
@@ -79,7 +79,7 @@ def run_filters(command: Decorated) -> Decorated:
 
 
 def run_filter(session: Session, said: Json) -> Json:
-    """What the options of `run_filters` say; they are taken out."""
+    """Read the options of `run_filters` and remove them from `options`."""
     found = {
         "job_id": _job(session, said.pop("job")),
         "status": [status.upper() for status in said.pop("statuses")] or None,
@@ -96,7 +96,7 @@ def run_filter(session: Session, said: Json) -> Json:
 
 
 def _labels(said: Json) -> dict[str, str] | None:
-    """What `--label` says; it is taken out."""
+    """Read `--label` and remove it from `options`."""
     labels = {}
     for label in said.pop("labels"):
         name, sign, value = label.partition("=")
@@ -127,7 +127,7 @@ def job_filters(command: Decorated) -> Decorated:
 
 
 def job_filter(session: Session, said: Json) -> Json:
-    """What the options of `job_filters` say; they are taken out."""
+    """Read the options of `job_filters` and remove them from `options`."""
     statuses, kind = [status.upper() for status in said.pop("statuses")], said.pop("schedule_type")
     found = {
         "name": said.pop("name"),
@@ -157,7 +157,7 @@ def letter_filters(command: Decorated) -> Decorated:
 
 
 def letter_filter(session: Session, said: Json) -> Json:
-    """What the options of `letter_filters` say; they are taken out."""
+    """Read the options of `letter_filters` and remove them from `options`."""
     found = {
         "status": list(said.pop("statuses")) or None,
         "job_id": _job(session, said.pop("job")),
@@ -272,7 +272,7 @@ def watch(session: Session, operation: str) -> Json:
 
 
 def tell_end(session: Session, noun: str, found: Json) -> Exit:
-    """What an operation came to."""
+    """The result of an operation."""
     code = Exit.REFUSED if found["refused"] else Exit.OK
     if session.as_json:
         session.show_json(found)

@@ -21,7 +21,7 @@ CLIENT_FILE = "client.json"
 
 @dataclass(frozen=True)
 class Local:
-    """What a running `up` wrote down about itself."""
+    """The record that a running `up` wrote about itself."""
 
     url: str
     key: str | None
@@ -47,7 +47,7 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 
 
 def read_local(data_dir: Path) -> Local | None:
-    """What the `up` of this data folder wrote; None if there is none, whole or readable."""
+    """Read the record of the `up` of this data folder; None if there is none, or none that is whole and readable."""
     path = data_dir / CLIENT_FILE
     try:
         written_at = path.stat().st_mtime

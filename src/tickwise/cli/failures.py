@@ -55,7 +55,7 @@ class CommandFailure(Exception):
 
 
 class FieldSource(NamedTuple):
-    """What the person wrote that became a field of the request."""
+    """The input that became a field of the request."""
 
     option: str
     """As it stands on the command line: `--cron`, or the name of a file."""
@@ -105,7 +105,7 @@ def explain_problem(problem: Mapping[str, Any], detail: str, blame: Blame) -> li
 
 
 def _quoted(said: FieldSource, problem: Mapping[str, Any], detail: str) -> list[str]:
-    """What was written, with a mark under the place that is wrong if it is known."""
+    """The input, with a mark under the wrong place if it is known."""
     position = problem.get("position")
     if "\n" not in said.text and isinstance(position, int) and 0 <= position <= len(said.text):
         word = re.match(r"\S+", said.text[position:])

@@ -5,7 +5,7 @@
                    └────────────────────────────── those that are left                   └─ else ───────────► DIFFERENT
 
 The key of an entry stays the same when its file is read again; so a job that has the key is that of an import before.
-Whoever changed it since, here or in the file, meant something by it: it is left alone, and told of.
+A job that was changed since, here or in the file, was changed on purpose: the import leaves it alone and says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REFUSALS_SHOWN: Final = 20
 
 
 class ImportOutcome(StrEnum):
-    """What became of an entry."""
+    """The result for one entry."""
 
     CREATED = "created"
     PRESENT = "present"
@@ -124,7 +124,7 @@ def _of_before(client: Client, body: Mapping[str, Any]) -> Stored | None:
 
 
 def differences(body: Mapping[str, Any], job: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields of a body that a job of the server says otherwise. What the body leaves out is not looked at."""
+    """The fields of a body whose values differ in a job of the server. Fields that the body leaves out are ignored."""
     return tuple(name for name, value in body.items() if not _says(job.get(name), value))
 
 

@@ -12,5 +12,5 @@ def is_pending(answer: Mapping[str, Any]) -> bool:
 
 
 def taken_in(answer: Mapping[str, Any]) -> str:
-    """What a created job is: `is stored`, or `is accepted (pending)`."""
+    """The state of a created job in words: `is stored`, or `is accepted (pending)`."""
     return "is accepted (pending)" if is_pending(answer) else "is stored"

@@ -1,4 +1,4 @@
-"""What a schedule says beside its times, as options: bounds, spread, clock changes, misfires, overlap, calendars.
+"""The options of a schedule beside its times: bounds, spread, clock changes, misfires, overlap, calendars.
 
     --start-at --end-at --max-runs          ──► start_at, end_at, max_runs
     --jitter --window --fuse                ──► jitter_seconds, window_seconds, fuse_per_minute

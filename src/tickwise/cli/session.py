@@ -1,4 +1,4 @@
-"""What one invocation knows: how to show things, whom to talk to, and what the person said.
+"""The state of one invocation: its output format, its server, and its options.
 
 Everything that takes time to import is imported where it is used: this module is on the path of `tickwise --help`.
 """

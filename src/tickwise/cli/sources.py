@@ -69,7 +69,7 @@ def entries(
     names_users: bool | None = None,
     source: str | None = None,
 ) -> list[SourceEntry]:
-    """What importers find in files of one system.
+    """Read the files of one system with its importer.
 
     `timezone` is for times that name none. Of crontabs: `user` is whom executors run as; `names_users` tells those of
     the system from those of a user (None: found out); `source` stands for the file's place in keys.
@@ -192,7 +192,7 @@ def jobs(data: bytes, name: str) -> list[Mapping[str, Any]]:
 
 
 def beside_jobs(data: bytes, member: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """What `{"jobs": […], "calendars": {"NAME": {…}}}` says beside the jobs, by name. Call it after `jobs`."""
+    """The other parts of `{"jobs": […], "calendars": {"NAME": {…}}}`, by name. Call it after `jobs`."""
     try:
         said = json.loads(data)
     except ValueError:  # one job a line: there is nothing beside them

@@ -73,7 +73,7 @@ def taken(options: dict[str, Any]) -> TimeOptions:
 
 
 def body(session: Session, file: str | None, times: TimeOptions, *, below: str = "") -> dict[str, Any] | None:
-    """What FILE or the options say; None if nothing was said. `below` is the pointer of the calendar in the request,
+    """Read FILE or the options; None if neither is given. `below` is the pointer of the calendar in the request,
     if it is a part of it (`/when`). Raises `click.UsageError`."""
     given = [each.name for each in fields(TimeOptions) if getattr(times, each.name)]
     if file is not None:

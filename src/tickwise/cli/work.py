@@ -103,7 +103,7 @@ def script_task(script: Script) -> dict[str, Any]:
 
 
 def blame_script(session: Session, script: Script) -> None:
-    """Whatever is wrong with the task is wrong in that file."""
+    """Attribute errors of the task to that file."""
     for pointer in ("/task", "/task/source", "/task/command", "/task/argv"):
         blame(session, pointer, str(script.path), script.source)
 

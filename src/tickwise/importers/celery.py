@@ -199,7 +199,7 @@ def _translate(name: str, entry: Mapping[str, Any], zone: _Zone) -> Translation:
 
 
 def _schedule(said: Any) -> Crontab | Interval:
-    """What a module or a JSON value says of the times."""
+    """The times that a module or a JSON value gives."""
     if isinstance(said, Crontab | Interval):
         return said
     if isinstance(said, int | float) and not isinstance(said, bool):

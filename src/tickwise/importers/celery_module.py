@@ -1,4 +1,4 @@
-"""What a Python module says of Celery's schedule, read from its syntax tree: nothing of it is ever run.
+"""Reads Celery's schedule from the syntax tree of a Python module: nothing of the module is ever run.
 
     app.conf.beat_schedule = {"nightly": {"task": "shop.nightly", "schedule": crontab(minute=0, hour=3)}}
          └ found by its name     └ key        └ literals, and the few calls that make schedules
@@ -168,7 +168,7 @@ class Module:
     # ------------------------------------------------------------------------------------------- working out values
 
     def _resolved(self, node: ast.expr) -> ast.expr:
-        """What a name stands for, if the module binds it once."""
+        """The value of a name, if the module binds it once."""
         for _ in range(_MAX_NESTING):
             if not isinstance(node, ast.Name) or node.id not in self._constants:
                 break
@@ -182,7 +182,7 @@ class Module:
         )
 
     def value(self, node: ast.expr, depth: int = 0) -> Any:
-        """What an expression means: plain values, `Crontab`, `Interval`. Raises `Untranslatable`."""
+        """The value of an expression: plain values, `Crontab`, `Interval`. Raises `Untranslatable`."""
         self._left -= 1
         if depth > _MAX_NESTING or self._left < 0:
             raise Untranslatable(f"line {node.lineno}: it is nested too deeply or too large; write it out")

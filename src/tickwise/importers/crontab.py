@@ -6,7 +6,7 @@
 
 A job means what the entry means to Debian's cron: at the same times, clock changes included; a new run whatever still
 runs, no retry, nothing made up after a standstill; the command in the home folder, with the variables, shell and input
-of the crontab. What cannot be so is one sentence each in `changes`.
+of the crontab. Each difference that remains is one sentence in `changes`.
 
 Invariants: each line that is no blank, comment or assignment has its entry in the report, in order; nothing in the text
 makes this raise; the work and the report are bounded by the text's length.
@@ -80,7 +80,7 @@ _NO_ZONE: Final = (
 
 @dataclass(slots=True)
 class _File:
-    """What is known of the file while its lines are read, from the first to the last."""
+    """The state of the file while its lines are read, from the first to the last."""
 
     source: str
     system: bool
@@ -106,7 +106,7 @@ class _Line:
     text: str
     """Without blanks before it and without its line break."""
     quirks: tuple[str, ...] = ()
-    """What this place of the file does to it."""
+    """The effect of this place of the file on it."""
 
 
 def read_crontab(
@@ -152,7 +152,7 @@ def _entries(file: _File, lines: list[str]) -> Iterator[ImportEntry]:
 
 
 def _quirks(raw: str, *, marked: bool, last: bool) -> tuple[str, ...]:
-    """What cron makes of a line's begin and end."""
+    """Strip a line's begin and end as cron does."""
     found = []
     if marked:
         found.append("the file begins with a byte order mark, so cron refuses this line; here it runs")
@@ -280,7 +280,7 @@ def _check_text(text: str) -> None:
 
 
 def _variables(file: _File, command: str, changes: list[str]) -> Iterator[tuple[str, str]]:
-    """What the command finds set, beside what every task finds."""
+    """The variables that the command finds set, beside those of every task."""
     if file.environment_characters > MAX_ENVIRONMENT_CHARACTERS:
         raise Untranslatable(
             f"the variables above it have more than {MAX_ENVIRONMENT_CHARACTERS} characters; set them in a script"

@@ -37,7 +37,7 @@ class Command:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables to set, in order, each name once and such as a shell can export."""
     stdin: str | None = None
-    """What it reads; it ends in a line break. None: nothing."""
+    """Its standard input, which ends in a line break. None: nothing."""
 
     @property
     def shell(self) -> str:
@@ -53,7 +53,7 @@ _INPUT_SIGN: Final = re.compile(r"\\%|%")
 
 
 class Split(NamedTuple):
-    """What stands in a crontab, taken apart."""
+    """The parts of a crontab's command."""
 
     text: str
     stdin: str | None
@@ -255,7 +255,7 @@ def job_name(text: str) -> str:
 
 
 def _program(words: list[str]) -> str:
-    """What a simple command runs, without assignments and programs that only carry others."""
+    """The program of a simple command, without assignments and wrappers."""
     carried, before = False, ""
     for place, word in enumerate(words):
         name = _last_part(word)

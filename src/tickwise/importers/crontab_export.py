@@ -39,7 +39,7 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 """Shells that know `unset`."""
 _CANNOT_UNSET: Final = ("HOME", "PATH")
 _BOUNDS: Final = ("start_at", "end_at", "max_runs", "calendars", "window_seconds")
-"""What keeps a job from running at times that its cron line names."""
+"""The reasons for which a job does not run at times that its cron line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class _Writer:
         self.lines.append(f"# {OUR_COMMENT} {_one_line(text)}")
 
     def _checked(self, said: _Said) -> tuple[list[str], str]:
-        """What must stand before the line, and the line, once both were read back. Raises `_Unsayable`."""
+        """The lines that must stand before the line, and the line, once both were read back. Raises `_Unsayable`."""
         command, wanted = said.command, dict(said.command.environment)
         preamble = [] if said.zone == self._zone else [f"CRON_TZ={said.zone}"]
         superfluous = [name for name in self._environment if name not in wanted and name not in FOR_CRON]
@@ -225,7 +225,7 @@ def _times(job: Mapping[str, Any]) -> tuple[str, str, list[str]]:
 
 
 def _seed(job: Mapping[str, Any]) -> bytes | None:
-    """What picks the values of `H` in the job's line."""
+    """The seed that picks the values of `H` in the job's line."""
     try:
         return UUID(str(job.get("job_id"))).bytes
     except ValueError:
@@ -309,7 +309,7 @@ def _stepped(start: int, step: int, size: int) -> str:
 
 
 def _command(job: Mapping[str, Any]) -> tuple[Command, list[str]]:
-    """What the job runs, and notes. Raises `_Unsayable`."""
+    """The command of the job, and notes. Raises `_Unsayable`."""
     task = job.get("task")
     if not isinstance(task, Mapping) or task.get("kind") != "shell":
         kind = task.get("kind") if isinstance(task, Mapping) else None
@@ -337,7 +337,7 @@ def _obstacles(job: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _losses(job: Mapping[str, Any]) -> Iterator[str]:
-    """What cron does not do for it."""
+    """The features of the job that cron does not have."""
     if retries := job.get("max_retries"):
         yield f"cron does not retry (max_retries {retries})"
     if seconds := job.get("timeout_seconds"):

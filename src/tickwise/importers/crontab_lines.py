@@ -20,7 +20,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.importers.crontab_times import take_words
 
 OUR_COMMENT: Final = "Tickwise:"
-"""What an exported crontab says of itself begins so, and describes no entry."""
+"""Begins the comments that an exported crontab has about itself; they describe no entry."""
 
 USERS: Final = frozenset(
     {
@@ -142,7 +142,7 @@ _NO_DESCRIPTION: Final = re.compile(
 
 
 def description(comments: Sequence[str]) -> str:
-    """What the comments above an entry say of it: not what is commented out, drawn, or the head of the table."""
+    """The description of an entry from the comments above it, without disabled lines, drawings and the table's head."""
     texts = (comment.lstrip(" \t").lstrip("#").strip() for comment in comments)
     return "\n".join(text for text in texts if _describes(text))
 

@@ -113,7 +113,7 @@ def _our_item(kind: FieldKind, item: str) -> str:
 
 
 def _unlike(kind: FieldKind, text: str) -> Iterator[str]:
-    """What cron makes of a field, where that is not what we make of it."""
+    """Cron's reading of a field, where it differs from ours."""
     items = text.split(",")
     if any(_FOREIGN.fullmatch(item) and item.upper() not in kind.names for item in items):
         yield f"{kind.name}: Debian's cron does not know {_shown(text)}, and refuses the file or runs it at other times"

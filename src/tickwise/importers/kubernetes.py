@@ -124,7 +124,7 @@ def _cron_jobs(root: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _values(node: yaml.Node, name: str) -> list[yaml.Node]:
-    """What stands under a key of an object that may be broken."""
+    """The value of a key of an object that may be broken."""
     if not isinstance(node, yaml.MappingNode):
         return []
     return [value for key, value in node.value if key.value == name]

@@ -86,7 +86,7 @@ def pod_task(pod: Mapping, changes: list[str]) -> Mappings[str, Any]:
 
 
 class _Program(NamedTuple):
-    """What a container starts."""
+    """The program that a container starts."""
 
     arguments: Sequence[Words]
     variables: Mappings[str, Words]

@@ -1,4 +1,4 @@
-"""What an importer found: one entry for each thing in the source that would run, with a verdict and what to do.
+"""The report of an import: one entry for each thing in the source that would run, with a verdict and an advice.
 
     source text ── read_crontab, read_systemd, … ──► Report(entries) ──► jobs: what an import submits
                                                           └──► as_json: what `--dry-run --json` prints
@@ -20,7 +20,7 @@ MAX_SHOWN_CHARACTERS: Final = 1_000
 
 
 class ImportVerdict(StrEnum):
-    """What an import makes of an entry."""
+    """The verdict of an import on one entry."""
 
     SAME = "same"
     """The job means what the source means."""

@@ -3,11 +3,10 @@
     backup.timer   OnCalendar=*-*-* 02:00:00   ──► schedule, misfire, jitter ─┐
     backup.service ExecStart=/usr/bin/backup   ──► task, timeout, retries ────┴─► Entry
 
-Each `On…=` line of a timer is an entry. What a timer means beside its time is kept: a service that still runs is not
-started a second time (`overlap: skip`); times that the clock skips are not made up for, and those that it shows
+Each `On…=` line of a timer is an entry. The meaning of a timer beside its time is kept: a service that still runs is
+not started a second time (`overlap: skip`); times that the clock skips are not made up for, and those that it shows
 twice count once (`dst`, as systemd 252 does it); a time that was missed is made up for once if the timer is
-`Persistent=`, else never. A program that ran as root in a sandbox does so no more: that is said of every entry.
-"""
+`Persistent=`, else never. A program that ran as root in a sandbox does so no more: that is said of every entry."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ _MAX_LINES: Final = 100
 
 
 class _Timer(NamedTuple):
-    """What all entries of a timer share."""
+    """The fields that all entries of a timer share."""
 
     unit: Unit
     service: SystemdService | Untranslatable

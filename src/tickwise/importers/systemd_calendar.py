@@ -79,7 +79,7 @@ _SECOND: Final = _Part("second", 0, 59)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarEvent:
-    """What an `OnCalendar=` names: every wall time whose parts are all in these sets."""
+    """The wall times of an `OnCalendar=`: all whose parts are in these sets."""
 
     weekdays: frozenset[int]
     """0 is Sunday."""

@@ -57,7 +57,7 @@ _VARIABLE_WORD = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 class SystemdService(NamedTuple):
-    """What a service gives to a job."""
+    """The parts of a service that a job takes over."""
 
     task: Mapping[str, Any]
     fields: Mapping[str, Any]

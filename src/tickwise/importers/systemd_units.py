@@ -228,7 +228,7 @@ def _word(text: str, position: int) -> tuple[str, int]:
 
 
 def _escape(text: str, position: int) -> tuple[str, int]:
-    """What stands for the escape after a backslash, and where it ends."""
+    """The character of the escape after a backslash, and the end of the escape."""
     piece = _ESCAPES.get(text[position : position + 1])
     if piece is not None:
         return piece, position + 1

@@ -1,9 +1,8 @@
-"""What importers share: numbers as cron fields, days that must suit both, programs as shell text, and giving up.
+"""Shared by importers: numbers as cron fields, days that must suit both, programs as shell text, and giving up.
 
-A source is translated entry by entry. What cannot be said in a job body raises `Untranslatable`, whose text becomes
-the entry's `reason`; `translated` is the one place that catches it. Everything here is pure and bounded: whatever the
-source repeats or nests, a text longer than a task may be is refused while it is put together.
-"""
+A source is translated entry by entry. An entry that a job body cannot express raises `Untranslatable`, whose text
+becomes the entry's `reason`; `translated` is the one place that catches it. Everything here is pure and bounded:
+whatever the source repeats or nests, a text longer than a task may be is refused while it is put together."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ MAX_SOURCE_CHARACTERS: Final = 4 << 20
 """About 2,000 CronJobs as a cluster prints them, which take about two seconds to read."""
 MAX_ENTRIES: Final = 2_000
 MAX_COMMAND_CHARACTERS: Final = 100_000
-"""What a shell task takes: Linux refuses a single argument above 128 kB."""
+"""The longest command of a shell task: Linux refuses a single argument above 128 kB."""
 MAX_ARGUMENTS: Final = 1_000
 MAX_NAME_CHARACTERS: Final = 200
 MAX_RETRIES: Final = 1_000

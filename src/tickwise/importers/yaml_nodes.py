@@ -40,7 +40,7 @@ class Document(NamedTuple):
 
 
 _EVENTS: Final[type[yaml.SafeLoader | yaml.CSafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Who parses. libyaml is in every wheel and five times faster, but its composer recurses in C without a bound: only its
+"""The parser. libyaml is in every wheel and five times faster, but its composer recurses in C without a bound: only its
 events are taken."""
 
 

@@ -1,1 +1,1 @@
-"""What is seen from outside: every metric and every log event is declared here, once."""
+"""Metrics and log events: each is declared here, once."""

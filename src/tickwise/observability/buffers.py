@@ -19,4 +19,4 @@ class Buffer(NamedTuple):
 
 
 Buffers = Callable[[], Mapping[str, tuple[int, int]]]
-"""What a role is asked at each scrape: its buffers by name, each as `Buffer` or as such a pair."""
+"""Returns at each scrape the buffers of a role by name, each as `Buffer` or as such a pair."""

@@ -18,7 +18,7 @@ LUMPS_REMEMBERED: Final = 8
 WAIT_SECONDS_LEAST: Final = 1.0
 """`Retry-After` is told in whole seconds."""
 MAX_WAIT_SECONDS: Final = 30.0
-"""Whoever is told more than this asks again sooner anyway."""
+"""Clients that are told more than this ask again sooner anyway."""
 
 
 class _Lump(NamedTuple):

@@ -33,11 +33,11 @@ class BatchHistogram:
         self._sum += sum(values)
 
     def describe(self) -> Iterator[Metric]:
-        """What the registry checks for clashes of names."""
+        """The names that the registry checks for clashes."""
         yield HistogramMetricFamily(self._name, self._help)
 
     def collect(self) -> Iterator[Metric]:
-        """What a scrape reads: cumulative counts, as Prometheus wants them."""
+        """Cumulative counts for a scrape, as Prometheus wants them."""
         total, buckets = 0, []
         for bound, count in zip((*map(floatToGoString, self._bounds), "+Inf"), self._counts, strict=True):
             total += count

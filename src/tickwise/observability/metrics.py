@@ -61,7 +61,7 @@ class Metrics:
         self._lost_before = self._thrown_before = 0
 
     def _counts(self, registry: CollectorRegistry) -> None:
-        """What became of jobs, runs and attempts."""
+        """The metrics of jobs, runs and attempts."""
         self._submitted = Counter("tickwise_jobs_submitted", "Jobs that were stored.", registry=registry)
         self._fired = Counter("tickwise_runs_fired", "Runs that schedulers made from timers.", registry=registry)
         self._skipped = Counter(
@@ -144,7 +144,7 @@ class Metrics:
         )
 
     def _healing(self, registry: CollectorRegistry) -> None:
-        """What schedulers did about what was lost, stuck or to be gone on with."""
+        """The metrics of schedulers: lost, stuck and continued work."""
         self._expired = Counter("tickwise_executors_expired", "Executors whose lease ran out.", registry=registry)
         self._freed = Counter(
             "tickwise_runs_freed", "Runs that were taken back from dead executors.", registry=registry
@@ -181,7 +181,7 @@ class Metrics:
         )
 
     def _gauges(self, registry: CollectorRegistry) -> None:
-        """What the store knows; read at each scrape."""
+        """The metrics of the store; read at each scrape."""
         self._queue = Gauge(
             "tickwise_runs", "Runs that have not ended, by what they wait for.", ["state"], registry=registry
         )
@@ -197,7 +197,7 @@ class Metrics:
         self._executors = Gauge("tickwise_executors", "Active executors.", registry=registry)
 
     def _apart(self, registry: CollectorRegistry) -> None:
-        """What roles that run apart tell each other through a broker."""
+        """The metrics of the broker between roles that run apart."""
         self._named = Counter("tickwise_hints_named", "Runs that hints named to this executor.", registry=registry)
         self._claimed_named = Counter(
             "tickwise_hints_claimed", "Runs that this executor took because a hint named them.", registry=registry
@@ -238,7 +238,7 @@ class Metrics:
         )
         self._lost = Counter(
             "tickwise_broker_lost",
-            "Of those, the ones that were given up. What they named is found by a look at the store, later.",
+            "Of those, the ones that were given up. The runs that they named are found by a later look at the store.",
             registry=registry,
         )
 
@@ -341,7 +341,7 @@ class Metrics:
         self._parked.inc(count)
 
     def healed(self, *, executors: int, freed: int, quarantined: int, unknown: int) -> None:
-        """What the expiry of leases did."""
+        """Count the effects of one expiry of leases."""
         self._expired.inc(executors)
         self._freed.inc(freed)
         self._quarantined.inc(quarantined)
@@ -352,7 +352,7 @@ class Metrics:
         self._sequenced.inc(count)
 
     def operated(self, *, done: int, refused: int) -> None:
-        """What one page of an operation over many things came to."""
+        """Count the results of one page of an operation."""
         self._operated.labels("done").inc(done)
         self._operated.labels("refused").inc(refused)
 
@@ -472,7 +472,7 @@ class Metrics:
         self._by_route[route].observe(seconds)
 
     def observe_stats(self, stats: StoreStats | None) -> None:
-        """What the store said of itself; None: it could not be asked, and what it said before is not true any more."""
+        """Take over the store's statistics; None: the store could not be asked, and the earlier ones are void."""
         if stats is None:
             for gauge in (self._oldest, self._timers, self._timers_late, self._executors):
                 gauge.set(float("nan"))

@@ -19,7 +19,7 @@ AGAIN_SECONDS: Final = 0.5
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel these tasks until all of them have ended. What they raise is theirs, and is not raised here."""
+    """Cancel these tasks until all of them have ended. Their exceptions are not raised here."""
     left = [*tasks]
     while left:
         for task in left:

@@ -4,7 +4,7 @@
         job = tickwise.job_create({"name": "hello", "schedule_type": "IMMEDIATE", "task": {...}})
 
 Every POST carries an Idempotency-Key, so a request whose answer got lost on the way is sent again and is still
-carried out once. What the server refuses is raised as `ProblemError`; a server that is away, or says that it is
+carried out once. A refusal of the server is raised as `ProblemError`; a server that is away, or says that it is
 for now, is waited for up to `patience_seconds` and then raised as `Unreachable`.
 
 A server that buffers requests answers a create, change or cancel with `"status": "pending"` once it is accepted. A read
@@ -53,7 +53,7 @@ class Unreachable(ClientError):
 
 
 class Pending(Unreachable):
-    """What was asked for is accepted by the server, and not there yet."""
+    """The server accepted the request and has not carried it out yet."""
 
 
 class ProblemError(ClientError):
@@ -70,7 +70,7 @@ class ProblemError(ClientError):
 
 
 class Answer(NamedTuple):
-    """What came back: the parsed JSON (None if there is no body) and the headers that callers need."""
+    """An answer: the parsed JSON (None if there is no body) and the headers that callers need."""
 
     status: int
     body: Any
@@ -80,7 +80,7 @@ class Answer(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """What is sent beside method and address, and which statuses are no answer yet."""
+    """A request without method and address, and the statuses that are no answer yet."""
 
     query: Mapping[str, Any] | None = None
     body: Any = None
@@ -149,7 +149,7 @@ class Client:
     ) -> Answer:
         """Send one request below `/api/v1` and read the answer as JSON. `body` is sent as JSON unless it is bytes.
 
-        What is read and is not there yet is waited for; with `until_there=False` the answer says `pending`."""
+        A read waits for an object that is not there yet; with `until_there=False` the answer says `pending`."""
         for_now = _RETRIED_STATUSES | {_PENDING} if method == "GET" and until_there else _RETRIED_STATUSES
         sent = _Request(query=query, body=body, headers=headers, for_now=for_now)
         response = self._exchange(method, self._address(path), sent)
@@ -450,7 +450,7 @@ class Client:
     # ------------------------------------------------------------------------------------------ logs
 
     def run_log(self, run_id: str, *, attempt: int, offset: int = 0) -> LogPart:
-        """What an attempt has written from `offset` on, as far as it is there; empty at its present end."""
+        """The output of an attempt from `offset` on, as far as it is there; empty at its present end."""
         address = self._address(f"/runs/{_safe(run_id)}/logs")
         query = {"attempt": attempt, "offset": offset}
         response = self._exchange("GET", address, _Request(query=query, headers={"Accept": "*/*"}))
@@ -569,13 +569,13 @@ def _checked(response: httpx2.Response) -> httpx2.Response:
 
 
 def _unable(response: httpx2.Response) -> Unreachable:
-    """What a server says that cannot serve."""
+    """The detail of a server that cannot serve."""
     detail, problem = _refusal(response)
     return Unreachable(detail, status=response.status_code, request_id=problem.get("request_id"))
 
 
 def _not_there(response: httpx2.Response) -> Pending:
-    """What a server says of something that is on its way."""
+    """The detail of a request that is under way."""
     return Pending(
         "this is accepted, and not stored yet (pending); ask again a little later", status=response.status_code
     )

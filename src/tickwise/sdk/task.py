@@ -8,7 +8,7 @@
 
 One rule for parameters: none, `(payload)`, or `(context, payload)`. The payload is the job's JSON, decoded; what is
 returned is kept as the run's result if JSON can say it. Async functions run beside each other in one worker, others
-one after another. What a function prints becomes the run's log.
+one after another. The output of a function becomes the run's log.
 
 Executors know a registered function by its attribute `__tickwise_task__`, so they need not import this module.
 """
@@ -25,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Context(NamedTuple):
-    """What a run knows of itself. A NamedTuple, because one is made for every run."""
+    """The facts of a run for its function. A NamedTuple, because one is made for every run."""
 
     job_id: UUID
     run_id: UUID
@@ -60,7 +60,7 @@ class RetryLater(Exception):
 
 
 class Registration(NamedTuple):
-    """What is known of a registered function; the value of its attribute `__tickwise_task__`."""
+    """The description of a registered function; the value of its attribute `__tickwise_task__`."""
 
     name: str
     function: Callable[..., Any]

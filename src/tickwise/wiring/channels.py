@@ -13,7 +13,7 @@ from tickwise.wiring.runtime import given_database
 
 
 class Prepared(NamedTuple):
-    """What was done."""
+    """The actions that were taken."""
 
     cluster: str
     """The name of the store that the channels serve."""

@@ -1,4 +1,4 @@
-"""What operators are told of a store that was set back: by `tickwise doctor`, and by `tickwise db restored`.
+"""The report on a store that was set back: by `tickwise doctor`, and by `tickwise db restored`.
 
 `restored` begins an epoch and says what is going to run again. It asks the same pure function as the schedulers
 (`domain/decision.py`) about each timer in the past, and leaves the timers as they are.
@@ -48,7 +48,7 @@ class OverdueJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a new epoch finds."""
+    """The findings of a new epoch."""
 
     epoch: int
     tokens_from: int

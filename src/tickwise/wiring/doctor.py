@@ -25,7 +25,7 @@ SPACE_BYTES: Final = 1 << 30
 """Less free space than this is worth a word: a day of a busy laptop."""
 CONNECT_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
-"""What waits longer than this is worth a word."""
+"""A run that waits longer is reported."""
 
 
 class Running(NamedTuple):
@@ -37,7 +37,7 @@ class Running(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What an `up` wrote down about itself that is gone without having cleaned up: commands still go by it."""
+    """The record of an `up` that died without cleaning up: commands still read it."""
 
     url: str
     pid: int

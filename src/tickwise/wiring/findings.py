@@ -1,5 +1,5 @@
-"""What `tickwise doctor` says of roles that run apart: broker, recorders, Redis, the replica for searches. Nothing is
-made or changed by looking."""
+"""The findings of `tickwise doctor` on roles that run apart: broker, recorders, Redis, the replica for searches.
+Nothing is made or changed by looking."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DoctorFinding(NamedTuple):
 
 
 async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[DoctorFinding]:
-    """What the settings name beside the database, and how it stands; `store` is open."""
+    """Check each server that the settings name beside the database; `store` is open."""
     if settings.broker_url is not None:
         yield await _broker(settings.broker_url, store)
         if settings.ingest == "buffered":

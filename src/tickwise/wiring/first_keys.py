@@ -4,7 +4,7 @@
     `up` without one that is good ──► local.key, for the command line of this machine
     `api` without it, no key yet  ──► on a terminal: shown once; else: first.key in the data folder
 
-Invariant: no secret is written to a log. What is shown is shown on a terminal; everywhere else a file is named.
+Invariant: no secret is written to a log. A terminal shows the secret; everywhere else a file is named.
 A secret is on disk before it is good, so that a crash between leaves no key that nobody has.
 """
 
@@ -47,7 +47,7 @@ def check_bootstrap_key(settings: Settings) -> None:
 
 
 class Admitted(NamedTuple):
-    """Who can get in."""
+    """The keys that admit a caller."""
 
     first: FirstKey | None = None
     setting: bool | None = None

@@ -28,7 +28,7 @@ Check = Callable[[], Awaitable[None]]
 
 
 class HealthPort:
-    """What is said there; nothing is served without a port."""
+    """The answers of the health port; nothing is served without a port."""
 
     def __init__(self, startup_wait: StartupWait) -> None:
         self.url: str | None = None

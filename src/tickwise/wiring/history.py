@@ -77,7 +77,7 @@ async def _judge_database(database_url: str, period: HistoryPeriod) -> HistoryVe
 
 @dataclass(slots=True)
 class _Sum:
-    """What has been found so far."""
+    """The findings so far."""
 
     findings: dict[HistoryFinding, None] = field(default_factory=dict)
     kinds: Counter[FindingKind] = field(default_factory=Counter)
@@ -86,10 +86,10 @@ class _Sum:
     jobs: set[UUID] = field(default_factory=set)
     """Those with a run."""
     unseen: list[str] = field(default_factory=list)
-    """What cannot be known of this very time."""
+    """The checks that this period cannot answer."""
 
     def add(self, findings: Sequence[HistoryFinding]) -> None:
-        """What one look found; the same thing found twice is one."""
+        """Add the findings of one look; a finding counts once."""
         for finding in findings:
             if finding not in self.findings:
                 self.kinds[finding.kind] += 1
@@ -106,7 +106,7 @@ class _Sum:
 
 
 async def judge_records(archive: Archive, period: HistoryPeriod) -> HistoryVerdict:
-    """What the records of this time come to. Raises what the store raises."""
+    """Judge the records of this period. Raises the store's errors."""
     executors = await archive.executors_between(period.begin, period.end)
     gone = {row.executor: row.gone_at for row in executors if row.gone_at is not None}
     total = _Sum()
@@ -132,7 +132,7 @@ async def judge_records(archive: Archive, period: HistoryPeriod) -> HistoryVerdi
 
 
 async def _judge_epochs(archive: Archive, period: HistoryPeriod, total: _Sum) -> None:
-    """Whether the database was set back in this time. What it lost is on no record; that it lost something may be."""
+    """Whether the database was set back in this period. Lost rows leave no record; the loss itself may."""
     for epoch in await archive.epochs_list():
         if epoch.cause is EpochCause.FIRST or not period.begin <= epoch.began_at < period.end:
             continue

@@ -1,6 +1,6 @@
 """The broker of a process: made from its address, opened for the store that it serves, watched by the metrics.
 
-Whoever cannot work without it waits for it. All others open it beside their work: a broker that is away costs them
+A role that cannot work without it waits for it. All others open it beside their work: a broker that is away costs them
 latency, from their first moment on.
 """
 
@@ -81,7 +81,7 @@ async def open_broker(
 
 
 async def _open_beside(broker: Broker, cluster: str, clock: SystemClock, stop: asyncio.Event) -> None:
-    """Until it is open. What an operator has to put right ends the process: hints that reach another cluster's
+    """Until it is open. A fault that an operator has to put right ends the process: hints that reach another cluster's
     executors, or nobody, are no outage that passes."""
     told = False
     while True:

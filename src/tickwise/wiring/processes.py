@@ -50,7 +50,7 @@ from tickwise.wiring.serving import address_of, limits_of, listen, serving
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
-"""What a busy role allocates dies young by reference counting; with Python's defaults a tenth of its time is lost to
+"""Objects of a busy role die young by reference counting; with Python's defaults a tenth of its time is lost to
 collections that find nothing."""
 
 logger = structlog.get_logger("tickwise.wiring")
@@ -269,7 +269,7 @@ async def _work(
 
 
 def _settle_memory() -> None:
-    """What the start made stays for ever: collections need not look at it again."""
+    """Freeze the objects of the start: collections need not scan them again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

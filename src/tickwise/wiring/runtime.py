@@ -1,4 +1,4 @@
-"""What every role stands on, made from the settings: store, broker, signals, blobs, runners, and the roles themselves.
+"""The runtime of a role, made from the settings: store, broker, signals, blobs, runners, and the roles themselves.
 
 Order of life: the store first, then the roles. At the end in reverse; an executor drains before anything that it
 needs goes away.
@@ -66,13 +66,13 @@ logger = structlog.get_logger("tickwise.wiring")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What every role stands on."""
+    """The parts that every role is made of."""
 
     settings: Settings
     clock: SystemClock
     store: Store
     searches: Searches
-    """What people's searches ask: a replica, if the settings name one."""
+    """The store that searches read: a replica, if the settings name one."""
     broker: Broker | None
     cluster: str
     """The name of the store, with which what goes through the broker is signed; empty without a broker."""
@@ -89,7 +89,7 @@ class Runtime:
 
     @property
     def announcer(self) -> HintPublisher | None:
-        """Who tells executors by the broker what they can claim."""
+        """Publishes claim hints to executors through the broker."""
         return None if self.broker is None else HintPublisher(self.broker)
 
 
@@ -243,7 +243,7 @@ def _local_blobs(settings: Settings) -> str:
 
 @contextlib.asynccontextmanager
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
-    """What people ask, with the kinds of tasks that this program knows."""
+    """Control, with the task kinds that this program knows."""
     control = _control(runtime)
     runtime.metrics.watch_buffers(control.buffers)
     await control.start()
@@ -259,7 +259,7 @@ def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
 
 
 def _control_context(runtime: Runtime) -> ControlContext:
-    """What every service of control stands on, in this process."""
+    """The context of all services of control in this process."""
     return ControlContext(
         store=runtime.store,
         blobs=runtime.blobs,
@@ -274,7 +274,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
 
 
 def _control(runtime: Runtime) -> Control:
-    """What people ask. With `ingest=buffered`, their requests go through the broker, and are answered once that has
+    """Control for the API. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
     settings = runtime.settings
     buffered = settings.ingest == "buffered"
@@ -375,7 +375,7 @@ def make_executor(runtime: Runtime) -> Service:
 
 
 def make_recorders(runtime: Runtime) -> list[Service]:
-    """What applies to the store what the broker has, as far as the settings say so; none without a broker."""
+    """The recorders that the settings ask for; none without a broker."""
     broker, serve = runtime.broker, runtime.settings.recorder_serve
     if broker is None:
         return []
@@ -406,7 +406,7 @@ def make_recorders(runtime: Runtime) -> list[Service]:
 
 
 def _request_applier(runtime: Runtime) -> RequestApplier:
-    """What carries buffered requests out on the store."""
+    """Applies buffered requests to the store."""
     check = TaskCheck(_kinds(runtime), source_bytes_most=runtime.settings.source_limit_bytes)
     return RequestApplier(_control_context(runtime), check, counters=runtime.metrics)
 

@@ -41,7 +41,7 @@ def window_rule(name: str, body: Mapping[str, Any]) -> StoredRule:
 
 
 def _calendar(name: str, body: Mapping[str, Any], pointer: str) -> StoredCalendar:
-    """What a server resolved is taken as it is; else iCalendar files and holidays are asked here."""
+    """A calendar that a server resolved is taken as it is; else iCalendar files and holidays are asked here."""
     said = _converted(name, body.get("resolved") or body.get("calendar", body), CalendarBody)
     return read_calendar(said, CalendarFiles(), now=SystemClock().now(), pointer=pointer)
 

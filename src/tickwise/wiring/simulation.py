@@ -83,7 +83,7 @@ class StoredRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """What is to be simulated."""
+    """The input of a simulation."""
 
     subjects: Sequence[Subject]
     begin: float
@@ -121,7 +121,8 @@ def hushed() -> Iterator[None]:
 
 
 async def simulate(simulation: Simulation) -> AsyncIterator[Sequence[Happening]]:
-    """What happens, a step at a time, in the order of time. Raises `Invalid` for a job that could not be submitted."""
+    """Yield the events, a step at a time, in the order of time. Raises `Invalid` for a job that could not be
+    submitted."""
     shares = min(os.cpu_count() or 1, MAX_PROCESSES)
     days = (simulation.end - simulation.begin) / DAY_SECONDS
     clock = SystemClock()
@@ -164,7 +165,7 @@ class _Child:
         theirs.close()
 
     def step(self) -> list[Happening] | None:
-        """What happened in its next step; None: there is no more."""
+        """The events of its next step; None: there is no more."""
         try:
             found = self._feed.recv()
         except EOFError:
@@ -245,7 +246,7 @@ def _step_seconds(simulation: Simulation) -> float:
 
 
 def _timing(subject: Subject, now: float) -> Timing:
-    """What is due at the very begin belongs to a simulation; an interval counts from there."""
+    """A run that is due at the very begin belongs to a simulation; an interval counts from there."""
     try:
         when = timing(subject.body, subject.job_id, now)
         if when.plan.schedule_type is ScheduleType.CRON:

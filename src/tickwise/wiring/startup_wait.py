@@ -38,12 +38,12 @@ class StartupWait:
         """`stop` is set when the process is to end; `most_seconds` is how long each thing is waited for."""
         self.stop = stop
         self.awaited = "it starts"
-        """What is waited for now, for people."""
+        """The name of the awaited server, for people."""
         self._most_seconds = most_seconds
         self._clock = SystemClock()
 
     async def until(self, what: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `call` returns, as soon as it raises no `Unavailable` any more.
+        """Return the result of `call`, as soon as it raises no `Unavailable` any more.
 
         Raises `StoppedEarly` if somebody wants an end meanwhile, `Misconfigured` if it took too long."""
         began, told_at = self._clock.monotonic(), float("-inf")

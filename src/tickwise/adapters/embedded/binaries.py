@@ -125,7 +125,7 @@ def _wheel_folder() -> Path | None:
 
 
 def _version(folder: Path) -> str | None:
-    """What the programs of a folder say they are; None if they are incomplete or do not run here."""
+    """The version of the programs of a folder; None if they are incomplete or do not run here."""
     if not all(os.access(folder / name, os.X_OK) for name in _NEEDED):
         return None
     try:

@@ -64,7 +64,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What `prepare` is asked for. `noise` returns that many unpredictable bytes."""
+    """The parameters of `prepare`. `noise` returns that many unpredictable bytes."""
 
     data_dir: Path
     minimum_free_bytes: int
@@ -291,7 +291,8 @@ def _password(root: Path, noise: Callable[[int], bytes]) -> tuple[str, bool]:
 
 
 def _remove_unfinished(root: Path) -> None:
-    """What a first start left that was killed. Its initdb may write on for a moment; a later start sees to that."""
+    """Remove the rest of a first start that was killed. Its initdb may write on for a moment; a later start sees to
+    that."""
     for remains in root.glob("data.partial-*"):
         if remains.is_dir():
             shutil.rmtree(remains, ignore_errors=True)

@@ -51,7 +51,8 @@ def environment() -> dict[str, str]:
 
 
 def server_account(data: Path) -> Account | None:
-    """Who runs the server: ourselves (None), and as root the owner of an existing cluster, `postgres` or `nobody`."""
+    """The user that runs the server: ourselves (None), and as root the owner of an existing cluster, `postgres` or
+    `nobody`."""
     if os.geteuid() != 0:
         return None
     if data.exists():
@@ -115,7 +116,7 @@ def can_enter(folder: Path, account: Account) -> bool:
 
 
 def failure(what: str, output: str, where: Path) -> TickwiseError:
-    """What a program's last words mean to the operator."""
+    """Translate a program's last words for the operator."""
     if "No space left on device" in output:
         return no_space(what, where)
     if "Permission denied" in output:

@@ -32,7 +32,7 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 @dataclass(frozen=True)
 class Machine:
-    """What the settings are measured by."""
+    """The sizes that the settings are computed from."""
 
     memory_bytes: int
     free_disk_bytes: int

@@ -1,1 +1,1 @@
-"""What processes tell each other: in one process, through the database, or through Redis."""
+"""Wake-ups, events and shared state between processes: in one process, through the database, or through Redis."""

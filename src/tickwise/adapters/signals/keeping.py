@@ -1,4 +1,4 @@
-"""What a link to something that may be away needs: tasks that nobody but their owner ends, and waits with an end."""
+"""The base of a link to a server that may be away: tasks that only their owner ends, and bounded waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Between attempts to reach it again."""
 
 Back = Callable[[], None]
-"""What a step calls when the other side has answered."""
+"""A step calls it when the other side has answered."""
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +26,9 @@ class Keeper:
 
     clock: Clock
     where: str
-    """What may be away, for the log."""
+    """The name of the other side, for the log."""
     away: tuple[type[Exception], ...]
-    """What is raised then."""
+    """The error that is raised while it is away."""
 
     async def keep(self, what: str, step: Callable[[Back], Awaitable[None]]) -> None:
         """Go on with `step` until cancelled: no error ends it. That the other side is away is said once, and once that

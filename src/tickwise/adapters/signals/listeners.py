@@ -1,4 +1,5 @@
-"""Who listens in this process, and what is still to be rung: the part of every bell that knows no technology.
+"""The listeners of this process and the rings that are still to be sent: the part of every bell that knows no
+technology.
 
     send ──► Listeners.ring, at once
          └─► Pending ──(take, in batches; put back when it was not sent)──► the other processes
@@ -17,14 +18,14 @@ from uuid import UUID
 from tickwise.ports.signals import MAX_ABOUT, Topic
 
 EVERYBODY: Final[frozenset[UUID]] = frozenset()
-"""What a ring that names no ids is about."""
+"""The subject of a ring that names no ids."""
 _ID_BYTES: Final = 16
 
 Concerns = Callable[[UUID], bool]
 
 
 class Listeners:
-    """Whoever listens in this process."""
+    """The listeners of this process."""
 
     def __init__(self) -> None:
         self._by_topic: defaultdict[Topic, list[tuple[asyncio.Event, Concerns | None]]] = defaultdict(list)
@@ -53,7 +54,7 @@ class Listeners:
 
 
 class PendingRings:
-    """What is to be rung elsewhere."""
+    """The rings that other processes must hear."""
 
     def __init__(self) -> None:
         self._topics: dict[Topic, set[UUID] | frozenset[UUID]] = {}
@@ -84,7 +85,7 @@ def pack(about: Iterable[UUID]) -> bytes:
 
 
 def unpack(text: bytes) -> Sequence[UUID]:
-    """The ids again. What is no ids concerns everybody: a ring too many is harmless, one too few is late."""
+    """The ids again. A text that holds no ids concerns everybody: a ring too many is harmless, one too few is late."""
     if len(text) % _ID_BYTES or len(text) > _ID_BYTES * MAX_ABOUT:
         return ()
     return [UUID(bytes=text[at : at + _ID_BYTES]) for at in range(0, len(text), _ID_BYTES)]

@@ -23,7 +23,7 @@ again."""
 AWAY_SECONDS: Final = 1.0
 """How often a shared count that failed is tried again, beside the requests."""
 COUNT_SECONDS: Final = 0.25
-"""What a request waits at most for a count that does not answer; once, then this process counts for itself."""
+"""The longest wait of a request for a count that does not answer; once, then this process counts for itself."""
 NOBODY: Final[Mapping[str, int]] = {"-": 0}
 """Asked for to see whether there is an answer."""
 
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
     """How far the caller's theoretical time is ahead of now."""
 
     def passed(self, pace: Pace, turn: int) -> Passed:
-        """What the request hears that was counted as number `turn`, from 0."""
+        """The answer to the request that was counted as number `turn`, from 0."""
         ahead = self.ahead_seconds
         remaining = max(0, math.floor((pace.tolerance_seconds - ahead) / pace.interval_seconds + 1e-6))
         if turn < self.granted:

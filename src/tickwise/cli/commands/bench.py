@@ -52,7 +52,7 @@ def bench(session: Session, count: int, function: str | None, patience: float) -
 
 
 def _from_their_times(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """What the runs' own times say; looking at them from outside took its own time."""
+    """The figures by the runs' own times; polling them from outside took time of its own."""
     began = min((at for run in runs if (at := moments.instant(run.get("start_time"))) is not None), default=None)
     ended = max((at for run in runs if (at := moments.instant(run.get("end_time"))) is not None), default=None)
     if began is None or ended is None or ended <= began:

@@ -28,7 +28,7 @@ _STYLES: Final = {"same": "green", "changed": "yellow", "refused": "bold red"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportMode:
-    """What is done with the entries."""
+    """The action on the entries."""
 
     dry_run: bool
     apply: bool
@@ -46,7 +46,7 @@ def import_() -> None:
 
 
 def _import_options(command: Decorated) -> Decorated:
-    """What the imports of all systems share."""
+    """The options that the imports of all systems share."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.argument("files", nargs=-1, required=True, metavar="FILE…"),
         click.option("--dry-run", is_flag=True, help="Only report; store nothing."),
@@ -246,7 +246,7 @@ def export() -> None:
 def export_crontab(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...]) -> None:
     """Write jobs of the server as a crontab: those that are named, else all that are not over.
 
-    What a crontab cannot say stands in it as comments.
+    Comments carry the settings that a crontab cannot express.
 
     \b
     tickwise export crontab --label team=billing > billing.cron

@@ -22,9 +22,9 @@ _NOT_TO_EDIT = frozenset(
         "created_by", "version", "next_run_at", "warnings", "planned_at", "paused_at", "paused_by",
     }
 )  # fmt: skip
-"""What the server answers of a job and nobody can set."""
+"""Fields of an answered job that no request can set."""
 _OF_SCHEDULE = frozenset({"schedule_type", "schedule_time", "cron_expression", "interval_seconds"})
-"""Who sends one of these sends a new schedule …"""
+"""Each of these fields makes a new schedule …"""
 _WITH_SCHEDULE = ("timezone", "start_at", "end_at", "max_runs", "dst")
 """… which has none of these unless they are sent with it."""
 _SHOWN_OF_MANY = 20
@@ -48,7 +48,7 @@ def jobs() -> None:
 def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     """Create a job, or a list of jobs, from JSON in FILE (default: stdin).
 
-    What the options say holds for all of them, and wins over the file.
+    Options apply to all of them and override the file.
     """
     body = work.read_json(file, "", "FILE")
     said = rules.fields(session, rules.taken(options)) | policies.fields(session, options)
@@ -170,7 +170,7 @@ def show(session: Session, job: str, count: int) -> None:
 
 
 def _fields(session: Session, job: dict[str, Any]) -> dict[str, Any]:
-    """What is worth a line: everything that was said, and what follows from it."""
+    """The fields that get a line: those that were given, and those that follow from them."""
     seen_at = moments.now()
     fields: dict[str, Any] = {"job": job["job_id"], "name": job["name"], "status": job["status"], "when": when(job)}
     fields["next run"] = session.time(job.get("next_run_at"), seen_at=seen_at)
@@ -250,7 +250,7 @@ def edit(session: Session, /, job: str, **options: Any) -> int:
 
 
 def _show_difference(session: Session, difference: dict[str, Any]) -> None:
-    """What a change would do to the next fires."""
+    """The effect of a change on the next fires."""
     gone, new = set(difference["removed"]), set(difference["added"])
     signs = {at: "-" if at in gone else "+" if at in new else " " for at in difference["before"] + difference["after"]}
     seen_at = moments.now()
@@ -267,7 +267,7 @@ def _show_difference(session: Session, difference: dict[str, Any]) -> None:
 
 
 def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
-    """What the options say, of the job as it is."""
+    """Apply the options to the job as it is."""
     changes: dict[str, Any] = {}
     if options["file"]:
         read = work.read_json(options["file"], "", "--file")
@@ -296,7 +296,7 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
 
 
 def _edited(job: dict[str, Any]) -> dict[str, Any]:
-    """What was changed in the person's editor."""
+    """The changes made in the editor."""
     before = {name: value for name, value in job.items() if name not in _NOT_TO_EDIT}
     text = click.edit(json.dumps(before, ensure_ascii=False, indent=2) + "\n", extension=".json")
     if text is None:

@@ -84,7 +84,8 @@ def run(session: Session, /, **options: Any) -> int:
 
 
 def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> int:
-    """Store the one job with this key. What shall run now is stored on demand and asked for, so each time it runs."""
+    """Store the one job with this key. A job that shall run now is stored on demand and then requested, so it runs each
+    time."""
     runs_now = body["schedule_type"] == "IMMEDIATE"
     if runs_now:
         body["schedule_type"] = "ON_DEMAND"

@@ -58,7 +58,7 @@ def schedule() -> None:
 
 
 def expression_options(command: Decorated) -> Decorated:
-    """What every subcommand reads an expression by."""
+    """The options with which every subcommand reads an expression."""
     for option in (
         json_option,
         click.option(
@@ -177,7 +177,7 @@ def _instant(text: str, zone: str) -> float:
 
 
 def _said(expression: str, zone: str) -> Blame:
-    """What on the command line said which field."""
+    """The argument that gave each field."""
     text = FieldSource("EXPR", expression)
     return {"/cron_expression": text, "/interval_seconds": text, "/timezone": FieldSource("--timezone", zone)}
 
@@ -204,7 +204,7 @@ def _fire(read: Expression, at: float) -> dict[str, str]:
 
 
 def _skipped(schedule: Schedule, after: float, fires: list[float]) -> list[dict[str, Any]]:
-    """What changes of the clock leave out up to the last of the fires: {nominal, utc, count, note}, in order.
+    """The times that clock changes skip, up to the last of the fires: {nominal, utc, count, note}, in order.
 
     `nominal` is the first time that is left out, without an offset, for no clock shows it; `utc` is the change.
     """

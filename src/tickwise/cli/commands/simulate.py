@@ -215,7 +215,7 @@ async def _sum_up(simulation: Simulation, summary: Summary) -> None:
 
 @dataclass
 class Summary:
-    """What is counted while a simulation goes on."""
+    """The counts of a simulation under way."""
 
     names: dict[UUID, str]
     begin: float

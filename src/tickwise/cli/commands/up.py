@@ -98,7 +98,7 @@ def _log(data_dir: Path) -> Path:
 
 
 def running_up(data_dir: Path) -> Local | None:
-    """What runs on this data folder, if the process that wrote its file is alive and is an `up`."""
+    """The `up` that runs on this data folder, if the process that wrote its file is alive and is an `up`."""
     local = read_local(data_dir)
     return local if local is not None and _process(local) is not None else None
 

@@ -31,7 +31,7 @@ statement: Final = Statements(Path(__file__).parent)
 
 
 class PostgresLink:
-    """What everything of one process that speaks with the database beside the store shares."""
+    """The connection to the database, beside the store's, that all parts of one process share."""
 
     def __init__(self, dsn: str, clock: Clock, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         """Touches no network."""

@@ -85,7 +85,7 @@ class PostgresSignals:
             self._listeners.ring(_TOPICS[channel], _ids(str(payload)))
 
     async def _ring(self, connection: asyncpg.Connection) -> None:
-        """What is pending; at least a question whether the link is alive."""
+        """Send pending rings; at least ask whether the link is alive."""
         rings = self._pending.take()
         about = [pack(ids).hex() for ids in rings.values()]
         try:

@@ -15,7 +15,7 @@ from tickwise.ports.limits import Pace
 
 _SCRIPT: Final = Path(__file__).with_name("pace.lua").read_text(encoding="utf-8")
 _SHA: Final = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
-"""What Redis calls the script by."""
+"""The digest by which Redis knows the script."""
 
 
 def redis_limits(

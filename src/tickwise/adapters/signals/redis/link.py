@@ -33,7 +33,8 @@ so long is away, or something between swallows what is sent."""
 CHECK_SECONDS: Final = 2.0
 """How often a quiet connection is tried, so that one that died without a word is found out."""
 MAX_CONNECTIONS: Final = 4
-"""For commands, of one process. Who finds none free waits; the driver's own pool fails beyond the hundredth."""
+"""For commands, of one process. A command that finds none free waits; the driver's own pool fails beyond the
+hundredth."""
 OPTIONS: Final = ("prefix", "ca", "cert", "key")
 PORT: Final = 6379
 
@@ -43,7 +44,7 @@ Command = tuple[str | bytes | int | float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """What an address says. Its password is in no text that this makes."""
+    """The parts of an address. No text made from it contains the password."""
 
     host: str
     port: int
@@ -94,12 +95,12 @@ def read_address(url: str) -> Address:
 
 
 def _plain(wrong: ValueError) -> str:
-    """What was wrong, without a piece of the address in it."""
+    """The fault, without a piece of the address in it."""
     return str(wrong).split(":", maxsplit=1)[0].lower()
 
 
 class RedisLink:
-    """What everything of one process that speaks with Redis shares."""
+    """The connection to Redis that all parts of one process share."""
 
     def __init__(self, url: str, cluster: str, clock: Clock, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         """`cluster`: the name of the store that this process serves. Raises `Misconfigured`; touches no network."""
