@@ -69,7 +69,7 @@ HOT: Final = frozenset({("POST", f"{API}/jobs")})
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 NOBODY: Final = Principal("nobody", "", frozenset())
-"""Who asks on the open routes."""
+"""The principal of open routes."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _JSON_HEADER: Final = (b"content-type", b"application/json")
@@ -89,7 +89,7 @@ _no_body: Final = msgspec.json.Decoder(NoBody)
 
 
 class RequestMetrics(Protocol):
-    """What is told of each request."""
+    """The log record of each request."""
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """`route` is the template of the path."""
@@ -98,14 +98,14 @@ class RequestMetrics(Protocol):
 
 @dataclass(slots=True)
 class Exchange:
-    """What the front knows of a request when it hands it on."""
+    """The front's knowledge of a request that it hands on."""
 
     request_id: str
     headers: Mapping[bytes, bytes]
     principal: Principal | None
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
-    """What its answer says of the pace that its key is held to."""
+    """The headers of its answer about the rate limit of its key."""
 
 
 class Server:
@@ -167,7 +167,7 @@ class Server:
         return await self._answer(endpoint, call)
 
     async def _answer(self, endpoint: Endpoint, call: Call) -> Reply:
-        """What its handler says: the one of buffered requests, where they are."""
+        """The answer of its handler: the one for buffered requests, where requests are buffered."""
         found = await self._buffered(endpoint, call)
         return await self._direct(endpoint, call) if found is None else found
 
@@ -354,7 +354,7 @@ def _address(scope: Scope) -> str:
 
 
 def problem_answer(failure: Exception, request_id: str) -> Reply:
-    """Any failure in our shape. What is nobody's fault but ours is logged with its trace, what is away by its cause."""
+    """Any failure in our shape. An internal error is logged with its trace, an outage with its cause."""
     if not isinstance(failure, TickwiseError) or problem_of(failure)[0].status == 500:
         logger.error("request_failed", request_id=request_id, exc_info=failure)
     elif isinstance(failure, Unavailable) and not isinstance(failure, RateLimited):
@@ -497,7 +497,7 @@ def _allowed(request: Request) -> str:
 
 
 async def _framework_refused(request: Request, failure: Exception) -> Response:
-    """What the framework itself refuses: paths and methods that are not served."""
+    """Refusals of the framework: paths and methods that are not served."""
     exchange: Exchange = request.scope[EXCHANGE]
     status = failure.status_code if isinstance(failure, HTTPException) else 500
     if status == 405:

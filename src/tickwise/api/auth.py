@@ -1,4 +1,4 @@
-"""Who asks: a bearer key, looked up by its SHA-256, remembered for a few seconds.
+"""Authenticates callers by a bearer key, looked up by its SHA-256, remembered for a few seconds.
 
     key_revoke ──signal──► every process asks the store again at the next request
                ╌╌╌ lost ╌► each process asks again after `KNOWN_SECONDS`
@@ -54,7 +54,7 @@ class Line(Protocol):
 
 
 class _KnownKey(NamedTuple):
-    """What is remembered of a key."""
+    """The cached facts of a key."""
 
     until: float
     """It is looked up again after this."""
@@ -92,7 +92,7 @@ class Authenticator:
         self._strange: dict[bytes, _KnownKey] = {}
 
     def remembered(self, authorization: bytes | None) -> Principal | None:
-        """Who it is, if that was looked up a moment ago; None sends the caller to `principal`."""
+        """The principal, if the key was looked up a moment ago; None sends the caller to `principal`."""
         digest = None if authorization is None else _digest(authorization)
         known = None if digest is None else self._known(digest)
         return None if known is None else known.principal
@@ -150,7 +150,7 @@ class Authenticator:
         self._key_ids.add(key_id)
 
     def _stale(self, digest: bytes, away: StoreUnavailable) -> _KnownKey:
-        """What the store said before it went away, if that still counts; else raises `away`."""
+        """The store's last answer before it went away, if that still counts; else raises `away`."""
         known, now = self._remembered.get(digest), self._monotonic()
         if known is None or now > min(known.asked_at + self._stale_seconds, known.expires):
             raise away

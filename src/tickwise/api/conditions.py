@@ -49,7 +49,7 @@ def etag(body: bytes) -> Headers:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """What one of the two headers lists."""
+    """The tags that one of the two headers lists."""
 
     anything: bool = False
     """`*`: whatever is there."""

@@ -65,14 +65,14 @@ ONCE: Final = (b"host", b"authorization", b"content-type", b"idempotency-key", b
 """Headers that a proxy and we must not choose from differently."""
 
 _UNREADABLE: Final = (httptools.HttpParserError, UnicodeDecodeError, AttributeError)
-"""What an address that is none raises inside of uvicorn."""
+"""The error that uvicorn raises for a malformed address."""
 
 logger = structlog.get_logger("tickwise.api")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """What a client may take before its key is checked."""
+    """The resources that a client may use before its key is checked."""
 
     connections: int = 2_048
     header_bytes: int = 64 << 10
@@ -366,7 +366,7 @@ class Connection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     async def while_open(self, lookup: Coroutine[Any, Any, FoundKey | None]) -> FoundKey | None:
-        """What the look-up of a new key finds; meanwhile this connection may have to make room. Raises `ClientGone`."""
+        """The result of looking up a new key; meanwhile this connection may have to make room. Raises `ClientGone`."""
         running = self._running
         task = self._lookup = self.loop.create_task(lookup)
         self._all.waits(self)
@@ -505,7 +505,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _meant(failure: httptools.HttpParserCallbackError) -> TickwiseError:
-    """What a callback of ours, or of uvicorn, raised inside the parser."""
+    """The error that a callback of ours, or of uvicorn, raised inside the parser."""
     cause = failure.__context__
     if isinstance(cause, TickwiseError):
         return cause

@@ -1,4 +1,4 @@
-"""What a route is: declared as data, so that scope, limits, errors and description can be checked for all of them.
+"""A route, declared as data, so that scope, limits, errors and description can be checked for all of them.
 
 Endpoint(method, path, scope, handler, …)  ◄── resources declare them
     ├──► app        serves those of its services (Starlette; the hottest before it)
@@ -48,7 +48,7 @@ class ApiService(StrEnum):
 
 
 class Reply(NamedTuple):
-    """What is sent back."""
+    """The answer to a request."""
 
     status: int
     body: bytes
@@ -124,7 +124,7 @@ class Endpoint:
     summary: str
     handler: Handler
     description: str = ""
-    """What the summary cannot say."""
+    """Details beyond the summary."""
     answers: tuple[Any, ...] = ()
     """The types of what is answered, for the description."""
     status: int = 200
@@ -221,7 +221,7 @@ def cursor_of(last: str) -> str:
 
 
 def cursor_text(cursor: str) -> str:
-    """What `cursor_of` was given. Raises `BadParameter`."""
+    """Decode the argument of `cursor_of`. Raises `BadParameter`."""
     try:
         return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
     except ValueError:

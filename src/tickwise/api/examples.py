@@ -57,7 +57,7 @@ BODIES: Final[dict[str, Any]] = {
     "KeyBody": {"name": "reports", "scopes": ["jobs:write", "runs:read"], "expires_at": "2100-01-01T00:00:00Z"},
     "TaskBody": {"taskId": "report", "script": "print('hello')\n"},
 }
-"""What people send."""
+"""Example requests."""
 
 ANSWERS: Final[dict[str, Any]] = {
     "JobCreated": {"job_id": _JOB},
@@ -95,6 +95,6 @@ ANSWERS: Final[dict[str, Any]] = {
     },
     "Health": {"status": "ready"},
 }
-"""What is answered."""
+"""Example answers."""
 
 EXAMPLES: Final[dict[str, Any]] = BODIES | ANSWERS

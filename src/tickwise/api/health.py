@@ -29,7 +29,7 @@ STATS_FRESH_SECONDS: Final = 1.0
 METRICS_FRESH_SECONDS: Final = 1.0
 """A rendering takes some milliseconds in which nobody else is served; Prometheus asks every few seconds."""
 MAX_STATS_SECONDS: Final = 5.0
-"""Whoever balances load gives up soon, and a store that is frozen says nothing at all."""
+"""A load balancer gives up soon, and a frozen store gives no answer at all."""
 
 
 _READY: Final = (
@@ -48,7 +48,7 @@ class NotReady(Unavailable):
 
 
 class LateWork(NotReady):
-    """What is due waits too long."""
+    """Due runs wait too long."""
 
     code = "work_is_late"
 
@@ -130,7 +130,7 @@ class HealthRoutes:
         return answer(200, Health(status="ready"))
 
     async def metrics(self, _call: Call) -> Reply:
-        """What Prometheus reads. Without the store, what this process counted is still told."""
+        """The metrics for Prometheus. Without the store they are the counts of this process."""
         return Reply(200, await self._text.get(), [], self._metrics_media)
 
     async def _rendered(self) -> bytes:

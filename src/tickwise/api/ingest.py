@@ -24,7 +24,7 @@ ITEMS: Final = 500
 REFUSALS: Final = 4
 """After so many refused jobs others get a turn: to say what is wrong with one takes up to 2 ms."""
 QUOTES_OF_ONE_NAME: Final = 2
-"""What a batch as an object has beside its jobs."""
+"""The members of a batch object beside its jobs."""
 
 JOB_FIELDS: Final = field_names(JobBody)
 

@@ -1,4 +1,4 @@
-"""What the caller can read: `Accept` decides whether there is an answer, `Accept-Encoding` how it is sent (RFC 9110).
+"""Content negotiation: `Accept` decides whether there is an answer, `Accept-Encoding` how it is sent (RFC 9110).
 
     Accept ──► nothing of ours is acceptable ──► 406, before anything is done
     answer of more than 1 kB ──► gzip is acceptable ──► compressed, and its strong ETag ends in -gzip (8.8.3.3)
@@ -20,7 +20,7 @@ from tickwise.api.endpoint import Reply
 from tickwise.api.problems import Headers, NotAcceptable
 
 COMPRESSED_BYTES_MIN: Final = 1_024
-"""What is smaller fits into one packet either way."""
+"""A smaller answer fits into one packet either way."""
 THREAD_BYTES_MIN: Final = 128 * 1_024
 """From here on it takes more than a millisecond or two, and other requests shall not wait for it."""
 LEVEL: Final = 1

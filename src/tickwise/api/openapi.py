@@ -180,7 +180,7 @@ def _pending(endpoint: Endpoint) -> tuple[Any, ...]:
 
 
 def operation(endpoint: Endpoint) -> Schema:
-    """What is said of one endpoint."""
+    """The description of one endpoint."""
     found: Schema = {
         "operationId": endpoint.name,
         "tags": [endpoint.tag],

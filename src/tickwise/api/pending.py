@@ -69,7 +69,7 @@ def awaited(request: PendingRequest) -> Reply:
 
 
 async def unless_awaited(call: Call, method: str, failure: NotFound | StoreUnavailable) -> Reply:
-    """What is answered about a job that is not there, or cannot be looked for. Raises the failure if it is not one that
+    """Answer about a job that is not there, or cannot be looked for. Raises the failure if it is not one that
     was accepted; `JobPending` if it was, and this is no read."""
     try:
         job_id = UUID(call.path_values["job_id"])

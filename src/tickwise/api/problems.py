@@ -253,7 +253,7 @@ _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
 
 
 def detail_of(failure: TickwiseError) -> str:
-    """What a caller may read, cut short. What was not made for their eyes stays in the log."""
+    """The text that a caller may read, cut short. The rest stays in the log."""
     detail = _FOR_CALLERS.get(type(failure), failure.detail)
     return detail if len(detail) <= MAX_DETAIL_CHARACTERS else detail[: MAX_DETAIL_CHARACTERS - 1] + "…"
 
@@ -286,7 +286,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ResultView(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became of one job of a batch."""
+    """The result for one job of a batch."""
 
     status: int
     job_id: UUID | None = None

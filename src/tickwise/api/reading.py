@@ -141,7 +141,8 @@ def _malformed(said: str, body: bytes) -> MalformedAt:
 
 
 def explained(said: str, fields: Iterable[str] = (), kind: object = None) -> Invalid:
-    """What msgspec found wrong, with a pointer to it. `kind` is the type that was wanted, if that is at hand."""
+    """Translate msgspec's error, with a pointer to the fault. `kind` is the type that was wanted, if that is at
+    hand."""
     unknown = _UNKNOWN.fullmatch(said)
     if unknown is not None:
         name, pointer = unknown[1], _pointer(unknown[2])
@@ -182,7 +183,7 @@ def _members(kind: object, name: str) -> list[Any]:
 
 
 def _parts(kind: object) -> list[Any]:
-    """What an annotation may be, through `Annotated` and unions."""
+    """The types that an annotation allows, through `Annotated` and unions."""
     if get_origin(kind) in (list, tuple, dict) or not get_args(kind):
         return [kind]
     return [part for argument in get_args(kind) for part in _parts(argument)]

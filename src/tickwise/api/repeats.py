@@ -31,7 +31,8 @@ _JOB_FIELDS: Final = len(JobBody.__struct_fields__)
 
 
 def refuse_repeated(body: bytes) -> None:
-    """Raise `Invalid` for a member that is written twice, at any depth. What is no JSON is left to others to refuse."""
+    """Raise `Invalid` for a member that is written twice, at any depth. A text that is no JSON is left to others to
+    refuse."""
     if _count(body) < 0:
         found = _repeated(body)
         if found is not None:
@@ -111,7 +112,7 @@ def _repeated(body: bytes) -> str | None:
         # Numbers are not looked at: one of a million digits would take its time.
         return _place(json.loads(body, object_pairs_hook=_object, parse_int=len, parse_float=len))
     except (ValueError, RecursionError):
-        # A part that nobody has read yet (a task, a payload) is no JSON, or too deep. Who reads it says so.
+        # A part that nobody has read yet (a task, a payload) is no JSON, or too deep. Its reader says so.
         return None
 
 

@@ -90,13 +90,13 @@ class _Place(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What an annotation may be."""
+    """The types that an annotation allows."""
 
     parts: Sequence[Any]
     structs: tuple[type[msgspec.Struct], ...]
     lists: Sequence[Any]
     items: tuple[Any, ...]
-    """What a list holds."""
+    """The item type of a list."""
 
 
 @lru_cache(maxsize=2_048)
@@ -176,7 +176,8 @@ def _is_choice(part: Any) -> bool:
 
 
 def _parts(kind: Any) -> Iterator[Any]:
-    """What an annotation may be, through `Annotated` and unions; a tuple of annotations is a union as well."""
+    """The types that an annotation allows, through `Annotated` and unions; a tuple of annotations is a union as
+    well."""
     if isinstance(kind, tuple):
         for part in kind:
             yield from _parts(part)

@@ -1,4 +1,4 @@
-"""What is answered: the views of rows, in the words of the API. Times are RFC 3339, UTC, ending in Z."""
+"""Answers of the API: the views of rows, in the words of the API. Times are RFC 3339, UTC, ending in Z."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _next_run(row: JobRow, said: Definition) -> float | None:
 
 
 class ChangeView(msgspec.Struct, kw_only=True):
-    """What a change would do to the next 20 fires."""
+    """The effect of a change on the next 20 fires."""
 
     before: list[Instant]
     after: list[Instant]
@@ -318,7 +318,7 @@ class RunDetailView(RunView, kw_only=True):
     redriven_as: UUID | None
     """Of a FAILED one: the run that was made in its place."""
     payload: msgspec.Raw | None
-    """What it received, or will receive; null: it is longer than 65,536 bytes, or its job is gone."""
+    """The payload that it received, or will receive; null: it is longer than 65,536 bytes, or its job is gone."""
     payload_bytes: int | None
     payload_from: PayloadSource | None
     attempts: list[AttemptView]
@@ -448,14 +448,14 @@ class RunDemanded(msgspec.Struct, kw_only=True):
 
 
 class RunStateView(msgspec.Struct, kw_only=True):
-    """What a run is now; one that an executor holds is only asked to stop."""
+    """The state of a run now; a run that an executor holds is only asked to stop."""
 
     run_id: UUID
     status: RunState
 
 
 class BatchView(msgspec.Struct, kw_only=True):
-    """What became of a batch, in its order."""
+    """The results of a batch, in its order."""
 
     created: int
     refused: int

@@ -21,11 +21,11 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 
 class ClockChangesView(ClockChanges, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
-    """What a CRON schedule does with times that the clock skips or shows twice; null: as Debian's cron does."""
+    """The handling of times that the clock skips or shows twice, for a CRON schedule; null: as Debian's cron does."""
 
 
 class MisfireView(MisfirePolicy, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
-    """What becomes of occurrences that could not run in time."""
+    """The handling of occurrences that could not run in time."""
 
 
 class CalendarUseView(CalendarUse, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
@@ -33,7 +33,7 @@ class CalendarUseView(CalendarUse, frozen=True, omit_defaults=False, forbid_unkn
 
 
 class LimitsView(Limits, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
-    """What one attempt may use, with all that it starts."""
+    """The resources that one attempt may use, with all processes that it starts."""
 
 
 class RetryOnView(RetryOn, frozen=True, omit_defaults=False, forbid_unknown_fields=False):

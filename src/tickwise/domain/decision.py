@@ -1,4 +1,4 @@
-"""What a due timer comes to: which occurrences run, which are skipped and why, and when the timer is due next.
+"""The decision on a due timer: which occurrences run, which are skipped and why, and when the timer is due next.
 
         Pending ──┬─ held back? ── what fell into the hold goes on record, or becomes one run
            ▲      ├─ missed?    ── the misfire rule: skip, the latest, or all up to a limit
@@ -71,7 +71,7 @@ class SkipReason(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What becomes of an occurrence whose time comes while an earlier run of its job is unfinished."""
+    """The policy for an occurrence whose time comes while an earlier run of its job is unfinished."""
 
     SKIP = "skip"
     QUEUE_ONE = "queue_one"
@@ -138,7 +138,7 @@ class Skip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a due timer comes to."""
+    """The decision on a due timer."""
 
     fires: tuple[Firing, ...]
     """Ascending by nominal time."""
@@ -158,7 +158,7 @@ def decide(
     rules: ScheduleRules | None = None,
     limit: int = 100,
 ) -> Decision:
-    """What `timer` comes to, seen at `now` by a scheduler that plans ahead up to `until`.
+    """Decide on `timer`, seen at `now` by a scheduler that plans ahead up to `until`.
 
     `timer.due` counts as an occurrence even if the schedule no longer names it (the zone's rules may have changed
     since it was stored). At most `limit` occurrences are decided one by one; what is made up for is on top of that.
@@ -213,7 +213,7 @@ class _Deciding:
     skips: list[Skip] = field(default_factory=list)
     park: str | None = None
     _fresh: float = 0.0
-    """What is older than this was missed."""
+    """Occurrences older than this were missed."""
     _minute: float | None = None
     _in_minute: int = 0
     _watched: bool = False

@@ -153,7 +153,8 @@ class InDoubt(Unavailable):
 
 
 class BrokerUnavailable(Unavailable):
-    """The broker could not be reached, or did not confirm in time. What was sent may have arrived, or arrive later."""
+    """The broker could not be reached, or did not confirm in time. The message may have arrived, or may arrive
+    later."""
 
     code = "broker_unavailable"
 

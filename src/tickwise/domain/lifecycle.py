@@ -34,7 +34,7 @@ class RunState(StrEnum):
 
 
 class RunEvent(Enum):
-    """What happens to a run."""
+    """The events in the life of a run."""
 
     CLAIMED = "an executor took it"
     STARTED = "its task began and that was recorded"
@@ -50,11 +50,11 @@ class RunEvent(Enum):
 
 
 class CancelKind(StrEnum):
-    """What is asked of the executor that holds a run."""
+    """The requests to the executor that holds a run."""
 
     CANCEL = "cancel"
     """Stop it, begun or not; it ends CANCELLED. If its holder gives it back, wants to retry it, leaves or is lost,
-    the store itself ends it so. What ended before the request was heard stays as it ended."""
+    the store itself ends it so. A run that ended before the request was heard stays as it ended."""
     REVOKE = "revoke"
     """Only if it has not begun: report it SKIPPED with reason `revoked`; the store forgets it, or puts it on record as
     SKIPPED with the reason of a pause or of `run_skip`. If its holder gives it back, leaves or is lost before a start
@@ -64,7 +64,7 @@ class CancelKind(StrEnum):
 
 
 class JobStatus(StrEnum):
-    """What a job will do. Only PAUSED and CANCELLED are stored; the rest follows from timers and runs."""
+    """The status of a job. Only PAUSED and CANCELLED are stored; the rest follows from timers and runs."""
 
     SCHEDULED = "SCHEDULED"
     PAUSED = "PAUSED"

@@ -32,7 +32,7 @@ _put: Final = object.__setattr__  # its own refuses, since ids do not change
 
 
 class Trigger(IntEnum):
-    """What asked for a run. Stores keep the numbers: never renumber."""
+    """The origin of a run. Stores keep the numbers: never renumber."""
 
     SCHEDULE = 1
     RUN_NOW = 2
@@ -116,7 +116,7 @@ class Lane(NamedTuple):
 
 
 class Principal(NamedTuple):
-    """Who asks. Every control call carries one; it decides the namespace and what may be done."""
+    """The caller. Every control call carries one; it decides the namespace and what may be done."""
 
     name: str
     namespace: str
@@ -164,7 +164,7 @@ class Claimed(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What an executor reports of an attempt: one of the moves out of DISPATCHED or RUNNING."""
+    """The report of an executor on an attempt: one of the moves out of DISPATCHED or RUNNING."""
 
     run_id: UUID
     token: int

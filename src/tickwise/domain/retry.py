@@ -73,14 +73,14 @@ class Backoff(StrEnum):
 
 
 class After(StrEnum):
-    """What follows from a failure of a kind, if the job says so."""
+    """The rule of a job for failures of one kind."""
 
     RETRY = "retry"
     FAIL = "fail"
 
 
 class OnUnknown(StrEnum):
-    """What becomes of a run whose executor was lost after its start was recorded: nobody can know what it has done."""
+    """The policy for a run whose executor was lost after its start was recorded: its effect is unknown."""
 
     RERUN = "rerun"
     """It runs again, elsewhere."""
@@ -107,7 +107,7 @@ RETRY_DEADLINE: Final = "retry_deadline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRules:
-    """What a job says of failures, by what they failed of; keys as people write them (`check_rules`)."""
+    """The rules of a job for failures, by symptom; keys as people write them (`check_rules`)."""
 
     exit_code: Mapping[str, After] = field(default_factory=dict)
     error: Mapping[str, After] = field(default_factory=dict)
@@ -143,15 +143,15 @@ class AttemptFailure(NamedTuple):
     """When the attempt ended."""
     reason: str | None
     symptoms: Sequence[str] = ()
-    """What exactly it failed of, the most special first (`Ending.symptoms`)."""
+    """The symptoms of the failure, the most special first (`Ending.symptoms`)."""
     permanent: bool = False
     """It cannot succeed as it is, as far as its runner can tell."""
     retry_after_seconds: float | None = None
-    """What the task itself asked for."""
+    """The delay that the task itself asked for."""
 
 
 class Resolution(NamedTuple):
-    """What follows from a failure."""
+    """The decision after a failure."""
 
     retry_at: float | None
     """When the next attempt may begin; None: never."""
@@ -220,11 +220,11 @@ class MatchedRule(NamedTuple):
 
     after: After
     said: str
-    """What the rule speaks of, for people."""
+    """The symptom of the rule, for people."""
 
 
 def named_after(rules: RetryRules, reason: str | None, symptoms: Sequence[str]) -> MatchedRule | None:
-    """What the most special rule that this failure meets says; None: no rule speaks of it."""
+    """The most special rule that this failure meets; None: no rule applies."""
     # A script that an exception ended has an exit code as well, which says less.
     found = (symptom for symptom in symptoms if symptom in rules.error)
     named = next((MatchedRule(rules.error[symptom], symptom) for symptom in found), None)
@@ -344,5 +344,5 @@ def _pointer(parent: str, key: str) -> str:
 
 
 def _shown(key: str) -> str:
-    """What somebody wrote, short and printable."""
+    """The input, short and printable."""
     return ascii(key if len(key) <= 60 else f"{key[:60]}...")

@@ -60,7 +60,7 @@ UNTIMED: Final = (ScheduleType.IMMEDIATE, ScheduleType.ON_DEMAND)
 
 
 class MisfireMode(StrEnum):
-    """What becomes of occurrences that were missed for longer than the grace."""
+    """The policy for occurrences that were missed for longer than the grace."""
 
     SKIP = "skip"
     LATEST = "latest"
@@ -70,7 +70,7 @@ class MisfireMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Misfire:
-    """What to do with occurrences that could not fire in time. Those missed by up to the grace just fire late."""
+    """The handling of occurrences that could not fire in time. Those missed by up to the grace just fire late."""
 
     grace_seconds: float = 60.0
     mode: MisfireMode = MisfireMode.LATEST
@@ -97,7 +97,8 @@ class Schedule:
     end_at: float | None = None
     """Recurring ones: occurrences are from `start_at` to `end_at`, both included."""
     max_runs: int | None = None
-    """Recurring ones: after so many runs by schedule it is over. What is skipped when it is decided is not counted."""
+    """Recurring ones: after so many runs by schedule it is over. Occurrences that are skipped at the decision do not
+    count."""
     jitter_seconds: float = 0.0
     window_seconds: float = 0.0
     """A run is due at its nominal time plus a stable part of the one or the other."""
@@ -415,7 +416,7 @@ def _untimed(schedule: Schedule) -> str:
 
 
 def warnings(schedule: Schedule) -> tuple[str, ...]:
-    """What is legal and probably not meant."""
+    """Warnings about legal parts that are probably not meant."""
     return schedule.line().warnings() if schedule.type is ScheduleType.CRON else ()
 
 

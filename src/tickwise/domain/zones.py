@@ -1,4 +1,4 @@
-"""What a wall clock shows at an instant, in whole seconds, and where it is changed.
+"""The wall time of a zone at an instant, in whole seconds, and the zone's clock changes.
 
 `zoneinfo` answers "which offset holds now"; a schedule must also know when that ends. So a zone's time
 line is cut into stretches of one constant offset, found once per zone and year and kept:
@@ -12,7 +12,7 @@ Instants and wall times are integers: seconds since 1970-01-01T00:00:00, of UTC 
 Invariant: the stretches of a zone cover every instant, and inside one `wall = instant + offset`.
 
 Governments change clocks, so the data has a version: `data_version` names the one that this process computes with.
-What was read is kept until `forget`. Looking at that data, as `zoneinfo` does, is the only I/O of the domain.
+Zone data that was read is kept until `forget`. Looking at that data, as `zoneinfo` does, is the only I/O of the domain.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Stretch(NamedTuple):
 
 
 class GapRule(StrEnum):
-    """What becomes of wall times that the clock skips."""
+    """The policy for wall times that the clock skips."""
 
     RUN_AFTER = "run_after"
     """They become one fire, at the instant of the change."""
@@ -89,7 +89,7 @@ class RepeatRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dst:
-    """What a schedule does when the clock is changed. None: as Debian's cron does with that kind of line."""
+    """The policy of a schedule at clock changes. None: as Debian's cron does with that kind of line."""
 
     gap: GapRule | None = None
     overlap: RepeatRule | None = None
@@ -228,7 +228,7 @@ def forget() -> None:
 
 
 def _version_in(folder: str) -> str | None:
-    """What a folder says of itself: in the first line of `tzdata.zi` (Linux), or in `+VERSION` (macOS, BSD)."""
+    """The version of a zone data folder: in the first line of `tzdata.zi` (Linux), or in `+VERSION` (macOS, BSD)."""
     compiled = _content(f"{folder}/tzdata.zi", 80)
     if compiled is not None and (match := re.match(rb"# version (\S{1,40})", compiled)):
         return match.group(1).decode("ascii", "replace")

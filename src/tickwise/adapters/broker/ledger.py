@@ -1,4 +1,4 @@
-"""What a member of a group took of one partition and what of it is done; and from which partition to take next.
+"""The messages of one partition that a member took, those of them that are done, and the partition to take from next.
 
     offsets   … 7 8 9 10 11 12 …        committed: 9, the first that is taken and not done
                 done  ▲   done ▲

@@ -46,7 +46,7 @@ class MemoryPartition(NamedTuple):
 
 @dataclass(slots=True)
 class Log:
-    """What one partition holds: the messages from offset `first` on."""
+    """The content of one partition: the messages from offset `first` on."""
 
     first: int = 0
     kept: deque[Delivery] = field(default_factory=deque)
@@ -65,7 +65,7 @@ class Log:
 
 @dataclass(slots=True)
 class Group:
-    """Who shares the work of some channels."""
+    """The members that share the work of some channels."""
 
     committed: dict[MemoryPartition, int] = field(default_factory=dict)
     members: list[MemoryConsumer] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Group:
 
 
 class Exchange:
-    """What all clients of a world share."""
+    """The broker that all clients of a world share."""
 
     def __init__(self, *, lanes: int = 10, partitions: int = 6, kept_most: int = MAX_KEPT) -> None:
         self.lanes = lanes
@@ -81,7 +81,7 @@ class Exchange:
         self.cluster: str | None = None
         """Whose channels these are; the first client to open them says it."""
         self.carry: Callable[[Channel, Sequence[Message]], Sequence[Message]] = lambda _, messages: messages
-        """What becomes of messages on their way: a test may drop some, repeat some, or keep some and `append` them
+        """The treatment of messages on their way: a test may drop some, repeat some, or keep some and `append` them
         later."""
         self._away = False
         self._kept_most = kept_most

@@ -60,7 +60,7 @@ class _Moment(NamedTuple):
     """None: a whole day."""
 
     def key(self) -> float:
-        """What tells it from others and sorts it: the instant, of a whole day that of its midnight in UTC. A time that
+        """The key that identifies and sorts it: the instant, of a whole day that of its midnight in UTC. A time that
         the clock skips is as long after the change as it says, of one that it repeats it is the first."""
         return (self.wall.replace(tzinfo=self.zone or UTC) - _EPOCH).total_seconds()
 
@@ -80,7 +80,7 @@ class _Length(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What an event says, not carried out yet."""
+    """An event as read, not carried out yet."""
 
     line: int
     uid: str
@@ -221,7 +221,7 @@ def _unfolded(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _event(lines: _Lines, zone: ZoneInfo) -> _Event:
-    """What an event says. Raises `Invalid` with its line."""
+    """Read an event. Raises `Invalid` with its line."""
     try:
         return _read_event(lines, zone)
     except (Unreadable, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as failure:

@@ -7,7 +7,7 @@ out here, period by period; in the tests dateutil is the second opinion.
         start ──► period (year, month, week or day) ──► the days in it that suit all parts ──► BYSETPOS ──► days
                     └── the next one, `interval` later, until the span, the rule or the budget ends
 
-What a calendar of closed times does not need is refused by name: rules within a day, and BYWEEKNO.
+Parts that a calendar of closed times does not need are refused by name: rules within a day, and BYWEEKNO.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def exactly_one(task: Mapping[str, Any], first: str, second: str) -> str:
 
 
 def json_type(value: Any) -> str:
-    """What JSON calls it."""
+    """Its name in JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):

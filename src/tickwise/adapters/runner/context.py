@@ -1,4 +1,4 @@
-"""What an attempt is told about itself, as environment variables or headers, and the clean environment around it."""
+"""The facts of an attempt for its task, as environment variables or headers, and the clean environment around it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAYLOAD_VARIABLE_LIMIT_BYTES = 64 << 10
 """A larger payload goes into a file: Linux takes at most 128 kB for one variable."""
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What tasks see of the executor's environment unless an operator names more: never its settings or keys."""
+"""The variables of the executor that tasks see unless an operator names more: never its settings or keys."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

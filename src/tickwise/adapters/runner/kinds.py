@@ -24,7 +24,7 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _STATUS_CLASS = re.compile(r"[1-5]xx")
 _OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
-"""What frames a message is the client's to say; letting a task say it would let it smuggle a second request."""
+"""Headers that frame a message belong to the client; letting a task say it would let it smuggle a second request."""
 
 
 def _schema(kind: str, properties: Mapping[str, Any], required: Sequence[str] = (), **more: Any) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What every runner is given. Plugins receive it too, so it names only ports and plain values."""
+"""The settings of every runner. Plugins receive it too, so it names only ports and plain values."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Attempt:
             self.end_early("output_limit", grace_seconds)
 
     def ending_for(self, reason: str, started: float, ended: float) -> Ending:
-        """What an early end for `reason` is called."""
+        """The verdict of an early end for `reason`."""
         if reason == "cancelled":
             return Ending(Verdict.CANCELLED, started, ended, "cancelled")
         return Ending(Verdict.FAILED, started, ended, reason, _over(reason, self.assignment))
@@ -90,7 +90,7 @@ def _over(reason: str, assignment: Assignment) -> str:
 
 
 def with_log(ending: Ending, sink: OutputSink) -> Ending:
-    """What becomes of an ending when its log is closed: nothing ends well whose output was lost."""
+    """Change an ending when its log is closed: no attempt ends well whose output was lost."""
     if ending.verdict is not Verdict.OK or sink.lost is None:
         return ending
     error = f"it ended well, but its output could not be stored: {sink.lost}"

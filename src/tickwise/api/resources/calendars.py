@@ -39,7 +39,7 @@ from tickwise.roles.shared.rulebook import StoredWindow, decode_window
 
 Time = Annotated[datetime, Meta(tz=True)]
 View = Callable[[RuleRow], Any]
-"""What a GET of a calendar or a window answers."""
+"""The answer to a GET of a calendar or a window."""
 
 
 class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -84,7 +84,7 @@ _preview: Final = msgspec.json.Decoder(CalendarPreviewBody)
 
 
 class RuleView(msgspec.Struct, kw_only=True):
-    """What calendars and windows have in common."""
+    """The fields that calendars and windows share."""
 
     name: str
     version: int
@@ -92,7 +92,7 @@ class RuleView(msgspec.Struct, kw_only=True):
     created_at: Instant
     updated_at: Instant
     warnings: Sequence[str]
-    """What was not taken over from `ics` or `holidays`."""
+    """The entries that were not taken over from `ics` or `holidays`."""
 
 
 class CalendarView(RuleView, kw_only=True):
@@ -101,7 +101,7 @@ class CalendarView(RuleView, kw_only=True):
     calendar: CalendarBody
     """As it was sent."""
     resolved: ResolvedBody | None
-    """What it comes to, if `ics` or `holidays` were asked: from the first day of the year before it was stored, for
+    """Its resolved entries, if `ics` or `holidays` were given: from the first day of the year before it was stored, for
     ten years on."""
 
 
@@ -146,7 +146,7 @@ class StretchView(msgspec.Struct, kw_only=True):
     end: Instant | None = msgspec.field(name="to")
     """It may lie after the range; null: no end is in sight."""
     what: str
-    """What covers its begin."""
+    """The cover of its begin."""
 
 
 class CoversView(msgspec.Struct, kw_only=True):
@@ -257,7 +257,7 @@ async def window_covers(call: Call) -> Reply:
 
 
 async def _look(call: Call, service: CalendarService | WindowService, view: View) -> tuple[FoundRule, bytes | None]:
-    """What is there under the name, with its tag."""
+    """The object under the name, with its tag."""
     found = await service.to_change(call.principal, call.path_values["name"])
     return found, None if found.row is None else tag_of(encode(view(found.row)))
 
@@ -366,8 +366,8 @@ CALENDARS: Final = (
     Endpoint(
         method="PUT", path=_NAMED, control=CalendarService.put, name="putCalendar", tag="calendars",
         summary="Create a calendar, or replace it as a whole.",
-        description="Jobs name it in `calendars`. What it closes from now on is decided anew; runs that are made stay. "
-        "`holidays` and `ics` are resolved now, from the first day of last year for ten years on.",
+        description="Jobs name it in `calendars`. Times that it closes from now on are decided anew; existing runs "
+        "stay. `holidays` and `ics` are resolved now, from the first day of last year for ten years on.",
         handler=calendar_put, body=CalendarBody, answers=(CalendarView,), further=(201,), refuses=(409, 412),
         conditional=True,
     ),
@@ -396,7 +396,7 @@ CALENDARS: Final = (
         method="PUT", path=_WINDOW, control=WindowService.put, name="putWindow", tag="windows",
         summary="Create a maintenance window, or replace it as a whole.",
         description="No run by schedule of a job that has all of `labels` starts in it: with `action` skip it is "
-        "skipped, with defer it runs when the window ends. What runs already goes on, and what people ask for runs.",
+        "skipped, with defer it runs when the window ends. Active runs go on, and requested runs run.",
         handler=window_put, body=WindowBody, answers=(WindowView,), further=(201,), refuses=(409, 412),
         conditional=True,
     ),

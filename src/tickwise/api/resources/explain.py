@@ -28,12 +28,12 @@ class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CauseView(msgspec.Struct, kw_only=True):
-    """What else had to do with it."""
+    """Other facts that contributed."""
 
     code: Because
     sentence: str
     data: dict[str, Any]
-    """What the sentence speaks of, for programs."""
+    """The facts of the sentence, for programs."""
 
 
 class ExplanationView(msgspec.Struct, kw_only=True):
@@ -48,7 +48,7 @@ class ExplanationView(msgspec.Struct, kw_only=True):
     """The run, or the record, that it speaks of."""
     nominal_time: Instant | None
     data: dict[str, Any]
-    """What the sentence speaks of, for programs; which members there are follows from the code."""
+    """The facts of the sentence, for programs; which members there are follows from the code."""
     causes: list[CauseView]
 
 

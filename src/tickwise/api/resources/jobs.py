@@ -71,7 +71,7 @@ _run_now: Final = msgspec.json.Decoder(RunNowBody)
 
 
 class _Told(msgspec.Struct):
-    """What an answer's headers are made of."""
+    """The source of an answer's headers."""
 
     job_id: UUID
 
@@ -220,7 +220,7 @@ def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
 
 
 async def _shown(call: Call, row: JobRow) -> bytes:
-    """What a GET of the job answers: its tag is made of this."""
+    """The answer to a GET of the job, from which its tag is made."""
     warnings = await call.control.jobs.warnings(call.principal, row)
     return encode(job_view(row, warnings, pending=await call.control.buffered.is_change_pending(call.principal, row)))
 
@@ -347,7 +347,7 @@ async def _guarded(
 
 
 async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
-    """The same, answered once the broker has it. What goes by a version, or is only tried, is for the store to say."""
+    """The same, answered once the broker has it. A request that names a version, or is a dry run, goes to the store."""
     query: ChangeQuery = call.query
     if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
         return None

@@ -70,7 +70,7 @@ class LetterView(msgspec.Struct, kw_only=True):
     redriven_as: UUID | None
     """The run that was made in its place."""
     outcome: LetterResolution | None
-    """What a person decided of an unknown outcome."""
+    """A person's decision on an unknown outcome."""
     note: str | None
     settled_time: Instant | None
     settled_by: str | None
@@ -173,7 +173,7 @@ async def letter_discard(call: Call) -> Reply:
 
 
 async def letter_decide(call: Call) -> Reply:
-    """What was true of an unknown outcome."""
+    """The truth about an unknown outcome."""
     body = decode(_decide, call.body, field_names(DecideBody))
     row = await call.control.letters.decide(call.principal, call.uuid("run_id", "dead letter"), body)
     return answer(200, letter_view(row))

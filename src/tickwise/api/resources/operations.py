@@ -56,7 +56,7 @@ class OperationAccepted(msgspec.Struct, kw_only=True):
 
 
 class RunsMatched(msgspec.Struct, kw_only=True):
-    """What a dry run found."""
+    """The result of a dry run."""
 
     matches: int
     more: bool
@@ -65,7 +65,7 @@ class RunsMatched(msgspec.Struct, kw_only=True):
 
 
 class JobsMatched(msgspec.Struct, kw_only=True):
-    """What a dry run found."""
+    """The result of a dry run."""
 
     matches: int
     more: bool
@@ -73,7 +73,7 @@ class JobsMatched(msgspec.Struct, kw_only=True):
 
 
 class LettersMatched(msgspec.Struct, kw_only=True):
-    """What a dry run found."""
+    """The result of a dry run."""
 
     matches: int
     more: bool

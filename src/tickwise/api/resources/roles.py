@@ -42,7 +42,7 @@ def _view(facts: RoleFacts) -> RoleView:
 
 
 async def roles_list(call: Call) -> Reply:
-    """Who is alive."""
+    """The active roles."""
     return answer(200, [_view(facts) for facts in await call.control.cluster.roles(call.principal)])
 
 

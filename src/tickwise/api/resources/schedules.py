@@ -1,4 +1,5 @@
-"""What a schedule will do (`preview`), one occurrence moved (`skipNext`, `snooze`), many of the past (`backfill`)."""
+"""Occurrences of a schedule: the next ones (`preview`), one occurrence moved (`skipNext`, `snooze`), many of the past
+(`backfill`)."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class FireView(msgspec.Struct, kw_only=True):
 
 
 class PreviewView(msgspec.Struct, kw_only=True):
-    """What a schedule will do."""
+    """The preview of a schedule."""
 
     explanation: str
     timezone: str
@@ -64,7 +65,7 @@ class PreviewView(msgspec.Struct, kw_only=True):
 
 
 class OccurrenceView(msgspec.Struct, kw_only=True):
-    """What became of one occurrence."""
+    """The result for one occurrence."""
 
     run_id: UUID
     nominal_time: Instant

@@ -47,7 +47,7 @@ class TaskQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ScriptQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is said of a script beside its text."""
+    """The facts about a script beside its text."""
 
     name: (
         Annotated[str, Meta(min_length=1, max_length=200, description="What people call it; it stays if not given.")]
@@ -67,7 +67,7 @@ async def task_put(call: Call) -> Reply:
 
 
 def _shown(row: StoredTask) -> bytes:
-    """What a GET of the task answers: its tag is made of this."""
+    """The answer to a GET of the task, from which its tag is made."""
     return encode(task_view(row))
 
 

@@ -1,4 +1,4 @@
-"""What a calendar is made of: frozen values, each checked by whoever makes them from words.
+"""The entries of a calendar: frozen values, each checked by whoever makes them from words.
 
 Days and times of day are those of the wall clock of the calendar's zone. `search` finds them in time,
 `sentences` says them to people.

@@ -5,8 +5,8 @@
           ├── calendars, each included or excluded by the job ─┐
           └── maintenance windows that concern the job ────────┴──► Calendar: the union of its entries
 
-A calendar's entries are days, weekly hours, recurring windows (a cron line and a duration) and periods, all on the
-wall clock of one zone. What iCalendar files and country holidays say is days and periods by the time it is here.
+A calendar's entries are days, weekly hours, recurring windows (a cron line and a duration) and periods, all on the wall
+clock of one zone. The entries of iCalendar files and country holidays are days and periods by the time they are here.
 
 **On days on which the clock changes.** A window goes from the first moment at which the clock shows its begin, or
 later, to the last moment before its end. So a whole day has the 23 or 25 hours that it really had, a window
@@ -66,7 +66,7 @@ _NONE_HOLDS_SECONDS: Final = 86_400.0
 
 
 class CalendarMode(StrEnum):
-    """What a calendar means to a job."""
+    """The meaning of a calendar to a job."""
 
     INCLUDE = "include"
     """It runs only inside. Several included calendars must all allow."""
@@ -75,7 +75,7 @@ class CalendarMode(StrEnum):
 
 
 class Otherwise(StrEnum):
-    """What becomes of an occurrence that falls into a closed time."""
+    """The policy for an occurrence that falls into a closed time."""
 
     SKIP = "skip"
     DEFER = "defer"
@@ -83,7 +83,7 @@ class Otherwise(StrEnum):
 
 
 class ClosedReason(StrEnum):
-    """What closed, in the words of a ledger record."""
+    """The cause of a closed time, in the words of a ledger record."""
 
     CALENDAR = "calendar"
     MAINTENANCE = "maintenance"
@@ -116,13 +116,13 @@ class Cover:
 
 
 def covers(calendar: Calendar, instant: float) -> Cover | None:
-    """What covers the instant; of several entries the one that lasts longest. None: it is outside."""
+    """The cover of the instant; of several entries the one that lasts longest. None: it is outside."""
     found = calendar.compiled().cover_at(instant)
     return None if found is None else Cover(*found)
 
 
 def next_cover(calendar: Calendar, instant: float, until: float = math.inf) -> Cover | None:
-    """What covers the instant, else the first cover that begins after it and before `until`."""
+    """The cover of the instant, else the first cover that begins after it and before `until`."""
     compiled = calendar.compiled()
     found = compiled.cover_at(instant)
     if found is None:
@@ -176,7 +176,7 @@ class Window:
     """All of these pairs must be among a job's labels; none: every job of the namespace is concerned."""
     action: Otherwise = Otherwise.SKIP
     reason: str = ""
-    """What people said it is for."""
+    """The purpose that people gave."""
 
     def concerns(self, labels: Mapping[str, str]) -> bool:
         """Whether a job with these labels is concerned."""
@@ -231,7 +231,7 @@ class ScheduleRules:
 
     @property
     def looks(self) -> int:
-        """What it costs to ask all of them about one instant."""
+        """The cost of asking all of them about one instant."""
         return sum(each.when.compiled().looks for each in self.windows) + sum(
             each.calendar.compiled().looks for each in self.calendars
         )

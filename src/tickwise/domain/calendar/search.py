@@ -46,7 +46,7 @@ class FoundCover(NamedTuple):
 
 class _CoverSource(Protocol):
     looks: int
-    """What one question costs, in looks: a look takes about a microsecond."""
+    """The cost of one question, in looks: a look takes about a microsecond."""
 
     def cover_at(self, instant: float) -> FoundCover | None: ...
 
@@ -61,7 +61,7 @@ class Compiled:
 
     @property
     def looks(self) -> int:
-        """What one question costs."""
+        """The cost of one question."""
         return sum(source.looks for source in self.sources)
 
     def cover_at(self, instant: float) -> FoundCover | None:

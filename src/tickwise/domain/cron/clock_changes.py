@@ -1,4 +1,4 @@
-"""What a cron line does when the clock is changed: which passes count, what becomes of skipped times, what to say.
+"""A cron line at a clock change: which passes count, when skipped times fire, and the notes about it.
 
         before   02:00 ─┐ the clock skips, or repeats
                         │
@@ -35,7 +35,7 @@ class GapSkip:
     """The first and the last of them."""
     clock_from: int
     clock_to: int
-    """What the clock would have shown at the change, and what it showed."""
+    """The wall time that the clock would have shown at the change, and the one that it showed."""
 
     @property
     def nominal(self) -> float:
@@ -104,7 +104,7 @@ def count_moved(walls: WallTimes, stretch: Stretch, rule: GapRule, begin: int, e
 
 
 def skipped_at(walls: WallTimes, stretch: Stretch, *, keeps_spacing: bool) -> GapSkip | None:
-    """What is left out at the begin of a stretch if skipped times do not fire; None: nothing.
+    """The times that are left out at the begin of a stretch if skipped times do not fire; None: none.
 
     `keeps_spacing`: the line is about real time, so nothing is left out if it fires again within as much time as the
     clock skipped: `*/5 * * * *` goes on every five minutes, but `0 */2 * * *` has no fire for its 02:00.
@@ -123,7 +123,7 @@ def skipped_at(walls: WallTimes, stretch: Stretch, *, keeps_spacing: bool) -> Ga
 
 
 def note(walls: WallTimes, stretch: Stretch, gap: GapRule, overlap: RepeatRule, instant: int) -> str | None:
-    """What is odd about a fire at `instant` (of the stretch) because the clock is changed; None: nothing."""
+    """The note about a fire at `instant` (of the stretch) that a clock change affects; None: no note."""
     if stretch.offset > stretch.before:
         text = _note_of_gap(walls, stretch, gap, instant)
         if text is not None:

@@ -53,7 +53,7 @@ class Cron(WallTimes):
 
     expression: str
     seed: bytes | None
-    """What `H` was spread by; None where the line has no `H`."""
+    """The seed that spread `H`; None where the line has no `H`."""
     hashed: tuple[str, ...] = field(compare=False)
     """The names of the fields with an `H`."""
     keeps_real_time: bool = field(compare=False)
@@ -126,7 +126,7 @@ class Cron(WallTimes):
         return total
 
     def note_at(self, instant: int, zone: ZoneInfo, dst: Dst = DEBIAN) -> str | None:
-        """What a change of the clock has to do with a fire at `instant` (a Unix time in seconds); None: nothing."""
+        """The effect of a clock change on a fire at `instant` (a Unix time in seconds); None: no effect."""
         gap, overlap = self._rules(dst)
         return clock_changes.note(self, stretch_at(zone, instant), gap, overlap, instant)
 
@@ -149,7 +149,7 @@ class Cron(WallTimes):
         return self._rules(dst)[0] is GapRule.SKIP
 
     def warnings(self) -> tuple[str, ...]:
-        """What is legal and probably not meant, in sentences."""
+        """Warnings about legal parts that are probably not meant, a sentence each."""
         found = list(self._reading_warnings)
         narrows_days = self.days != ALL_DAYS or self.last_day
         narrows_weekdays = self.weekdays != ALL_WEEKDAYS

@@ -89,7 +89,7 @@ class FieldText(NamedTuple):
 
 @dataclass(slots=True)
 class FieldMasks:
-    """What a field says: bit n for value n, and beside it what only the two day fields can say."""
+    """The values of a field: bit n for value n, and beside it the forms that only the two day fields have."""
 
     values: int = 0
     last_day: bool = False
@@ -443,5 +443,5 @@ def _refuse_item(given: FieldText, item: str, part: str = "") -> NoReturn:
 
 
 def _shown(text: str) -> str:
-    """What was found, quoted, without flooding the message."""
+    """Quote the input without flooding the message."""
     return ascii(text if len(text) <= 24 else text[:21] + "...")

@@ -6,7 +6,7 @@
     records ────┤
     targets, faults ─┘
 
-What each input is and how it is filled stands in `events`; what can be found, in `findings`.
+`events` describes the inputs and how to fill them; `findings` describes the possible faults.
 Pure: the same history always comes to the same verdict. 100,000 runs take seconds.
 
 Invariant: the checker judges only what was watched; `HistoryVerdict.unseen` names the rest. A history in which nothing
@@ -108,7 +108,7 @@ def _counts(history: History, seen: SeenExecutions, findings: list[HistoryFindin
 
 
 def _unseen(history: History) -> tuple[str, ...]:
-    """What nobody watched."""
+    """The inputs that nobody watched."""
     sentences = {
         "what clients were told, so what was acknowledged and lost": bool(history.operations),
         "each change as it was made, so a write that was overwritten": history.journal is not None,

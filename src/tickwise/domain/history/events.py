@@ -1,4 +1,4 @@
-"""What the history checker reads: four witnesses of one and the same time, each filled apart from the others.
+"""The inputs of the history checker: four witnesses of one and the same time, each filled apart from the others.
 
     Operation   what clients asked for and what they were told        by the load generator
     Change      each move of each run, in the move's own transaction  by a trigger, or by a wrapper around the store
@@ -44,7 +44,7 @@ from tickwise.domain.retry import CRASHES_MAX
 
 
 class RequestKind(StrEnum):
-    """What a client asked for."""
+    """The kind of a client's request."""
 
     SUBMIT = "submit"
     RUN_NOW = "run-now"
@@ -54,7 +54,7 @@ class RequestKind(StrEnum):
 
 
 class ClientAnswer(StrEnum):
-    """What a client may conclude from what came back."""
+    """The conclusion that a client may draw from an answer."""
 
     OK = "ok"
     FAIL = "fail"
@@ -108,7 +108,7 @@ class Execution(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What the system says of a run when all is over."""
+    """The system's record of a run when all is over."""
 
     run_id: UUID
     job_id: UUID
@@ -148,7 +148,7 @@ class Target(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What was done to the system."""
+    """A fault that was injected into the system."""
 
     kind: str
     """`kill`, `pause`, `partition`, `store`, …: for people."""
@@ -167,7 +167,7 @@ class LeaseEnd(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """What follows a run of a job that ended so: exactly one run of `successor`, whose origin it is."""
+    """The successor of a run of a job that ended so: exactly one run of `successor`, whose origin it is."""
 
     job_id: UUID
     after: RunState
@@ -177,7 +177,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """All that is known of one time. What is None was not watched, and what it would show is not checked."""
+    """Everything known of one period. An input that is None was not watched, and its checks are left out."""
 
     runs: Sequence[Run]
     journal: Sequence[RunChange] | None = None

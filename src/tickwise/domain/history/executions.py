@@ -1,4 +1,4 @@
-"""What really ran, held against what the records and the journal say of it.
+"""Compares the executions that tasks witnessed with the records and the journal.
 
 A run's executions are told apart by token. The first of a run is its due; one more is due for each failure that is
 retried; every other is a re-execution, and only an attempt in flight that a fault hit may cause one:
@@ -27,7 +27,7 @@ POISON = "poison"
 
 
 class SeenExecutions(NamedTuple):
-    """What the executions come to."""
+    """The result of checking the executions."""
 
     findings: list[HistoryFinding]
     by_run: Mapping[UUID, Sequence[Execution]]

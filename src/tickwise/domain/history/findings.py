@@ -1,4 +1,4 @@
-"""What the history checker says: kinds of errors, single findings, and the verdict over all.
+"""The results of the history checker: kinds of errors, single findings, and the verdict over all.
 
 Invariant: a verdict is VALID only if something happened and nothing was found. A history that shows nothing is UNKNOWN,
 and whoever asks must count that as a failure: a checker that is fed nothing would praise everything.
@@ -18,7 +18,7 @@ MAX_SHOWN: Final = 20
 
 
 class FindingKind(StrEnum):
-    """What can be wrong with a history."""
+    """The faults that a history may show."""
 
     LOST = "lost"
     """A run that was promised to a client, or was made, is not on record."""
@@ -63,11 +63,11 @@ class FindingKind(StrEnum):
     CANCELLED_RAN_ON = "cancelled-later-succeeded"
     """A client was told that a run is cancelled, and it ended otherwise."""
     SUCCESSOR_MISSING = "successor-missing"
-    """What should follow a run's end did not."""
+    """The successor of a run is missing."""
     STORE_SET_BACK = "store-set-back"
     """The database lost what it had acknowledged: records of that time are missing, and nobody can say which."""
     SUCCESSOR_DOUBLED = "successor-doubled"
-    """What should follow a run's end once did so twice."""
+    """The successor of a run was made twice."""
 
 
 class Status(StrEnum):
@@ -91,7 +91,7 @@ class HistoryFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryVerdict:
-    """What a history comes to."""
+    """The verdict on a history."""
 
     status: Status
     findings: tuple[HistoryFinding, ...]
@@ -99,7 +99,7 @@ class HistoryVerdict:
     """`runs`, `operations`, `changes`, `executions`, `targets`, `re_executions`, `re_executions_allowed` (if faults
     were told), `zombie_overlaps`, `stale_refused`; and how many findings of each kind."""
     unseen: tuple[str, ...] = ()
-    """What this history cannot show, because nobody watched it: a sentence each."""
+    """The checks that this history cannot answer, because nobody watched: a sentence each."""
 
     @property
     def valid(self) -> bool:

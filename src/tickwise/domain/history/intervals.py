@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Matching(NamedTuple):
-    """What met what, by the positions in what was given."""
+    """The pairs of windows and points, by their positions in the input."""
 
     missed: list[int]
     """Windows that no point met."""

@@ -26,7 +26,7 @@ LEGAL: Final = steps() | {
 }
 """The table's moves, and how a run comes into being and is taken back: what never began may go without a record."""
 EXECUTORS_ALONE: Final = frozenset({RunState.RUNNING, RunState.SUCCESS, RunState.RETRYING})
-"""What only an executor can know, so its token is always named."""
+"""Events that only an executor can know, so its token is always named."""
 
 
 class Attempt:
@@ -39,11 +39,11 @@ class Attempt:
         self.taken_at: float | None = None
         """When the attempt ended or was taken away, by the store's clock; None: it is still held."""
         self.after: RunState | None = None
-        """What the run became then."""
+        """The state of the run after it."""
 
 
 class Life:
-    """What the journal tells of one run."""
+    """The journal of one run."""
 
     __slots__ = ("attempts", "retries", "state")
 

@@ -1,4 +1,4 @@
-"""What must have come: every occurrence its run, and every end what follows it.
+"""Checks that every occurrence has its run, and every end its successor.
 
 Occurrences are matched blind: by when a run of the job first began, not by the time that its label names. So a wrong
 label hides nothing.

@@ -1,8 +1,8 @@
-"""What a live database's own records show, without any witness: each ended run's attempts, told as a journal.
+"""Judges a live database by its own records, without any witness: each ended run's attempts, told as a journal.
 
     attempts of a run   7 lost · 9 retried · 12 the last       ──►   QUEUED ► DISPATCHED(7) ► QUEUED ► DISPATCHED(9) …
 
-What was given back unbegun leaves no attempt, so the walk that comes out is the shortest that the records allow; if
+A run that was given back unbegun leaves no attempt, so the resulting walk is the shortest that the records allow; if
 even that one is illegal, the records are wrong.
 """
 
@@ -28,7 +28,7 @@ class Tried(NamedTuple):
     token: int
     executor: int
     state: RunState
-    """What the run became by it."""
+    """The state of the run after it."""
     dispatched: float | None
     started: float | None
     ended: float | None

@@ -1,4 +1,4 @@
-"""What clients were told, and what the records come to by themselves.
+"""Compares the answers that clients got with the records, and the records with themselves.
 
 answered OK    ──► there is exactly one run for it, however often it was asked with the same key
 answered FAIL  ──► there is none
@@ -85,7 +85,7 @@ class ClientRequests:
                 self._by_job[run.job_id].append(run)
 
     def judge(self, operations: Iterable[Operation]) -> Iterable[HistoryFinding]:
-        """What was promised to clients and is not so."""
+        """Yield the broken promises to clients."""
         same: dict[tuple[RequestKind, str], list[Operation]] = defaultdict(list)
         for operation in operations:
             if operation.asked is RequestKind.CANCEL:

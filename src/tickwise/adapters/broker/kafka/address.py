@@ -96,7 +96,7 @@ class KafkaAddress:
     waits."""
 
     def client(self) -> dict[str, Any]:
-        """What every client of this cluster is told."""
+        """The options of every client of this cluster."""
         told: dict[str, Any] = {
             "bootstrap.servers": ",".join(self.servers),
             "client.id": "tickwise",
@@ -149,7 +149,7 @@ OPTIONS: Final[Mapping[str, Callable[[str, str], Any]]] = {
 
 
 def read_address(url: str) -> KafkaAddress:
-    """What the URL says. Raises `Misconfigured`."""
+    """Parse the URL. Raises `Misconfigured`."""
     try:
         split = urlsplit(url)
     except ValueError:
@@ -197,7 +197,7 @@ def _servers(hosts: str) -> tuple[str, ...]:
 
 
 def _check(address: KafkaAddress, split: SplitResult, options: Mapping[str, Any]) -> None:
-    """What must go together."""
+    """Check the options that must go together."""
     if "@" in split.netloc and not address.sasl:
         _refuse(f"it has a user, and does not say how to log in; add sasl= with one of {', '.join(MECHANISMS)}")
     if address.sasl and not (address.user and address.password):

@@ -39,7 +39,7 @@ class Fetcher(Protocol):
 
     @property
     def shelves(self) -> Shelving:
-        """What it fetched."""
+        """The fetched messages."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from tickwise.adapters.broker.kafka.topics import Topics, channels_of, topic_nam
 
 
 class Inspection(NamedTuple):
-    """What was found."""
+    """The result of an inspection."""
 
     missing: tuple[str, ...]
     """Topics of ours that are not there."""

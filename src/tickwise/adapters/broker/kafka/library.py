@@ -19,7 +19,7 @@ from tickwise.domain.errors import Misconfigured
 
 MAX_SAID: Final = 200
 USUAL: Final = ("GETPID", "REQTMOUT", "OFFSET")
-"""What the library warns of and then puts right by itself: a coordinator that still loads, a slow answer, a group that
+"""Warnings that the library resolves by itself: a coordinator that still loads, a slow answer, a group that
 begins where a log begins."""
 
 REFUSALS: Final = ("uthentication fail", "certificate verify failed", "mechanism handshake")
@@ -56,7 +56,7 @@ async def free(last: Callable[[], None], complaints: Complaints) -> None:
 
 
 class Complaints:
-    """What the library says, from any thread, each kind once until all is well again."""
+    """Log the library's messages, from any thread, each kind once until all is well again."""
 
     def __init__(self) -> None:
         self.last = ""

@@ -263,7 +263,7 @@ class Member:
             else:
                 _, end = consumer.get_watermark_offsets(partition, cached=True)
                 if 0 <= end < self.shelves.next(place):
-                    # Seldom so: a leader that is new may have said it before it knew. What it says now counts.
+                    # Seldom so: a leader that is new may have said it before it knew. Its present answer counts.
                     _, end = consumer.get_watermark_offsets(partition, timeout=END_SECONDS)
             if 0 <= end < self.shelves.next(place):
                 self._shorter.add(place)

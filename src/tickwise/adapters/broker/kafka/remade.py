@@ -34,7 +34,7 @@ class _New:
 
 
 class Remade:
-    """What one member knows of it; heard in the event loop, asked for in the member's thread."""
+    """The knowledge of one member; written in the event loop, read in the member's thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

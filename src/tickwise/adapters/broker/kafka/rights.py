@@ -1,4 +1,4 @@
-"""What each role may do in Kafka: the least with which it works, as ACLs of the cluster.
+"""The rights of each role in Kafka: the least with which it works, as ACLs of the cluster.
 
     api         writes requests and hints                        reads nothing but whose the topics are
     scheduler   writes hints
@@ -68,7 +68,7 @@ RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
 def allow(url: str, users: Mapping[str, str]) -> int:
     """Give each user the rights of its role, by the user of the address; how many rights there are then.
 
-    `users`: names as Kafka has them, by role. What is there already stays. Blocks. Raises `BrokerUnavailable`,
+    `users`: names as Kafka has them, by role. Existing rights stay. Blocks. Raises `BrokerUnavailable`,
     `Misconfigured`.
     """
     address = read_address(url)

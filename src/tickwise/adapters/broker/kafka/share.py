@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
 
 class Acquired:
-    """What one poll brought, between the thread and the loop."""
+    """The messages of one poll, between the thread and the loop."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         self._urgency = {channel: place for place, channel in enumerate(channels)}
@@ -88,7 +88,7 @@ class Acquired:
         return not self._open
 
     def settle(self) -> tuple[list[Any], list[Any]]:
-        """What to accept and what to release; the shelf is empty then."""
+        """Take the messages to accept and those to release; the shelf is empty then."""
         with self._lock:
             accepted, released = self._done, list(self._open.values())
             self._done, self._open, self._queue = [], {}, []

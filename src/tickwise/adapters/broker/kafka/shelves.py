@@ -1,4 +1,4 @@
-"""What was fetched and not taken yet, by partition: the place where the fetching thread and the event loop meet.
+"""Fetched messages that are not taken yet, by partition: the place where the fetching thread and the event loop meet.
 
     thread: put ──► │ runs.p9/0  ▒▒▒▒▒▒▒▒ │ ──► take: loop
                     │ runs.p9/1  ▒▒       │
@@ -6,7 +6,7 @@
                     └── what is full is paused, and fetched again at half
 
 Invariants: bounded by count and by bytes, however many partitions there are. Of each partition in order and without a
-gap since it was assigned. What is revoked is gone at once: nothing of it is taken, and what is done of it afterwards
+gap since it was assigned. A revoked partition is gone at once: nothing of it is taken, and a message done afterwards
 says nothing. Every method holds the lock for microseconds.
 """
 
@@ -51,7 +51,7 @@ class Shelf:
 
 
 class Turning(NamedTuple):
-    """What the fetching thread should do about partitions."""
+    """The commands to the fetching thread."""
 
     pause: list[PartitionId]
     resume: list[PartitionId]

@@ -4,7 +4,7 @@
     {prefix}.requests     by job, kept for days          {prefix}.results    by executor, kept for days
     {prefix}.runs.p0 …    hints, kept for an hour        {prefix}.dead       for people, kept for a month
 
-Invariant: nothing that somebody else made is changed. What does not fit is refused, with what to do.
+Invariant: nothing that somebody else made is changed. A topic that does not fit is refused with an advice.
 
 All of it blocks, so it is called in another thread, one call at a time.
 """
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def topic_name(address: KafkaAddress, channel: Channel) -> str:
-    """What the channel's topic is called."""
+    """The name of the channel's topic."""
     return f"{address.prefix}.{channel.name}"
 
 
@@ -95,7 +95,7 @@ class Topics:
         return self._by_channel(there)
 
     def look(self) -> Mapping[Channel, Found]:
-        """What is there now, without the rest. Raises `BrokerUnavailable`."""
+        """The topics that exist now. Raises `BrokerUnavailable`."""
         self._begin()
         there = self._look([self._marker, *self._topics.values()])
         self.marked = self._marker.name in there
@@ -221,7 +221,7 @@ class Topics:
         return found
 
     def _failed(self, doing: str, name: str, failure: Any) -> BrokerUnavailable | Misconfigured:
-        """What a failure of the cluster is to whoever asked."""
+        """Translate a failure of the cluster for the caller."""
         error, kinds = failure.args[0], self._library.KafkaError
         detail = f"could not {doing} the topic {name}: {error.str()}"
         if error.code() in (kinds.TOPIC_AUTHORIZATION_FAILED, kinds.CLUSTER_AUTHORIZATION_FAILED):

@@ -15,7 +15,7 @@ QUICK_SECONDS = 0.001
 """Functions that take less on average travel in batches."""
 SMOOTHING = 0.1
 MAX_SAMPLE_SECONDS = 0.005
-"""What one run counts for at most, so that a single stall of the machine does not make a quick function slow."""
+"""The most that one run counts for, so that a single stall of the machine does not make a quick function slow."""
 
 
 class FunctionQueue:

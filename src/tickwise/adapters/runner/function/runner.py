@@ -5,7 +5,7 @@
                   └─────────────────────────────────────┘
 
 A lane knows how long its function takes. Quick ones travel in batches of hundreds; a slow synchronous one gets a
-worker to itself; slow asynchronous ones run beside each other. What waits behind a run that turns out to be slow
+worker to itself; slow asynchronous ones run beside each other. A run that waits behind a run that turns out to be slow
 comes back and goes elsewhere. A run that does not stop takes its worker with it, and nobody else who had not begun.
 """
 
@@ -52,7 +52,7 @@ _logger = logging.getLogger(__name__)
 
 
 def _last_words(worker: WorkerProcess) -> str:
-    """What is known of a worker's death."""
+    """The facts about a worker's death."""
     if worker.unkillable:
         return "its worker process does not end although it was killed: it hangs inside the kernel"
     if worker.sacrificed:
@@ -89,7 +89,7 @@ class FunctionRunner:
         self._labels: tuple[str, ...] = ()
         self._arrivals = 0
         self._released = 0
-        """What arrived until then and has not begun is given back, wherever it is found."""
+        """Give back every run that arrived until then and has not begun."""
         self._failed_starts = 0
         self._may_start_at = 0.0
         self._restart: asyncio.TimerHandle | None = None
@@ -233,7 +233,7 @@ class FunctionRunner:
                 worker.recall()
 
     def _give_up_waiting(self, now: float) -> None:
-        """What has waited too long behind others may find a free worker elsewhere."""
+        """Give back runs that waited too long behind others: another executor may have a free worker."""
         moment = self._now()
         error = f"no worker was free for it within {MAX_WAIT_SECONDS:.0f} s"
         for lane in self._lanes.values():
@@ -371,7 +371,7 @@ class FunctionRunner:
         self._feed()
 
     def worker_ended(self, worker: WorkerProcess, current: int) -> None:
-        """Whoever ran in it failed; whoever waited in it goes elsewhere."""
+        """Runs that ran in it failed; runs that waited in it go elsewhere."""
         self._workers.remove(worker)
         if not worker.ready and not self._closing:
             self._start_failed(worker)

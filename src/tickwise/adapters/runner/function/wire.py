@@ -1,4 +1,4 @@
-"""What executor and function worker say to each other over one socket: four bytes of length, then msgpack.
+"""The messages between executor and function worker over one socket: four bytes of length, then msgpack.
 
     executor ──Batch, Stop, Recall──► worker      worker ──Hello, then Report──► executor
 
@@ -80,7 +80,7 @@ class Result(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
 
 
 class Report(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
-    """What happened since the last report. Output of a run never comes after its result."""
+    """The events since the last report. Output of a run never comes after its result."""
 
     results: list[Result]
     began: list[tuple[int, float]] = []

@@ -61,7 +61,7 @@ _running: contextvars.ContextVar[int] = contextvars.ContextVar("running", defaul
 
 
 class Registered(Protocol):
-    """What `tickwise.sdk.task` leaves in a function's attribute `__tickwise_task__`."""
+    """The object that `tickwise.sdk.task` puts into a function's attribute `__tickwise_task__`."""
 
     name: str
     function: Callable[..., Any]
@@ -79,7 +79,7 @@ class OutputLimit(BaseException):
 
 
 class _Output:
-    """What one run printed and nobody has sent yet."""
+    """The output of one run that is not sent yet."""
 
     __slots__ = ("content", "room")
 
@@ -294,7 +294,7 @@ class Worker:
     # ---------------------------------------------------------------------------------------- both threads
 
     def _flush(self) -> None:
-        """Send what there is. Whoever holds the lock sends everything, in the order in which it came about."""
+        """Send all waiting reports. The holder of the lock sends everything, in order of arrival."""
         with self._sending:
             now = _monotonic()
             results = _taken(self._results)

@@ -261,7 +261,7 @@ class WorkerProcess(asyncio.Protocol):
             return process
 
     def _read_errors(self, descriptor: int) -> None:
-        """What the process says outside of any run, such as a crash's last words."""
+        """Output of the process outside of any run, such as a crash's last words."""
         try:
             content = os.read(descriptor, 1 << 16)
         except BlockingIOError:

@@ -78,7 +78,8 @@ class AddressRefused(Exception):
 
 
 def special(address: Address) -> str | None:
-    """What keeps an address from being public; None: nothing does, but for what it embeds (`embedded`)."""
+    """The reason for which an address is not public; None: it is public, but for the address that it embeds
+    (`embedded`)."""
     for network, called in _SPECIAL:
         if address in network:
             return called
@@ -109,7 +110,7 @@ def _translated(address: IPv6Address) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """What is allowed beside the public internet."""
+    """The addresses that are allowed beside the public internet."""
 
     networks: tuple[Network, ...] = ()
     hosts: frozenset[tuple[str, int | None]] = frozenset()
@@ -156,7 +157,7 @@ class HttpAccess:
         )
 
     def _closed(self, address: Address) -> str | None:
-        """What keeps this very address from being reached: an allowed address beside or around it opens nothing."""
+        """The reason for which this very address is refused: an allowed address beside or around it opens nothing."""
         found = special(address)
         if found is not None and any(address in network for network in self.networks):
             return None
@@ -209,7 +210,7 @@ class VettedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """What aiohttp connects to. Raises `AddressRefused`."""
+        """The addresses that aiohttp connects to. Raises `AddressRefused`."""
         found = await self._inner.resolve(host, port, family)
         name = host.lower().removesuffix(".")
         for result in found:

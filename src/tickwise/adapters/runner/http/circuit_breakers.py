@@ -7,10 +7,10 @@
                                          └────── the probe fails ──────┘   (cancelled: the next one is the probe)
 
 It is of one process and never written down: what it learns is worth half a minute. A host fails if it does not answer,
-in time, or answers that the fault is its own (5xx, unless the task expects that). What it answers otherwise shows that
+in time, or answers that the fault is its own (5xx, unless the task expects that). Any other answer shows that
 it is there, also 429, which says by itself when to come again.
 
-Invariants: while it is open nobody is let through; while it is half open, at most one. What is kept is bounded: only
+Invariants: while it is open nobody is let through; while it is half open, at most one. The memory is bounded: only
 hosts that failed, and of those the latest.
 """
 
@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Heard(Enum):
-    """What a request learned of its host."""
+    """The knowledge of a request about its host."""
 
     WELL = "well"
     FAILED = "failed"
@@ -47,7 +47,7 @@ class _Circuit:
     open_until: float | None = None
     """None: it is closed."""
     probing: object | None = None
-    """Who may find out whether the host is there again."""
+    """The request that may find out whether the host is there again."""
 
 
 class Breakers:
@@ -67,7 +67,7 @@ class Breakers:
         return len(self._circuits)
 
     def admit(self, host: str, who: object, now: float) -> float | None:
-        """Let `who` call it (None), or say in how many seconds to ask again. Who is let in must be `heard`."""
+        """Let `who` call it (None), or say in how many seconds to ask again. Each admitted request must be `heard`."""
         circuit = self._circuits.get(host)
         if circuit is None or circuit.open_until is None:
             return None
@@ -79,7 +79,7 @@ class Breakers:
         return None
 
     def heard(self, host: str, who: object, what: Heard, now: float) -> None:
-        """What became of a request to it."""
+        """Take over the result of a request to it."""
         circuit = self._circuits.get(host)
         if circuit is None:
             if what is not Heard.FAILED:

@@ -52,7 +52,7 @@ TRANSIENT = frozenset({408, 409, 425, 429})
 _SENT_WITH_PAYLOAD = ("POST", "PUT", "PATCH")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CUT_SHORT = {"timeout": Heard.FAILED, "output_limit": Heard.WELL}
-"""What a request that we ended says of its host."""
+"""The knowledge that a request which we ended gives of its host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +237,8 @@ def _first_request(assignment: Assignment, access: HttpAccess) -> _Request:
 
 
 def _redirected(request: _Request, status: int, target: str, access: HttpAccess) -> _Request:
-    """The request to the new address, as RFC 9110 section 15.4 says. What the task sends stays with its origin: another
-    one gets a bare request, and also what leads back from there."""
+    """The request to the new address, as RFC 9110 section 15.4 says. The task's headers and body stay with its origin:
+    another one gets a bare request, and also what leads back from there."""
     url = access.vet(check_url(urljoin(str(request.url), target)))
     if request.url.scheme == "https" and url.scheme == "http":
         raise AddressRefused(
@@ -263,7 +263,7 @@ def _expected(status: int, expect: Sequence[int | str]) -> bool:
 
 
 def retry_after_seconds(value: str | None, now: float) -> float | None:
-    """What a `Retry-After` header asks for, in seconds or as a date; None if it says nothing that can be read."""
+    """The delay of a `Retry-After` header, in seconds or as a date; None if it cannot be read."""
     if value is None:
         return None
     if value.strip().isdecimal() and value.isascii():

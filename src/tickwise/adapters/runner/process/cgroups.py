@@ -36,7 +36,7 @@ DELEGATED: Final = ("user.delegate", "trusted.delegate")
 
 
 class Resource(StrEnum):
-    """What a group can count or limit; the names of the controllers of version 2."""
+    """The resources that a group can count or limit; the names of the controllers of version 2."""
 
     MEMORY = "memory"
     PIDS = "pids"
@@ -60,7 +60,7 @@ Places = Mapping[Resource, GroupFolder]
 
 
 class Usage(NamedTuple):
-    """What a group has counted. None: it does not count that."""
+    """The counts of a group. None: the group does not count that."""
 
     cpu_seconds: float | None = None
     memory_exceeded: bool | None = None
@@ -217,7 +217,7 @@ class Group:
                 _write(folder / "cgroup.kill", "1")
 
     def usage(self) -> Usage:
-        """What it has counted up to now."""
+        """Its counts up to now."""
         return Usage(self._cpu_seconds(), self._memory_exceeded(), self._processes_exceeded())
 
     def _cpu_seconds(self) -> float | None:

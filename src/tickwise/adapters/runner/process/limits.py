@@ -185,7 +185,7 @@ def set_walls(tree: Tree, limits: TaskLimits, uid: int) -> None:
 
 
 def _uncounted(limits: TaskLimits, group: Group | None) -> frozenset[Resource]:
-    """What is limited and no group counts."""
+    """The limited resources that no group counts."""
     limited = {
         Resource.CPU: limits.cpu_seconds,
         Resource.MEMORY: limits.memory_bytes,

@@ -18,7 +18,7 @@ FAREWELL = b"farewell\n"
 ATTEMPTS = 10_000_000
 """How many numbers begin with an executor's (`task_marks`)."""
 MAX_ROUNDS = 20
-"""What so many looks do not end hangs inside the kernel."""
+"""A process that survives so many looks hangs inside the kernel."""
 QUIET_ROUNDS = 3
 """So many looks in a row must find nothing: one may miss what is just being forked."""
 PAUSE_SECONDS = 0.02

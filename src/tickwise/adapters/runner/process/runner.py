@@ -312,7 +312,7 @@ class ProcessRunner(SlotRunner):
     # ---------------------------------------------------------------------------------------- judge
 
     def _judge(self, attempt: Attempt, folder: Path, reaped: Reaped | None, ended: float) -> Ending:
-        """What its exit status and its files say. In a thread."""
+        """The ending by its exit status and its files. In a thread."""
         if reaped is None:
             return _untold(attempt, ended)
         status = reaped.status

@@ -4,7 +4,7 @@ An ordinary task is forked and marked, no more. One with limits starts behind a 
 ahead of them: a shell that waits for a word, is put into its control group, gets its walls, and becomes the task. One
 of another user is forked by a starter (`task_starter`), and is that user from its first instruction.
 
-What a task is made of lies in its folder, which only its user may enter: nothing of it is in an argument, for everybody
+The files of a task lie in its folder, which only its user may enter: nothing of it is in an argument, for everybody
 on the machine may read those.
 """
 
@@ -30,7 +30,7 @@ from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
 TAKE_NUMBER: Final = "{{ ulimit -Sw {number} || ulimit -Sx {number}; }} 2>/dev/null;"
-"""What `give_number` does, from inside (dash and busybox say -w, bash -x): a shell may have started much, and let go of
+"""`give_number` in shell, from inside (dash and busybox say -w, bash -x): a shell may have started much, and let go of
 it, before we come to give it one."""
 PYTHON_SCRIPT: Final = "task.py"
 SHELL_SCRIPT: Final = "task.sh"
@@ -40,7 +40,7 @@ GATE: Final = 'read -r go && exec "$@" </dev/null'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What to start, and how it will be known."""
+    """The program to start, and its mark."""
 
     arguments: Sequence[str]
     work: Path
@@ -77,7 +77,7 @@ class Start:
 
 
 class Spawned(NamedTuple):
-    """What was started."""
+    """A started process."""
 
     tree: Tree
     output: int
@@ -86,7 +86,7 @@ class Spawned(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """What runs Python tasks."""
+    """The interpreter of Python tasks."""
 
     program: str
     launcher: str

@@ -182,7 +182,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """At once as far as others see. What a kill leaves of it goes with the next removal."""
+    """At once as far as others see. The next removal takes away the rest that a kill leaves."""
     removed = folder.with_name(f"{REMOVED}{folder.name}")
     shutil.rmtree(removed, ignore_errors=True)
     folder.rename(removed)
@@ -190,7 +190,7 @@ def _remove(folder: Path) -> None:
 
 
 def environment_of(python: TaskPython) -> dict[str, str]:
-    """What it needs in its environment."""
+    """The variables that it needs."""
     return {} if python.libraries is None else {"LD_LIBRARY_PATH": str(python.libraries)}
 
 

@@ -109,7 +109,7 @@ class TaskUsers:
 
 
 def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
-    """Who tasks run as; None: the executor's own user. `said` is the setting `run_tasks_as`.
+    """The users that tasks run as; None: the executor's own user. `said` is the setting `run_tasks_as`.
 
     Blocking: it tries. Raises `Misconfigured` if tasks cannot be run as the setting says, or if that would be root and
     nobody said so.

@@ -12,8 +12,8 @@ A task's processes are found in six ways. No single one is enough, and no ordina
                  but a right of root's takes them away, so no program of a task sheds these
 
 A shell command takes its number itself; other programs are given theirs just after their start, for nothing may come
-between fork and exec. What is left where tasks are the executor's own user: a program that, in the moment before, forks
-twice, leaves the session and clears its environment; and one that sets that limit anew, or becomes another user.
+between fork and exec. One gap is left where tasks are the executor's own user: a program that, in the moment before,
+forks twice, leaves the session and clears its environment; and one that sets that limit anew, or becomes another user.
 
 A look takes a moment, and a process may fork and go within it, again and again. So a look that found somebody, or
 during which somebody came, is followed by another one; and where tasks are other users, looks that come to no end are
@@ -62,7 +62,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Stat(NamedTuple):
-    """What the kernel tells of an active process, and we need."""
+    """The facts about an active process that we need."""
 
     parent: int
     session: int
@@ -157,7 +157,7 @@ def present() -> frozenset[str]:
 
 
 def stats(names: Iterable[str]) -> dict[int, Stat]:
-    """What is known of those of them that live; zombies do not."""
+    """The facts about those that are alive; zombies are not."""
     found: dict[int, Stat] = {}
     for name in names:
         with contextlib.suppress(OSError):  # it has ended meanwhile
@@ -194,7 +194,7 @@ def _is_marked(pid: int, tree: Tree) -> bool:
 
 
 def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int] = ()) -> set[int]:
-    """Who of the known processes belongs to the task. `strangers` are known not to be marked.
+    """The known processes that belong to the task. `strangers` are known not to be marked.
 
     A look at the marks of one costs up to 0.3 ms, and there are hundreds.
     """
@@ -211,7 +211,7 @@ class Look(NamedTuple):
     """The result of one look at a task."""
 
     members: set[int]
-    """Who belongs to the task, zombies and the leader's own zombie left out."""
+    """The processes of the task, without zombies and the leader's own zombie."""
     is_certain: bool
     """No process was added meanwhile: each one that lives now was there when the look began, and was looked at."""
 
@@ -286,8 +286,8 @@ async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, 
 async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:
     """KILL all of it until a look finds nobody. The leader may be alive or a zombie, but must not be reaped yet.
 
-    Who does not end in time is given up and logged; the KILL stands, so it does nothing more once the kernel lets go.
-    """
+    A process that does not end in time is given up and logged; the KILL stands, so it does nothing more once the kernel
+    lets go."""
     loop = asyncio.get_running_loop()
     look = Look(set(), is_certain=False)
     looks = 0

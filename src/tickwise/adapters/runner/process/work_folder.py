@@ -41,7 +41,7 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
 MAX_ORPHAN_SECONDS: Final = 10.0
-"""What does not end in so long hangs inside the kernel."""
+"""A process that does not end in so long hangs inside the kernel."""
 ORPHAN_LOOKS: Final = 3
 """So many looks in a row must find nobody: one may miss what is just being forked."""
 
@@ -98,7 +98,7 @@ class WorkFolder:
         self.dead = ()
 
     def make_again(self) -> None:
-        """Whoever tidies temporary folders took ours along."""
+        """A cleaner of temporary folders removed ours."""
         private_folder(self._root)
         with _locked(self._root):
             private_folder(self.path)

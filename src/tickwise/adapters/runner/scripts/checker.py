@@ -120,7 +120,7 @@ class _Compiler:
             )
 
     def ask(self, source: bytes) -> str | None:
-        """What it answers; None if it has ended, or does not answer."""
+        """Its answer; None if it has ended, or does not answer."""
         try:
             self._socket.sendall(len(source).to_bytes(4, "big") + source)
             return self._read(int.from_bytes(self._read(4), "big")).decode()
