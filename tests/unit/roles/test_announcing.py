@@ -25,6 +25,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane, Principal
 from tickwise.ports.broker import Channel, ChannelKind, Consumer, lane_of
 from tickwise.ports.store import ClaimRequest
+from tickwise.roles.scheduler.hint_sweep import HintSweep
 from tickwise.roles.scheduler.sequences import Sequences
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.messages import Hints, decode
@@ -215,7 +216,7 @@ async def test_what_stays_queued_is_told_of_again_the_more_seldom_the_longer(rig
         if job.run_id in {run for hints in await ear.hints() for run in hints.ids()}:
             told.append(number * 0.5)
         await rig.clock.advance(0.5)
-        await drive(rig.clock, rig.scheduler(announcer=ear.announcer)._sweep())
+        await drive(rig.clock, HintSweep(rig.flaky, ear.announcer).step())
     assert [0.5, 1.5, 2.5, 4.5, 8.5, 16.5] == told
 
 
@@ -227,13 +228,13 @@ async def test_what_is_held_or_has_ended_is_not_told_of_again(rig: Rig, ear: Ear
     assert 1 == len(await rig.store.attempts_claim(request))
     for _ in range(6):
         await rig.clock.advance(0.5)
-        await drive(rig.clock, rig.scheduler(announcer=ear.announcer)._sweep())
+        await drive(rig.clock, HintSweep(rig.flaky, ear.announcer).step())
     assert set() == await ear.runs()
 
 
 async def test_without_a_broker_nobody_sweeps(rig: Rig) -> None:
     """The store is not even asked."""
     rig.flaky.away = {"runs_waiting"}
-    await drive(rig.clock, rig.scheduler()._sweep())
+    await drive(rig.clock, rig.scheduler().tick())
     with pytest.raises(StoreUnavailable):
-        await drive(rig.clock, rig.scheduler(announcer=Ear(rig.clock).announcer)._sweep())
+        await drive(rig.clock, rig.scheduler(announcer=Ear(rig.clock).announcer).tick())

@@ -430,7 +430,7 @@ async def live(rig: Rig, healer: Scheduler, seconds: int) -> None:
         await rig.clock.advance(0.5)
         await rig.executor._lease_watch.watch()
         with contextlib.suppress(StoreUnavailable):
-            await drive(rig.clock, healer._heal())
+            await drive(rig.clock, healer._lease_expiry.step())
         if half % 6 == 0:
             with contextlib.suppress(StoreUnavailable):
                 await drive(rig.clock, rig.executor._heartbeat.beat())

@@ -16,7 +16,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import Began, ClaimRequest
-from tickwise.roles.scheduler.role import AFTER_SECOND, until_next_look
+from tickwise.roles.scheduler.fire_loop import AFTER_SECOND, until_next_look
 from tickwise.testing.factories import executor
 
 
@@ -104,7 +104,7 @@ async def test_a_run_in_time_has_the_overlap_of_its_job(rig: Rig) -> None:
 
 async def test_what_was_missed_by_many_is_recorded_bit_by_bit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """One transaction does not hold all that a thousand jobs make up for; what is left is decided right after it."""
-    monkeypatch.setattr("tickwise.roles.scheduler.role.RUNS_AT_ONCE", 25)
+    monkeypatch.setattr("tickwise.roles.scheduler.fire_loop.RUNS_AT_ONCE", 25)
     due = rig.clock.now()
     for _ in range(6):
         await rig.cron("* * * * * *", due, misfire={"mode": "all", "max_catchup": 10, "grace_seconds": 0})
@@ -117,7 +117,7 @@ async def test_what_was_missed_by_many_is_recorded_bit_by_bit(rig: Rig, monkeypa
 
 async def test_a_look_goes_on_at_once_after_one_that_was_cut(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """So one round of everything leaves nothing that is due."""
-    monkeypatch.setattr("tickwise.roles.scheduler.role.RUNS_AT_ONCE", 1)
+    monkeypatch.setattr("tickwise.roles.scheduler.fire_loop.RUNS_AT_ONCE", 1)
     due = rig.clock.now()
     jobs = [await rig.cron("0 0 * * *", due) for _ in range(5)]
     await drive(rig.clock, rig.scheduler().tick())
@@ -183,7 +183,7 @@ async def test_what_waits_for_a_run_that_is_gone_is_freed_by_any_scheduler(rig: 
         return freed.pop() if freed else 0
 
     rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # the memory store frees them at once
-    await drive(rig.clock, rig.scheduler()._heal())
+    await drive(rig.clock, rig.scheduler()._lease_expiry.step())
     assert [] == freed
     assert woken.is_set()
 
@@ -201,12 +201,12 @@ async def test_a_look_at_very_many_that_wait_is_not_made_all_the_time(rig: Rig) 
     rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # to listen
     scheduler = rig.scheduler()
     for _ in range(3):
-        await drive(rig.clock, scheduler._heal())
+        await drive(rig.clock, scheduler._lease_expiry.step())
         await rig.clock.advance(1)
     assert 3 == len(looks)
     lasts = 0.25
     for _ in range(7):
-        await drive(rig.clock, scheduler._heal())
+        await drive(rig.clock, scheduler._lease_expiry.step())
         await rig.clock.advance(1)
     # A quarter of a second, and then five seconds in which others look for the dead only.
     assert 5 == len(looks)
@@ -217,10 +217,10 @@ async def test_dead_executors_are_expired(rig: Rig) -> None:
     """A lease that ran out frees what it held."""
     scheduler = rig.scheduler()
     number = await rig.store.executor_join(executor())
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     for _ in range(11):
         await rig.clock.advance(1)
-        await drive(rig.clock, scheduler._heal())
+        await drive(rig.clock, scheduler._lease_expiry.step())
     assert not (await rig.store.executor_beat(number, 10.0)).alive
 
 
@@ -230,7 +230,7 @@ async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_fa
     """One whose outcome a person has to decide is no `executor_lost`: its dead letter bears another reason."""
     scheduler = rig.scheduler()
     told: list[Mapping[str, int]] = []
-    monkeypatch.setattr(scheduler._telemetry, "failed", told.append)
+    monkeypatch.setattr(scheduler._lease_expiry._telemetry, "failed", told.append)
     number = await rig.store.executor_join(executor(slots=3))
     unknown = [OnUnknown.FAIL, OnUnknown.HOLD, OnUnknown.HOLD]
     await rig.store.jobs_add([rig.make.job(rig.clock.now()) for _ in unknown])
@@ -240,10 +240,10 @@ async def test_runs_that_are_lost_with_their_executor_are_counted_by_why_they_fa
         number,
         [Began(claim.run_id, claim.token, rig.clock.now(), on) for claim, on in zip(claims, unknown, strict=True)],
     )
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     for _ in range(11):
         await rig.clock.advance(1)
-        await drive(rig.clock, scheduler._heal())
+        await drive(rig.clock, scheduler._lease_expiry.step())
     assert [{"executor_lost": 1, "unknown_outcome": 2}] == told
     assert ["executor_lost", "unknown_outcome", "unknown_outcome"] == sorted(
         str(row.reason) for row in await rig.rows(RunState.FAILED)
@@ -254,16 +254,16 @@ async def test_after_the_store_was_away_executors_first_get_one_lease_to_be_hear
     """Nobody could renew a lease meanwhile, so nobody is expired for that."""
     scheduler = rig.scheduler()
     number = await rig.store.executor_join(executor())
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.away = {"now", "leases_expire"}
     for _ in range(20):
         await rig.clock.advance(1)
         with pytest.raises(StoreUnavailable):
-            await drive(rig.clock, scheduler._heal())
+            await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.away = set()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     await rig.clock.advance(5)
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
 
@@ -274,12 +274,12 @@ async def test_a_scheduler_that_found_the_store_away_when_it_began_gives_executo
     scheduler = rig.scheduler()
     for _ in range(15):
         with pytest.raises(StoreUnavailable):
-            await drive(rig.clock, scheduler._heal())
+            await drive(rig.clock, scheduler._lease_expiry.step())
         await rig.clock.advance(1)
     rig.flaky.gone = False
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     await rig.clock.advance(5)
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
 
@@ -287,7 +287,7 @@ async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once
     """Nobody else was answered either."""
     number = await rig.store.executor_join(executor())
     scheduler = rig.scheduler()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     real = rig.store.now
 
     async def now() -> float:
@@ -295,7 +295,7 @@ async def test_a_store_that_stood_still_while_it_was_asked_buries_nobody_at_once
         return await real()
 
     rig.store.now = now  # type: ignore[method-assign]  # for one call
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     rig.store.now = real  # type: ignore[method-assign]  # as it was
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
@@ -304,15 +304,15 @@ async def test_a_store_that_stood_still_while_it_looked_at_what_waits_buries_nob
     """Nobody was answered meanwhile, and whoever expires afterwards has to know that."""
     number = await rig.store.executor_join(executor())
     scheduler = rig.scheduler()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
 
     async def runs_unblock() -> int:
         await rig.clock.sleep(30.0)
         return 0
 
     rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # as a frozen server answers
-    await drive(rig.clock, scheduler._heal())
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     assert (await rig.store.executor_beat(number, 10.0)).alive
 
 
@@ -320,12 +320,12 @@ async def test_the_dead_are_expired_though_what_waits_cannot_be_freed(rig: Rig) 
     """One defect does not bring another."""
     number = await rig.store.executor_join(executor())
     scheduler = rig.scheduler()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.broken = {"runs_unblock": ValueError("a defect")}
     for _ in range(11):
         await rig.clock.advance(1)
         with pytest.raises(ValueError, match="a defect"):
-            await drive(rig.clock, scheduler._heal())
+            await drive(rig.clock, scheduler._lease_expiry.step())
     assert not (await rig.store.executor_beat(number, 10.0)).alive
 
 
@@ -340,7 +340,7 @@ async def test_what_waits_goes_on_though_the_dead_cannot_be_expired(rig: Rig) ->
     rig.store.runs_unblock = runs_unblock  # type: ignore[method-assign]  # to listen
     rig.flaky.broken = {"leases_expire": ValueError("a defect")}
     with pytest.raises(ValueError, match="a defect"):
-        await drive(rig.clock, rig.scheduler()._heal())
+        await drive(rig.clock, rig.scheduler()._lease_expiry.step())
     assert 1 == len(looks)
 
 

@@ -316,15 +316,15 @@ async def test_one_time_jobs_are_not_parked(rig: Rig) -> None:
 async def test_a_store_that_was_away_is_on_record_once_it_is_back(rig: Rig) -> None:
     """From its last answer until the first one after."""
     scheduler = rig.scheduler(name="host:7")
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     begin = rig.clock.now()
     rig.flaky.away = {"now"}
     for _ in range(20):
         await rig.clock.advance(1)
         with pytest.raises(StoreUnavailable):
-            await drive(rig.clock, scheduler._heal())
+            await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.away = set()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     found = await rig.store.incidents_list(0, 4e9)
     assert [("store_away", begin, rig.clock.now(), "host:7")] == [(i.kind, i.begin, i.end, i.who) for i in found]
 
@@ -332,13 +332,13 @@ async def test_a_store_that_was_away_is_on_record_once_it_is_back(rig: Rig) -> N
 async def test_a_moment_of_absence_is_not_worth_a_record(rig: Rig) -> None:
     """Nothing was late for it."""
     scheduler = rig.scheduler()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.away = {"now"}
     with pytest.raises(StoreUnavailable):
-        await drive(rig.clock, scheduler._heal())
+        await drive(rig.clock, scheduler._lease_expiry.step())
     rig.flaky.away = set()
     await rig.clock.advance(2)
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     assert [] == list(await rig.store.incidents_list(0, 4e9))
 
 
@@ -352,7 +352,7 @@ async def test_what_was_noticed_is_kept_until_it_is_recorded(rig: Rig) -> None:
     with pytest.raises(StoreUnavailable):
         await drive(rig.clock, scheduler.tick())
     rig.flaky.away = set()
-    await drive(rig.clock, scheduler._heal())
+    await drive(rig.clock, scheduler._lease_expiry.step())
     (incident,) = await rig.store.incidents_list(0, 4e9)
     assert ("scheduler_away", due) == (incident.kind, incident.begin)
 
@@ -382,7 +382,7 @@ async def test_a_scheduler_that_was_stopped_for_a_while_notices_it(rig: Rig) -> 
     for _ in range(60):
         await rig.clock.advance(2)
         with pytest.raises(StoreUnavailable):
-            await drive(rig.clock, scheduler._fire())
+            await drive(rig.clock, scheduler._fire_loop.step())
     rig.flaky.away = set()
     await drive(rig.clock, scheduler.tick())
     assert 1 == len(await rig.store.incidents_list(0, 4e9))

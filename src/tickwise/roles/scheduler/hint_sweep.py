@@ -1,0 +1,40 @@
+"""Publishes hints again for runs that stay queued, in case their first hints were lost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwise.ports.store import Store
+from tickwise.roles.shared.hint_publisher import HintPublisher
+
+SWEEP_SECONDS: Final = 0.5
+"""How often executors are told again of what stayed queued, …"""
+SWEPT_FIRST_SECONDS: Final = 0.25
+"""… beginning so long after it was ready, then after 1, 2, 4 … seconds: whoever is at it twice tells it twice, and the
+more there is of one age, the less often it is told. No scheduler need remember anything."""
+SWEPT_LAST_SECONDS: Final = 128.0
+"""What is older is found by executors that look themselves, as all do at least every second."""
+MAX_SWEPT: Final = 1_000
+"""In one sweep. More than this waits because executors are busy, or because many hints were lost at once; either way
+executors find it when they look themselves, and hints for all of it would only be in their way."""
+
+
+class HintSweep:
+    """Publishes hints again for one scheduler."""
+
+    def __init__(self, store: Store, announcer: HintPublisher) -> None:
+        self._store = store
+        self._announcer = announcer
+
+    async def step(self) -> float:
+        """Tell executors again of what has stayed queued for about one of some lengths of time."""
+        room, first = MAX_SWEPT, SWEPT_FIRST_SECONDS
+        if not await self._store.runs_waiting(2 * SWEPT_LAST_SECONDS, first, 1):
+            return SWEEP_SECONDS  # as nearly always: one look instead of one for each length of time
+        while room > 0 and first <= SWEPT_LAST_SECONDS:
+            waiting = await self._store.runs_waiting(first + SWEEP_SECONDS, first, room)
+            if waiting:
+                self._announcer.announce(waiting)
+                room -= len(waiting)
+            first = max(1.0, 2 * first)
+        return SWEEP_SECONDS

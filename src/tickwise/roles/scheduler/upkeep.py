@@ -1,0 +1,44 @@
+"""Keeps the store's partitions and the stored outputs within their retention."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from tickwise.ports.blobs import LOGS, Blobs, log_day
+from tickwise.ports.store import Retention, Store
+
+MAINTAIN_SECONDS: Final = 600.0
+
+logger = structlog.get_logger("tickwise.scheduler")
+
+
+class Upkeep:
+    """The upkeep by one scheduler."""
+
+    def __init__(self, store: Store, blobs: Blobs, *, retention: Retention, logs_seconds: float) -> None:
+        """Outputs are kept for `logs_seconds`."""
+        self._store = store
+        self._blobs = blobs
+        self._retention = retention
+        self._logs_seconds = logs_seconds
+
+    async def keep_partitions(self) -> float:
+        """Make the partitions ahead, and drop those that are past their retention."""
+        done = await self._store.maintain(self._retention)
+        if done.made or done.dropped:
+            logger.info("partitions_kept", made=list(done.made), dropped=list(done.dropped))
+        return MAINTAIN_SECONDS
+
+    async def expire_outputs(self) -> float:
+        """Remove the outputs of runs whose day is over its retention. Twice is once, so any scheduler may."""
+        oldest = await self._store.now() - self._logs_seconds
+        for day in await self._blobs.folders(LOGS):
+            # A run that was made up for lately bears an old day in its id; what counts is when it wrote.
+            if day < log_day(oldest):
+                old = [blob.key for blob in await self._blobs.list(f"{LOGS}{day}/") if blob.written_at < oldest]
+                await self._blobs.delete(old)
+                if old:
+                    logger.info("outputs_expired", day=day, count=len(old))
+        return MAINTAIN_SECONDS
