@@ -20,6 +20,7 @@ FUNCTION_LINES_USUAL = 50
 MAX_FUNCTION_LINES = 70
 FUNCTION_SHARE_USUAL = 0.95
 MAX_MODULE_LINES = 800
+MAX_PAGE_LINES = 60
 MAX_PORT_METHODS = 25
 MAX_PORT_POSITIONAL = 3
 LINE_CHARACTERS_MOST_OF_AN_ASSET = 1_000
@@ -246,6 +247,14 @@ def suites_that_nobody_runs(published: Iterable[str], sources: Iterable[str]) ->
         if isinstance(base, ast.Name)
     }
     return set(published) - bases
+
+
+def page_gaps(page: str, modules: Iterable[str]) -> list[str]:
+    """The findings of a package's README: modules that it names neither as code nor in a drawing, and its length."""
+    code = " ".join(re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))
+    gaps = [f"it does not name `{module}`" for module in sorted(modules) if not re.search(rf"\b{module}\b", code)]
+    lines = len(page.splitlines())
+    return gaps if lines <= MAX_PAGE_LINES else [*gaps, f"it has {lines} lines, {MAX_PAGE_LINES} at most"]
 
 
 def third_party_asset(place: str, text: str) -> list[str]:

@@ -189,6 +189,13 @@ def test_a_suite_that_nobody_runs_is_found() -> None:
     assert {"OtherContract"} == rules.suites_that_nobody_runs(["OneContract", "OtherContract"], ["x = 1\n", run])
 
 
+def test_a_module_that_the_page_of_its_package_does_not_name_is_found() -> None:
+    """A word of a sentence is no name of a module: it stands as code, or in the drawing."""
+    page = "The lease is kept.\n\n```\nrole ─► outbox\n```\n\n`run_log` writes lines.\n"
+    assert ["it does not name `lease`"] == rules.page_gaps(page, ["role", "outbox", "run_log", "lease"])
+    assert ["it has 61 lines, 60 at most"] == rules.page_gaps("\n" * 61, [])
+
+
 def test_third_party_assets_are_found() -> None:
     """By name, by folder, or by a line that nobody wrote by hand."""
     assert rules.third_party_asset("src/tickwise/web/static/htmx.min.js", "x")

@@ -105,6 +105,15 @@ def test_a_class_name_stands_once() -> None:
     assert {} == {name: found for name, found in places.items() if len(found) > 1}
 
 
+@pytest.mark.parametrize("package", ["executor", "recorder", "scheduler", "shared"])
+def test_each_package_of_a_role_has_a_page(package: str) -> None:
+    """Its README says what the role does, needs, and leaves behind when it dies, and names every module."""
+    folder = f"src/tickwise/roles/{package}"
+    modules = {place.removeprefix(f"{folder}/").removesuffix(".py") for place in tree.python_files(folder)}
+    assert len(modules) > 2
+    assert [] == rules.page_gaps(tree.read(f"{folder}/README.md"), modules - {"__init__"})
+
+
 def _kit() -> dict[str, str]:
     """The sources of the published suites, by their modules: `store_dispatch_claims`."""
     folder = "src/tickwise/testing/contracts"
