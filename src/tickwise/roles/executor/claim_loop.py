@@ -248,7 +248,7 @@ class ClaimLoop:
 
     async def _recover(self) -> None:
         """A claim failed, and may have been carried out all the same: what the store says is ours and we do not know
-        goes back. Nobody else would ever free it, because we go on living."""
+        goes back. No other process would ever free it, because this executor stays active."""
         number = self._lease.number
         returned = await self._runs.attempts_release_unknown(
             number, [*self._admission.known_tokens()], self._time.now()

@@ -54,7 +54,7 @@ class Lease:
         """`doubted` is set when only the store can tell whether the lease stands. `watchers` learn, with each renewal,
         when tasks are to be killed if no other renewal follows."""
         self.number = 0
-        """Given by the store at birth; 0: not yet born."""
+        """Given by the store at registration. 0: not yet registered."""
         self.margin_seconds = min(MARGIN_SECONDS, seconds * MARGIN_SHARE)
         self._clock = clock
         self._seconds = seconds
@@ -76,7 +76,7 @@ class Lease:
             self._watchers.hold_until(self._until - self.margin_seconds * (1.0 - GRACE_SHARE))
 
     def ended(self) -> None:
-        """We were buried."""
+        """Note that the store expired this executor."""
         self._until = float("-inf")
 
     def stands(self) -> bool:

@@ -5,8 +5,8 @@
         └── kept here ◄──── asked now and then ──────────────────────┘
               └── nothing was applied for `PATIENCE_SECONDS`: told directly; twice is once
 
-Invariant: an outcome is kept until the store says that it was applied, was told of it directly, or its executor was
-buried. So a broker that loses it costs time: a number counts as applied only if all before it are, or are settled.
+Invariant: an outcome is kept until the store says that it was applied, got it directly, or expired its executor.
+So a broker that loses it costs time: a number counts as applied only if all before it are, or are settled.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
 
 
 class Publisher:
-    """One executor's."""
+    """Publishes the outcomes of one executor."""
 
     def __init__(
         self, broker: Broker, *, runs: Runs, clock: Clock, writer: OutcomeWriter, signing: ResultsSigning | None = None
@@ -83,7 +83,7 @@ class Publisher:
         """Whose numbers these are."""
         self._number = 0
         self._life = 0
-        """Counts burials: what was under way then counts no more."""
+        """Counts expiries. Messages that were under way at an expiry count no more."""
         self._avoided_until = float("-inf")
         self._moved_at = 0.0
 
@@ -162,7 +162,7 @@ class Publisher:
                 yield outcome.run_id, outcome.token
 
     def forget(self) -> None:
-        """The executor was buried: its next life counts anew."""
+        """Drop all outcomes: the store expired the executor. Its next number counts anew."""
         self._kept.clear()
         self.count = self._size = self._number = 0
         self._life += 1

@@ -176,11 +176,11 @@ class RunStarter:
             except Exception as failure:  # noqa: BLE001  # whatever it was, only the store's word can end this
                 if is_cancelled():
                     return
-                # Whether it was recorded is unknown, so only saying it again can tell. Being buried ends this too.
+                # It may be on record. Only a repeated call can tell. An expiry of this executor ends the loop too.
                 logger.warning("start_unrecorded", runs=len(batch), detail=str(failure))
                 await self._clock.sleep(GUARD_RETRY_SECONDS)
         while not self._lease.stands() and any(self._ours(batch)):
-            # The answer was long under way: we may be buried by now, and this is the run that must not begin twice.
+            # The answer took long: the store may have expired this executor, and this run must not begin twice.
             await self._clock.sleep(LEASE_LOOK_SECONDS)
         for held in self._ours(batch):
             if held.claimed.run_id in refused:
