@@ -221,7 +221,7 @@ async def test_no_more_run_than_the_limit_whatever_is_cut_or_dies(
         async def all_ended() -> bool:
             failed = [task.exception() for task in [*lives[1:], *tidies] if task.done()]
             assert failed == []
-            return await surely(lambda: stores[0].runs_count(done)) == RUNS + IN_FILE
+            return await surely(lambda: stores[0].count(done)) == RUNS + IN_FILE
 
         await eventually(all_ended, within_seconds=180.0, what="every run ends well")
     finally:
@@ -323,7 +323,7 @@ async def test_a_letter_is_settled_once_whoever_asks_at_the_same_time(stores: li
     for each in runs:
         mine = sorted(settled for run, settled in told if run == each.run_id)
         assert mine == [Settled.SETTLED, Settled.TAKEN, Settled.TAKEN]
-        assert await stores[0].runs_count(RunQuery(namespace="default", origin=each.run_id)) == 1
+        assert await stores[0].count(RunQuery(namespace="default", origin=each.run_id)) == 1
 
 
 async def test_what_follows_is_made_once_whoever_makes_it_at_the_same_time(stores: list[PostgresStore]) -> None:
@@ -335,4 +335,4 @@ async def test_what_follows_is_made_once_whoever_makes_it_at_the_same_time(store
     starts = [Successor(job.job_id, make.run(job.job_id, origin=ended.run_id))]
     made = await asyncio.gather(*(store.completions_commit("default", {ended.run_id: starts}) for store in stores))
     assert sorted(made) == [0, 0, 1]
-    assert await stores[0].runs_count(RunQuery(namespace="default", job_id=job.job_id)) == 1
+    assert await stores[0].count(RunQuery(namespace="default", job_id=job.job_id)) == 1

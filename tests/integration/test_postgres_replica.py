@@ -59,16 +59,16 @@ QUESTIONS: dict[str, Question] = {
         JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,), limit=10)
     ),
     "jobs by label": lambda store: store.jobs_list(JobQuery(namespace="default", labels={"team": "a"}, limit=10)),
-    "how many jobs": lambda store: store.jobs_count(JobQuery(namespace="default", limit=1_000)),
-    "a job by its key": lambda store: store.job_by_key("default", "nightly"),
+    "how many jobs": lambda store: store.count(JobQuery(namespace="default", limit=1_000)),
+    "a job by its key": lambda store: store.job_get("default", "nightly"),
     "runs": lambda store: store.runs_list(RunQuery(namespace="default", limit=10)),
     "runs that failed": lambda store: store.runs_list(
         RunQuery(namespace="default", states=(RunState.FAILED,), limit=10)
     ),
-    "how many runs": lambda store: store.runs_count(RunQuery(namespace="default", limit=1_000)),
+    "how many runs": lambda store: store.count(RunQuery(namespace="default", limit=1_000)),
     "runs by the hour": lambda store: store.runs_tally("default", 0.0, 4e9),
     "dead letters": lambda store: store.letters_list(LetterQuery(namespace="default", expire_seconds=WEEK, limit=10)),
-    "how many dead letters": lambda store: store.letters_count(
+    "how many dead letters": lambda store: store.count(
         LetterQuery(namespace="default", expire_seconds=WEEK, limit=1_000)
     ),
     "operations": lambda store: store.operations_list("default", None, 10),

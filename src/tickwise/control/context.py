@@ -12,9 +12,9 @@ from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import ExecutorRow, JobRow, Receipt, RunRow, Store
+from tickwise.ports.store.searches import Searches
 from tickwise.roles.shared.group_commit import surely
 from tickwise.roles.shared.hint_publisher import HintPublisher
-from tickwise.roles.shared.search_replica import Searches
 from tickwise.roles.shared.served_queues import Serving
 
 EXECUTORS_FRESH_SECONDS: Final = 2.0

@@ -26,6 +26,7 @@ from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import Continuity, Definitions, EpochCause, JobQuery, Records, RunQuery, RunRow
+from tickwise.ports.store.searches import Searches
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -42,7 +43,7 @@ UNSEEN: Final = (
 )
 
 
-class Archive(Definitions, Records, Continuity, Protocol):
+class Archive(Definitions, Records, Continuity, Searches, Protocol):
     """The part of the store that is read."""
 
 

@@ -44,6 +44,7 @@ from tickwise.ports.identity import Keys
 from tickwise.ports.runner import Runner, TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
+from tickwise.ports.store.searches import Searches
 from tickwise.roles.executor.capacity import RunnerConfig
 from tickwise.roles.executor.role import Executor
 from tickwise.roles.executor.settings import ExecutorSettings
@@ -52,7 +53,7 @@ from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.roles.shared.handovers import handover_bell
 from tickwise.roles.shared.hint_publisher import HintPublisher
-from tickwise.roles.shared.search_replica import Replica, Searches
+from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.coordination import Coordination, open_neighbours
 from tickwise.wiring.link import named_broker, open_broker

@@ -34,7 +34,7 @@ HEALING: Final = ("leases_expire:before", "sql/runs_free:before", "leases_expire
 FIRING: Final = (
     "timers_fire:before", "timers_fire:after", "fires:after", "fires_commit:before", "fires_commit:after",
 )  # fmt: skip
-ANSWERING: Final = ("jobs_add_all:before", "jobs_add_all:after")
+ANSWERING: Final = ("jobs_add:before", "jobs_add:after")
 DEATH_SECONDS: Final = 80.0
 LEAVING_SECONDS: Final = 2.0
 BEYOND_HORIZON_SECONDS: Final = 3.5

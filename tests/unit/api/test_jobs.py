@@ -675,9 +675,6 @@ class GoneAfterwards(MemoryStore):
     async def jobs_add(self, *arguments: Any, **named: Any) -> Any:
         return await self._committed(await super().jobs_add(*arguments, **named))
 
-    async def jobs_add_all(self, *arguments: Any, **named: Any) -> Any:
-        return await self._committed(await super().jobs_add_all(*arguments, **named))
-
     async def job_move(self, *arguments: Any, **named: Any) -> Any:
         return await self._committed(await super().job_move(*arguments, **named))
 
@@ -737,10 +734,10 @@ class HeldStore(MemoryStore):
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def jobs_add_all(self, *arguments: Any, **named: Any) -> Any:
+    async def jobs_add(self, *arguments: Any, **named: Any) -> Any:
         self.reached.set()
         await self.go_on.wait()
-        return await super().jobs_add_all(*arguments, **named)
+        return await super().jobs_add(*arguments, **named)
 
 
 async def test_a_request_whose_key_is_still_in_flight_is_refused() -> None:

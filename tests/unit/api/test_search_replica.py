@@ -13,8 +13,8 @@ from tickwise.adapters.clock import VirtualClock
 from tickwise.api.resources import RESOURCES
 from tickwise.control.bulk.pages import OperationPages
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
-from tickwise.ports.store import JobQuery, JobRow
-from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica, Searches
+from tickwise.ports.store import JobQuery, JobRow, Searches
+from tickwise.roles.shared.search_replica import AWAY_SECONDS, SLOW_SECONDS, Replica
 
 SEARCHES = {name for name in vars(Searches) if not name.startswith("_")}
 JOB = {"name": "a", "every": "1h", "task": {"kind": "shell", "command": "true"}}

@@ -210,7 +210,7 @@ class BufferedIngest:
         """Refuse a key that another job has, if the store can be asked; else whoever applies it does. The very job has
         it if this is a repeat."""
         try:
-            row = await self._breaker.ask(lambda: self._context.store.job_by_key(who.namespace, key))
+            row = await self._breaker.ask(lambda: self._context.store.job_get(who.namespace, key))
         except StoreUnavailable:
             return
         if row is not None and row.job_id != job_id:

@@ -175,13 +175,13 @@ class OperationService:
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
         query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1)
         sample = await self._context.store.runs_list(replace(query, limit=SAMPLE))
-        return _matches(await self._context.store.runs_count(query) if len(sample) == SAMPLE else len(sample), sample)
+        return _matches(await self._context.store.count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
         query, statuses = jobs_queries(who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1)
         query, store = replace(query, statuses=statuses), self._context.store
         sample = await store.jobs_list(replace(query, limit=SAMPLE))
-        return _matches(await store.jobs_count(query) if len(sample) == SAMPLE else len(sample), sample)
+        return _matches(await store.count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _letters_matched(self, who: Principal, said: LettersFilter) -> Matches:
         query = letters_query(
@@ -192,9 +192,7 @@ class OperationService:
             limit=MAX_COUNTED + 1,
         )
         sample = await self._context.store.letters_list(replace(query, limit=SAMPLE))
-        return _matches(
-            await self._context.store.letters_count(query) if len(sample) == SAMPLE else len(sample), sample
-        )
+        return _matches(await self._context.store.count(query) if len(sample) == SAMPLE else len(sample), sample)
 
     async def _asked(self, who: Principal, kind: str, asked: OperationRequest) -> Accepted | Replay:
         """A stored operation."""

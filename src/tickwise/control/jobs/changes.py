@@ -133,7 +133,7 @@ class JobChanges:
             raise Invalid("the key in the body is not the one in the path; leave it out", pointer="/key")
         body = msgspec.structs.replace(body, key=key)
         for _ in range(RACES_MAX):
-            row = await self._context.store.job_by_key(who.namespace, key) if found is None else found.row
+            row = await self._context.store.job_get(who.namespace, key) if found is None else found.row
             if row is not None:
                 version = None if found is None else row.version
                 return await self.change(who, row.job_id, body, if_version=version)

@@ -171,4 +171,4 @@ class JobService:
         return run.run_id if replay is None else replay
 
     async def _named(self, who: Principal, key: str) -> JobRow | None:
-        return None if "\0" in key else await self._context.store.job_by_key(who.namespace, key)
+        return None if "\0" in key else await self._context.store.job_get(who.namespace, key)

@@ -115,7 +115,7 @@ class Submissions:
         else:
             receipt = receipt_for(submitted)
             with self._gatherer.room.taken((job,)):
-                results = await self._context.surely(lambda: self._context.store.jobs_add_all((job,), receipt))
+                results = await self._context.surely(lambda: self._context.store.jobs_add((job,), receipt, whole=True))
             if isinstance(results, Replay):
                 return results
             added = results[0]
@@ -190,7 +190,7 @@ class Submissions:
             chosen = list(jobs.values())
             receipt = receipt_for(verdicts) if receipt_for is not None else None
             with self._gatherer.room.taken(chosen):
-                results = await self._context.surely(lambda: self._context.store.jobs_add_all(chosen, receipt))  # noqa: B023 - awaited within the turn
+                results = await self._context.surely(lambda: self._context.store.jobs_add(chosen, receipt, whole=True))  # noqa: B023 - awaited within the turn
             if isinstance(results, Replay):
                 return results
             taken = {place for place, result in zip(jobs, results, strict=True) if refusal_of(result, jobs[place])}

@@ -87,8 +87,8 @@ async def _find(store: Definitions, namespace: str, reference: str) -> JobRow | 
     try:
         job_id = UUID(reference)
     except ValueError:
-        return await store.job_by_key(namespace, reference)
-    return await store.job_get(namespace, job_id) or await store.job_by_key(namespace, reference)
+        return await store.job_get(namespace, reference)
+    return await store.job_get(namespace, job_id) or await store.job_get(namespace, reference)
 
 
 def _node(row: JobRow) -> SequenceNode:

@@ -1,6 +1,7 @@
 """The durable truth, split by duty: `Definitions` (jobs, tasks), `Runs` (timers, runs, executors), `Records` (history),
 `Rules` (calendars and windows), `Letters` (what failed for good, and operations over many things), `Flow` (sequences,
-queues on hold, invariants), `Continuity` (what becomes of acknowledged writes that a failover loses).
+queues on hold, invariants), `Continuity` (what becomes of acknowledged writes that a failover loses), `Searches` (the
+read model, which a replica may serve).
 
 What holds for every method:
 
@@ -113,6 +114,7 @@ from tickwise.ports.store.runs import (
     StoreStats,
     Timer,
 )
+from tickwise.ports.store.searches import Searches
 
 __all__ = [
     "LANES_RESERVED",
@@ -183,6 +185,7 @@ __all__ = [
     "RunQuery",
     "RunRow",
     "Runs",
+    "Searches",
     "Settled",
     "Settlement",
     "Store",
@@ -205,7 +208,7 @@ class Executing(Runs, Continuity, Protocol):
     """The part of an executor."""
 
 
-class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Protocol):
+class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Searches, Protocol):
     """The whole, as wiring hands it out. Each role takes the part that it needs."""
 
     async def open(self) -> None:
@@ -219,6 +222,10 @@ class Store(Definitions, Runs, Records, Rules, Letters, Flow, Continuity, Protoc
 
     async def now(self) -> float:
         """The store's clock; also the cheapest sign that it is there."""
+        ...
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        """How many a search finds, counted to its `limit` at most. Raises `Invalid` as the search does."""
         ...
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:

@@ -370,34 +370,22 @@ def check_newest(newest: StoredTask | None, task: StoredTask, expected_version: 
 class Definitions(Protocol):
     """Jobs and stored tasks: what people said."""
 
-    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+    async def jobs_add(
+        self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
+    ) -> Sequence[Added] | Replay:
         """Store all that can be stored, each with its first run or timer, in one transaction; in the order given.
 
         The due time of a one-time job within the store's horizon (`near_seconds`) becomes a run at once, a later one,
         and every one of a recurring job, a timer. With a receipt whose key was used before, nothing is stored and the
         earlier answer comes back; else the receipt is kept with the jobs if every one is CREATED or REPEATED, and not
         at all if one was refused (its answer is then for `receipt_keep`).
+
+        With `whole`, nothing is stored unless every one is CREATED or REPEATED.
         """
         ...
 
-    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
-        """As `jobs_add`, but nothing is stored unless every one is CREATED or REPEATED."""
-        ...
-
-    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
-        """One job, by id."""
-        ...
-
-    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
-        """One job, by its key."""
-        ...
-
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
-        """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
-        ...
-
-    async def jobs_count(self, query: JobQuery) -> int:
-        """How many there are, counted to `limit` at most. Raises `Invalid` as `jobs_list`."""
+    async def job_get(self, namespace: str, job: UUID | str) -> JobRow | None:
+        """One job, by its id, or by its key if that is a text."""
         ...
 
     async def job_change(self, change: JobChange) -> JobRow:

@@ -157,14 +157,6 @@ class OperationStep:
 class Letters(Protocol):
     """Dead letters, and operations over many things at once."""
 
-    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
-        """Up to `limit` letters."""
-        ...
-
-    async def letters_count(self, query: LetterQuery) -> int:
-        """How many there are, counted to `limit` at most."""
-        ...
-
     async def letter_get(self, namespace: str, run_id: UUID, expire_seconds: float) -> LetterRow | None:
         """One letter."""
         ...
@@ -186,13 +178,6 @@ class Letters(Protocol):
 
     async def operation_get(self, namespace: str, operation_id: UUID) -> OperationRow | None:
         """One operation."""
-        ...
-
-    async def operations_list(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
-        """Newest first by id (they begin with the milliseconds of their making); only those of `kinds`, if that is
-        given."""
         ...
 
     async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:

@@ -189,21 +189,6 @@ class Records(Protocol):
         nobody held it has no final one)."""
         ...
 
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
-        """Up to `limit` runs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
-        ...
-
-    async def runs_count(self, query: RunQuery) -> int:
-        """How many there are, counted to `limit` at most. Raises `Invalid` as `runs_list`."""
-        ...
-
-    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
-        """How many runs came on record in each hour that begins in this time (`until` excluded), oldest first, at most
-        `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
-        costs the same however many there are, and stays when they are past their time. Nothing is said of states and
-        hours in which nothing came."""
-        ...
-
     async def incident_add(self, incident: Incident) -> None:
         """Put on record what was noticed, for as long as runs are kept. The same kind, begin and who again: the first
         one stays."""

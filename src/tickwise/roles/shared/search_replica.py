@@ -11,14 +11,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 import structlog
 
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import JobQuery, JobRow, LetterQuery, LetterRow, OperationRow, RunQuery, RunRow, Tally
+from tickwise.ports.store import (
+    JobQuery,
+    JobRow,
+    LetterQuery,
+    LetterRow,
+    OperationRow,
+    RunQuery,
+    RunRow,
+    Searches,
+    Tally,
+)
 
 AWAY_SECONDS: Final = 5.0
 """So long the primary is asked at once after the replica was found away."""
@@ -28,32 +38,6 @@ SLOW_SECONDS: Final = 2.0
 T = TypeVar("T")
 
 logger = structlog.get_logger("tickwise.searching")
-
-
-class Searches(Protocol):
-    """The part of the store that a replica may stand in for; each as there."""
-
-    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
-        """See `Definitions`."""
-        ...
-
-    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
-        """See `Records`."""
-        ...
-
-    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
-        """See `Records`."""
-        ...
-
-    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
-        """See `Letters`."""
-        ...
-
-    async def operations_list(
-        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
-    ) -> Sequence[OperationRow]:
-        """See `Letters`."""
-        ...
 
 
 class Replica:

@@ -39,18 +39,13 @@ class Definitions(Duty):
 
     # ------------------------------------------------------------------------------------------- submits
 
-    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+    async def jobs_add(
+        self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
+    ) -> Sequence[Added] | Replay:
         if (replay := self._state.replay(receipt)) is not None:
             return replay
         answers = list(self._judge(jobs))
-        self._store(jobs, answers, receipt)
-        return answers
-
-    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
-        if (replay := self._state.replay(receipt)) is not None:
-            return replay
-        answers = list(self._judge(jobs))
-        if STORED.issuperset(answers):
+        if not whole or STORED.issuperset(answers):
             self._store(jobs, answers, receipt)
         return answers
 
@@ -115,16 +110,10 @@ class Definitions(Duty):
 
     # ------------------------------------------------------------------------------------------- looking up
 
-    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
-        job = self._state.jobs.get(job_id)
-        return self._state.job_row(job) if job is not None and job.namespace == namespace else None
-
-    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
-        job = self._state.job_keys.get((namespace, key))
-        return None if job is None else self._state.job_row(job)
-
-    async def jobs_count(self, query: JobQuery) -> int:
-        return len(await self.jobs_list(query))
+    async def job_get(self, namespace: str, job: UUID | str) -> JobRow | None:
+        jobs = self._state.jobs
+        found = self._state.job_keys.get((namespace, job)) if isinstance(job, str) else jobs.get(job)
+        return self._state.job_row(found) if found is not None and found.namespace == namespace else None
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
         found: list[JobRow] = []

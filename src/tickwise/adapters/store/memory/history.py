@@ -69,9 +69,6 @@ class History(Duty):
         current = [attempt_row(run, run.state, Report(started=run.started))] if run.held else []
         return [*run.attempts, *current]
 
-    async def runs_count(self, query: RunQuery) -> int:
-        return len(await self.runs_list(query))
-
     async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
         found: list[RunRow] = []
         for run_id in sorted(self._candidates(query), reverse=True):

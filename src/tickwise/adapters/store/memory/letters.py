@@ -67,9 +67,6 @@ class Letters(Duty):
         ended = self._failed(namespace, run_id)
         return None if ended is None else self._letter(ended, expire_seconds)
 
-    async def letters_count(self, query: LetterQuery) -> int:
-        return len(await self.letters_list(query))
-
     async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
         found: list[LetterRow] = []
         for run_id in sorted(self._candidate_letters(query), reverse=True):

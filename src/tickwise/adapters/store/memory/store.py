@@ -18,7 +18,7 @@ from tickwise.adapters.store.memory.rules import Rules
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import Timers
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Handover
+from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
 
 NEAR_SECONDS = 2.0
 
@@ -51,6 +51,11 @@ class MemoryStore(
 
     async def now(self) -> float:
         return self._state.now()
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        if isinstance(query, JobQuery):
+            return len(await self.jobs_list(query))
+        return len(await (self.runs_list(query) if isinstance(query, RunQuery) else self.letters_list(query)))
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         self._state.on_handover = tell

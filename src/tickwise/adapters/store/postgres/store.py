@@ -27,6 +27,7 @@ from tickwise.adapters.store.postgres.server import settings_findings, upkeep_fi
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.upkeep import Upkeep
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
+from tickwise.ports.store import JobQuery, LetterQuery, RunQuery
 
 VERSION_LEAST: Final = 150_000
 
@@ -81,6 +82,12 @@ class PostgresStore(
         async with self._links.line(BEAT).use(writes=False) as connection:
             now: float = await connection.fetchval(statement("now"))
         return now
+
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+        """See the port."""
+        if isinstance(query, JobQuery):
+            return await self._count_jobs(query)
+        return await (self._count_runs(query) if isinstance(query, RunQuery) else self._count_letters(query))
 
     async def findings(self) -> list[str]:
         """What an operator should put right some day: none of it keeps the store from working."""

@@ -39,17 +39,15 @@ STANDING: Final = frozenset({JobStatus.PAUSED, JobStatus.CANCELLED})
 
 
 class Jobs(Part):
-    """`job_get`, `job_by_key`, `jobs_list`, `jobs_count` of the port."""
+    """`job_get`, `jobs_list` of the port, and its `count` of jobs."""
 
-    async def job_get(self, namespace: str, job_id: UUID) -> JobRow | None:
+    async def job_get(self, namespace: str, job: UUID | str) -> JobRow | None:
         """See the port."""
-        rows = await search(self._links, "job_get", [namespace, job_id], self._clock)
-        return job_row(rows[0]) if rows else None
-
-    async def job_by_key(self, namespace: str, key: str) -> JobRow | None:
-        """See the port."""
+        if isinstance(job, UUID):
+            rows = await search(self._links, "job_get", [namespace, job], self._clock)
+            return job_row(rows[0]) if rows else None
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("job_by_key"), namespace, key)
+            row = await connection.fetchrow(statement("job_by_key"), namespace, job)
         return None if row is None else job_row(row)
 
     async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
@@ -64,8 +62,7 @@ class Jobs(Part):
         rows = await search(self._links, name, arguments, self._clock)
         return [job_row(row) for row in rows]
 
-    async def jobs_count(self, query: JobQuery) -> int:
-        """See the port."""
+    async def _count_jobs(self, query: JobQuery) -> int:
         name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
         [(count,)] = await search(self._links, name, arguments, self._clock)
         return int(count)
@@ -117,7 +114,7 @@ def _alike(query: JobQuery) -> list[Any]:
 
 
 def _asked(query: JobQuery) -> list[Any]:
-    """The parameters of `jobs_list` and `jobs_count`."""
+    """The parameters of the statements `jobs_list` and `jobs_count`."""
     return [
         query.namespace,
         None if query.name is None else like(query.name),

@@ -40,34 +40,29 @@ class _Taken(Exception):
 
 
 class Submits(Part):
-    """`jobs_add`, `jobs_add_all` and receipts of the port."""
+    """`jobs_add` and receipts of the port."""
 
-    async def jobs_add(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
+    async def jobs_add(
+        self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
+    ) -> Sequence[Added] | Replay:
         """See the port."""
         if not jobs and receipt is None:
             return []
         numbers, refused = await self._lanes.find(set(map(_place, jobs)))
         if refused:
-            return await self._add_others(jobs, refused, receipt)
+            if not whole:
+                return await self._add_others(jobs, refused, receipt)
+            replay = await self._replay(receipt)
+            return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
         if receipt is None and _is_plain(jobs):
             try:
                 await self._add_plain(jobs, numbers)
             except UniqueBroken:
-                pass  # a repeat after a commit in doubt: look which of them are there
+                whole = False  # a repeat after a commit in doubt: look which of them are there
             else:
                 return [Added.CREATED] * len(jobs)
-        return await self._add_checked(jobs, numbers, receipt, whole=False)
-
-    async def jobs_add_all(self, jobs: Sequence[NewJob], receipt: Receipt | None = None) -> Sequence[Added] | Replay:
-        """See the port."""
-        numbers, refused = await self._lanes.find(set(map(_place, jobs)))
-        if refused:
-            replay = await self._replay(receipt)
-            return replay or [Added.NO_LANE if _place(job) in refused else Added.CREATED for job in jobs]
-        if receipt is None and (not jobs or _is_plain(jobs)):
-            return await self.jobs_add(jobs)
         try:
-            return await self._add_checked(jobs, numbers, receipt, whole=True)
+            return await self._add_checked(jobs, numbers, receipt, whole=whole)
         except _Taken as taken:
             return taken.answers
 

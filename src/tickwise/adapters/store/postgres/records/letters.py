@@ -51,8 +51,7 @@ class Letters(Part):
             rows = await connection.fetch(statement("letters_list"), *_asked(query))
         return [_letter_row(row) for row in rows]
 
-    async def letters_count(self, query: LetterQuery) -> int:
-        """See the port."""
+    async def _count_letters(self, query: LetterQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
             count: int = await connection.fetchval(statement("letters_count"), *_asked(query))
         return count
@@ -208,7 +207,7 @@ def _answer(settlement: Settlement, stored: asyncpg.Record, *, first: bool) -> S
 
 
 def _asked(query: LetterQuery) -> list[Any]:
-    """The parameters of `letters_list` and `letters_count`."""
+    """The parameters of the statements `letters_list` and `letters_count`."""
     return [
         query.namespace,
         query.expire_seconds,

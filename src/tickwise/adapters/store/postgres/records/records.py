@@ -36,8 +36,8 @@ _RUN_COLUMNS: Final = frozenset(field.name for field in fields(RunRow))
 
 
 class Records(Part):
-    """`cluster_id`, `requests_mark*`, `run_get`, `run_attempts`, `runs_list`, `runs_count`, `runs_tally`, `incident*`
-    and `stats` of the port."""
+    """`cluster_id`, `requests_mark*`, `run_get`, `run_attempts`, `runs_list`, `runs_tally`, `incident*` and `stats`
+    of the port, and its `count` of runs."""
 
     async def cluster_id(self) -> str:
         """See the port."""
@@ -76,16 +76,15 @@ class Records(Part):
             name, asked = _page(query) or ("runs_list", await self._searched_for(connection, query))
             return await _shown(connection, await searched(connection, name, asked, self._clock))
 
-    async def runs_count(self, query: RunQuery) -> int:
-        """See the port."""
+    async def _count_runs(self, query: RunQuery) -> int:
         async with self._links.pooled(writes=False) as connection:
             asked = await self._searched_for(connection, query)
             [(count,)] = await searched(connection, "runs_count", asked, self._clock)
         return int(count)
 
     async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
-        """The parameters of `runs_list` and `runs_count`. Few jobs that have the labels are named one by one: then
-        their runs have an index. Among many, the newest runs are looked at in turn."""
+        """The parameters of the statements `runs_list` and `runs_count`. Few jobs that have the labels are named one by
+        one: then their runs have an index. Among many, the newest runs are looked at in turn."""
         if not query.labels:
             return _asked(query)
         labelled = [query.namespace, json.dumps(dict(query.labels)), FEW_LABELLED + 1]
@@ -130,9 +129,9 @@ def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
 
 
 def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None) -> list[Any]:
-    """The parameters of `runs_list` and `runs_count`, if `jobs` are all that have the labels. A window of due times is
-    one of ids too: no run is due before the time in its id, and what is due long after that is found by an index of its
-    own."""
+    """The parameters of the statements `runs_list` and `runs_count`, if `jobs` are all that have the labels. A window
+    of due times is one of ids too: no run is due before the time in its id, and what is due long after that is found
+    by an index of its own."""
     before, from_id = query.before, None
     if query.due_before is not None:
         newest = _first_id(query.due_before + ID_SLACK_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -46,7 +47,7 @@ class LanesContract(StoreContract):
         await self.add(store, *wanted)
         more = make.job(lane=lane(queue="one-more"))
         for client in (store, other):
-            for add in (client.jobs_add, client.jobs_add_all):
+            for add in (client.jobs_add, partial(client.jobs_add, whole=True)):
                 assert list(added(await add([more]))) == [Added.NO_LANE]
         row = await self.job_row(store, wanted[0].job_id)
         with pytest.raises(Conflict) as refused:
@@ -63,7 +64,7 @@ class LanesContract(StoreContract):
         lanes = [lane(queue="queue-1"), lane(queue="more"), lane(), lane(queue="yet-more")]
         batch = self.jobs_in(make, lanes)
         answers = [Added.CREATED, Added.NO_LANE, Added.CREATED, Added.NO_LANE]
-        assert list(added(await store.jobs_add_all(batch))) == answers
+        assert list(added(await store.jobs_add(batch, whole=True))) == answers
         assert await store.job_get("default", batch[0].job_id) is None
         receipt = make.receipt()
         assert list(added(await store.jobs_add(batch, receipt))) == answers
@@ -76,7 +77,7 @@ class LanesContract(StoreContract):
         receipt = make.receipt()
         await store.jobs_add([make.job()], receipt)
         await self.add(store, *self.jobs_in(make, named_lanes(MAX_LANES_OF_NAMESPACE - 1)))
-        for add in (store.jobs_add, store.jobs_add_all):
+        for add in (store.jobs_add, partial(store.jobs_add, whole=True)):
             assert isinstance(await add([make.job(lane=lane(queue="more"))], receipt), Replay)
 
     async def test_the_default_lanes_are_always_there(self, store: KeyedStore, make: Factory) -> None:

@@ -152,8 +152,8 @@ class EditsContract(StoreContract):
         job = make.job(make.now + HOUR, key="old")
         await self.add(store, job)
         await store.job_change(make.change(await self.job_row(store, job.job_id), key="new"))
-        assert await store.job_by_key("default", "old") is None
-        found = await store.job_by_key("default", "new")
+        assert await store.job_get("default", "old") is None
+        found = await store.job_get("default", "new")
         assert found is not None
         assert found.job_id == job.job_id
         assert list(added(await store.jobs_add([make.job(key="old")]))) == [Added.CREATED]

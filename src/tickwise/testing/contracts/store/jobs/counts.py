@@ -17,7 +17,7 @@ KEEP = Retention(runs_seconds=24 * HOUR, failed_seconds=48 * HOUR)
 
 
 class CountsContract(StoreContract):
-    """`runs_count`, `jobs_count`, `runs_tally`, `RunQuery.reason`."""
+    """`count`, `runs_tally`, `RunQuery.reason`."""
 
     async def ended(self, store: KeyedStore, make: Factory, state: RunState, reason: str | None) -> UUID:
         """A run that ended so."""
@@ -34,7 +34,7 @@ class CountsContract(StoreContract):
         await self.add(store, make.job())
         query = RunQuery(namespace="default", reason="timeout")
         assert [row.run_id for row in await store.runs_list(query)] == [timeout]
-        assert await store.runs_count(query) == 1
+        assert await store.count(query) == 1
         assert list(await store.runs_list(RunQuery(namespace="default", reason="time"))) == []
 
     async def test_runs_are_found_by_what_their_job_is_and_by_their_executor(
@@ -69,7 +69,7 @@ class CountsContract(StoreContract):
         for asked, expected in searches:
             query = RunQuery(namespace="default", **asked)
             assert {runs[row.run_id] for row in await store.runs_list(query)} == expected, asked
-            assert await store.runs_count(query) == len(expected), asked
+            assert await store.count(query) == len(expected), asked
         assert list(await store.runs_list(RunQuery(namespace="elsewhere", job_name="nightly"))) == []
 
     async def test_jobs_are_listed_newest_first_whatever_ids_clients_choose(
@@ -114,7 +114,7 @@ class CountsContract(StoreContract):
         await self.ended(store, make, RunState.SUCCESS, None)
         await self.add(store, make.job(), make.job(namespace="elsewhere"))
         everything = RunQuery(namespace="default")
-        assert await store.runs_count(everything) == 3
+        assert await store.count(everything) == 3
         for query in (
             RunQuery(namespace="default", states=(RunState.FAILED,)),
             RunQuery(namespace="default", states=(RunState.QUEUED, RunState.SUCCESS)),
@@ -122,22 +122,22 @@ class CountsContract(StoreContract):
             RunQuery(namespace="elsewhere"),
             RunQuery(namespace="nowhere"),
         ):
-            assert await store.runs_count(query) == len(await store.runs_list(query)), query
+            assert await store.count(query) == len(await store.runs_list(query)), query
 
     async def test_counting_stops_where_it_is_told_to(self, store: KeyedStore, make: Factory) -> None:
         """Counting a million would take its time."""
         await self.add(store, *(make.job() for _ in range(5)))
-        assert await store.runs_count(RunQuery(namespace="default", limit=3)) == 3
-        assert await store.jobs_count(JobQuery(namespace="default", limit=3)) == 3
-        assert await store.runs_count(RunQuery(namespace="default", limit=10)) == 5
-        assert await store.jobs_count(JobQuery(namespace="default", limit=10)) == 5
+        assert await store.count(RunQuery(namespace="default", limit=3)) == 3
+        assert await store.count(JobQuery(namespace="default", limit=3)) == 3
+        assert await store.count(RunQuery(namespace="default", limit=10)) == 5
+        assert await store.count(JobQuery(namespace="default", limit=10)) == 5
 
     async def test_jobs_are_counted_as_they_are_listed(self, store: KeyedStore, make: Factory) -> None:
         """By whatever is asked, what follows from their runs included."""
         gone = make.recurring(make.now + HOUR, name="gone")
         await self.add(store, gone, make.recurring(make.now + HOUR, labels={"a": "b"}), make.job(task_kind="http"))
         await store.job_move(make.move(gone.job_id, JobAction.CANCEL))
-        assert await store.jobs_count(JobQuery(namespace="default")) == 3
+        assert await store.count(JobQuery(namespace="default")) == 3
         for query in (
             JobQuery(namespace="default", statuses=(JobStatus.CANCELLED,)),
             JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED,)),
@@ -146,7 +146,7 @@ class CountsContract(StoreContract):
             JobQuery(namespace="default", name="GON"),
             JobQuery(namespace="elsewhere"),
         ):
-            assert await store.jobs_count(query) == len(await store.jobs_list(query)), query
+            assert await store.count(query) == len(await store.jobs_list(query)), query
 
     async def tallied(self, store: KeyedStore, namespace: str | None = "default") -> dict[RunState, int]:
         """What was ever counted, by final state."""

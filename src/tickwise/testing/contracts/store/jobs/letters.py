@@ -62,7 +62,7 @@ class LettersContract(StoreContract):
         """The runs whose letters a search finds; it counts as many."""
         query = LetterQuery(**{"namespace": "default", "expire_seconds": EXPIRE_SECONDS, **fields})
         found = [row.run.run_id for row in await store.letters_list(query)]
-        assert await store.letters_count(query) == len(found)
+        assert await store.count(query) == len(found)
         return found
 
     async def settle(
@@ -95,7 +95,7 @@ def decided(run_id: UUID, resolution: LetterResolution) -> Settlement:
 
 
 class FoundLettersContract(LettersContract):
-    """`letters_list`, `letters_count`, `letter_get`."""
+    """`letters_list`, `count`, `letter_get`."""
 
     async def test_a_run_that_failed_for_good_is_a_letter(self, store: KeyedStore, make: Factory) -> None:
         """With all that is known of the run, and what its job is."""
@@ -159,7 +159,7 @@ class FoundLettersContract(LettersContract):
         for ago in range(3):
             await self.failed(store, make, make.job(make.now - ago))
         query = LetterQuery(namespace="default", expire_seconds=EXPIRE_SECONDS, limit=2)
-        assert await store.letters_count(query) == 2
+        assert await store.count(query) == 2
 
     async def test_letters_are_found_by_their_standing(self, store: KeyedStore, make: Factory) -> None:
         """One, or one of several."""

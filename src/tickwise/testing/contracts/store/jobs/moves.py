@@ -261,9 +261,9 @@ class CancelledKeysContract(StoreContract):
         first, second = make.job(key="nightly"), make.job(key="nightly")
         await self.add(store, first)
         await store.job_move(make.move(first.job_id, JobAction.CANCEL))
-        assert await store.job_by_key("default", "nightly") is None
+        assert await store.job_get("default", "nightly") is None
         await self.add(store, second)
-        row = await store.job_by_key("default", "nightly")
+        row = await store.job_get("default", "nightly")
         assert row is not None
         assert row.job_id == second.job_id
 

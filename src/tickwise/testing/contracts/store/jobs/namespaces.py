@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tickwise.domain.errors import NotFound
@@ -22,7 +24,7 @@ class WallsContract(StoreContract):
         job = make.job(key="k")
         await self.add(store, job)
         assert await store.job_get("elsewhere", job.job_id) is None
-        assert await store.job_by_key("elsewhere", "k") is None
+        assert await store.job_get("elsewhere", "k") is None
         assert list(await store.jobs_list(JobQuery(namespace="elsewhere"))) == []
         assert list(await store.jobs_list(JobQuery(namespace="elsewhere", key="k"))) == []
         assert list(await store.jobs_list(JobQuery(namespace=""))) == []
@@ -47,11 +49,11 @@ class WallsContract(StoreContract):
         job = make.job(named=True, digest=b"a" * 32)
         await self.add(store, job)
         thief = job._replace(namespace="elsewhere", run_id=make.identifier(), key="k")
-        for add in (store.jobs_add, store.jobs_add_all):
+        for add in (store.jobs_add, partial(store.jobs_add, whole=True)):
             assert list(added(await add([thief]))) == [Added.ID_TAKEN]
             assert list(added(await add([thief._replace(named=False)]))) == [Added.ID_TAKEN]
         assert await store.job_get("elsewhere", job.job_id) is None
-        assert await store.job_by_key("elsewhere", "k") is None
+        assert await store.job_get("elsewhere", "k") is None
         assert (await store.stats()).queued == 1
 
     async def test_a_key_changes_hands_only_inside_its_namespace(self, store: KeyedStore, make: Factory) -> None:
@@ -60,7 +62,7 @@ class WallsContract(StoreContract):
         await self.add(store, mine, theirs)
         await store.job_change(make.change(await self.job_row(store, mine.job_id), key="k"))
         for namespace, job in (("default", mine), ("elsewhere", theirs)):
-            found = await store.job_by_key(namespace, "k")
+            found = await store.job_get(namespace, "k")
             assert found is not None
             assert (found.job_id, found.namespace) == (job.job_id, namespace)
 

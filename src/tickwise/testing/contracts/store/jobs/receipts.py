@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -24,7 +25,7 @@ def replay_of(receipt: Receipt) -> Replay:
 
 
 class ReceiptsContract(StoreContract):
-    """`receipt_find`, `receipt_keep`, and the receipts of `jobs_add`, `jobs_add_all` and `runs_add`."""
+    """`receipt_find`, `receipt_keep`, and the receipts of `jobs_add` and `runs_add`."""
 
     async def test_an_answer_is_kept_with_the_jobs_that_it_tells_of(self, store: KeyedStore, make: Factory) -> None:
         """Byte for byte."""
@@ -37,7 +38,7 @@ class ReceiptsContract(StoreContract):
         self, store: KeyedStore, make: Factory, atomic: bool
     ) -> None:
         """Whatever the second body is: who compares them is the caller."""
-        add = store.jobs_add_all if atomic else store.jobs_add
+        add = partial(store.jobs_add, whole=atomic)
         receipt = make.receipt()
         first = make.job()
         assert list(added(await add([first], receipt))) == [Added.CREATED]
@@ -59,7 +60,7 @@ class ReceiptsContract(StoreContract):
     async def test_an_answer_is_not_kept_if_a_job_was_refused(self, store: KeyedStore, make: Factory) -> None:
         """It would tell of what is not there; the true one is for `receipt_keep`."""
         await self.add(store, make.job(key="k"))
-        for add in (store.jobs_add, store.jobs_add_all):
+        for add in (store.jobs_add, partial(store.jobs_add, whole=True)):
             receipt = make.receipt()
             answers = added(await add([make.job(), make.job(key="k")], receipt))
             assert answers[1] is Added.KEY_TAKEN

@@ -27,7 +27,7 @@ class StatusContract(StoreContract):
         """Jobs, keys, runs, attempts."""
         nothing = make.identifier()
         assert await store.job_get("default", nothing) is None
-        assert await store.job_by_key("default", "nothing") is None
+        assert await store.job_get("default", "nothing") is None
         assert await store.run_get("default", nothing) is None
         assert list(await store.run_attempts(nothing)) == []
 
@@ -35,7 +35,7 @@ class StatusContract(StoreContract):
         """As by its id."""
         job = make.job(key="nightly/1")
         await self.add(store, job, make.job())
-        assert await store.job_by_key("default", "nightly/1") == await self.job_row(store, job.job_id)
+        assert await store.job_get("default", "nightly/1") == await self.job_row(store, job.job_id)
 
     @pytest.mark.parametrize(
         ("end", "status"),
@@ -230,7 +230,7 @@ class ListingsContract(StoreContract):
             assert len(expected) == 2 * len(chosen)
             for size in (1, 3, 100):
                 query, found = JobQuery(namespace="default", statuses=[*chosen, chosen[0]], limit=size), []
-                assert await store.jobs_count(query) == min(len(expected), size)
+                assert await store.count(query) == min(len(expected), size)
                 while page := await store.jobs_list(query):
                     assert len(page) <= size
                     found += [row.job_id for row in page]
@@ -248,7 +248,7 @@ class ListingsContract(StoreContract):
         query = JobQuery(namespace="default", statuses=(JobStatus.SCHEDULED, JobStatus.PAUSED))
         for status in (JobStatus.PAUSED, JobStatus.SCHEDULED):
             assert [(row.name, row.status) for row in await store.jobs_list(query)] == [("snoozed", status)]
-            assert await store.jobs_count(query) == 1
+            assert await store.count(query) == 1
             await self.shift(store, 61.0)
 
     async def test_jobs_are_found_by_the_window_of_their_next_run(self, store: KeyedStore, make: Factory) -> None:
@@ -364,7 +364,7 @@ class ListingsContract(StoreContract):
 
     async def listed_and_counted(self, store: KeyedStore, query: RunQuery) -> tuple[list[UUID], int]:
         """What a search finds, and how much it says that there is."""
-        return [row.run_id for row in await store.runs_list(query)], await store.runs_count(query)
+        return [row.run_id for row in await store.runs_list(query)], await store.count(query)
 
     async def test_pages_of_runs_are_stable_while_runs_are_added_and_end(
         self, store: KeyedStore, make: Factory

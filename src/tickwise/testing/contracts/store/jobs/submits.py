@@ -16,7 +16,7 @@ ODD_TEXT = '{ "task":{"kind":"shell","command":"echo \\u0000 \\ud83d\\ude00 ÃœnÃ
 
 
 class SubmitsContract(StoreContract):
-    """`jobs_add`, `jobs_add_all`."""
+    """`jobs_add`."""
 
     async def test_a_job_that_is_due_now_has_its_run_at_once(self, store: KeyedStore, make: Factory) -> None:
         """No scheduler has to look at it first."""
@@ -147,7 +147,7 @@ class SubmitsContract(StoreContract):
     async def test_an_empty_batch_is_answered_by_nothing(self, store: KeyedStore) -> None:
         """No job, no answer, no error."""
         assert list(added(await store.jobs_add([]))) == []
-        assert list(added(await store.jobs_add_all([]))) == []
+        assert list(added(await store.jobs_add([], whole=True))) == []
 
     async def test_a_repeated_create_with_the_same_body_changes_nothing(self, store: KeyedStore, make: Factory) -> None:
         """The client chose the id and asks again: the first answer holds, and there is one run."""
@@ -221,7 +221,7 @@ class SubmitsContract(StoreContract):
         ]
         expected = [Added.CREATED, Added.REPEATED, Added.ID_TAKEN, Added.CREATED, Added.KEY_TAKEN]
         assert list(added(await store.jobs_add(batch))) == expected
-        keyed = await store.job_by_key("default", "k")
+        keyed = await store.job_get("default", "k")
         assert keyed is not None
         assert keyed.name == "first with the key"
         assert (await store.stats()).queued == 2
@@ -247,10 +247,10 @@ class SubmitsContract(StoreContract):
         assert await store.job_get("default", fine.job_id) is not None
 
     async def test_all_or_none_stores_none_if_one_is_refused(self, store: KeyedStore, make: Factory) -> None:
-        """`jobs_add_all` says which."""
+        """The answer says which."""
         await self.add(store, make.job(key="k"))
         fine, taken, later = make.job(), make.job(key="k"), make.job(make.now + 3600.0)
-        answers = added(await store.jobs_add_all([fine, taken, later]))
+        answers = added(await store.jobs_add([fine, taken, later], whole=True))
         assert answers[1] is Added.KEY_TAKEN
         assert await store.job_get("default", fine.job_id) is None
         assert await store.job_get("default", later.job_id) is None
@@ -260,8 +260,8 @@ class SubmitsContract(StoreContract):
     async def test_all_or_none_counts_a_repeat_as_stored(self, store: KeyedStore, make: Factory) -> None:
         """After a commit in doubt the whole batch is sent again."""
         batch = [make.job(), make.job(make.now + 3600.0), make.job(named=True, digest=b"a" * 32)]
-        assert list(added(await store.jobs_add_all(batch))) == [Added.CREATED] * 3
-        assert list(added(await store.jobs_add_all(batch))) == [Added.REPEATED] * 3
+        assert list(added(await store.jobs_add(batch, whole=True))) == [Added.CREATED] * 3
+        assert list(added(await store.jobs_add(batch, whole=True))) == [Added.REPEATED] * 3
         assert (await store.stats()).queued == 2
 
     async def test_of_many_who_want_one_key_one_gets_it(

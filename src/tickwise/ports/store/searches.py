@@ -1,0 +1,45 @@
+"""`Searches`: the read model, apart from the store that decides.
+
+The store answers every search itself. A replica of it, or another index, may answer in its place: its rows may lag
+behind, so no decision goes by them. The package states the promises that hold for every method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from uuid import UUID
+
+from tickwise.ports.store.definitions import JobQuery, JobRow
+from tickwise.ports.store.letters import LetterQuery, LetterRow, OperationRow
+from tickwise.ports.store.records import RunQuery, RunRow, Tally
+
+
+class Searches(Protocol):
+    """Pages of jobs, runs, dead letters and operations, and the tallies of runs."""
+
+    async def jobs_list(self, query: JobQuery) -> Sequence[JobRow]:
+        """Up to `limit` jobs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
+        ...
+
+    async def runs_list(self, query: RunQuery) -> Sequence[RunRow]:
+        """Up to `limit` runs. Raises `Invalid` for a search that would take too long, and says what narrows it."""
+        ...
+
+    async def runs_tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
+        """How many runs came on record in each hour that begins in this time (`until` excluded), oldest first, at most
+        `MAX_TALLIES`; None: of all namespaces. Counted in the transaction that puts a run on record, so it is exact,
+        costs the same however many there are, and stays when they are past their time. Nothing is said of states and
+        hours in which nothing came."""
+        ...
+
+    async def letters_list(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """Up to `limit` letters."""
+        ...
+
+    async def operations_list(
+        self, namespace: str, before: UUID | None, limit: int, *, kinds: Sequence[str] | None = None
+    ) -> Sequence[OperationRow]:
+        """Newest first by id (they begin with the milliseconds of their making); only those of `kinds`, if that is
+        given."""
+        ...
