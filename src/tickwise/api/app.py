@@ -173,10 +173,7 @@ class Server:
 
     async def _buffered(self, endpoint: Endpoint, call: Call) -> Reply | None:
         """The answer of a request that the broker takes; None: it goes to the store."""
-        buffered = endpoint.buffered
-        if buffered is None:
-            return None
-        return await self._control.buffered.attempt(call.principal, lambda ingest: buffered(call, ingest))
+        return None if endpoint.buffered is None else await endpoint.buffered(call)
 
     async def _direct(self, endpoint: Endpoint, call: Call) -> Reply:
         """The same of what goes to the store: it may be about a job that is still on its way there."""

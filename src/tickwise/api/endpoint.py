@@ -25,7 +25,6 @@ from tickwise.api.problems import BadParameter, Headers
 from tickwise.api.reading import JSON_TYPES
 from tickwise.api.wire import encode
 from tickwise.control.access import permissions_of
-from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.control import Control
 from tickwise.control.times import instant
 from tickwise.domain.errors import KeyReused, NotFound
@@ -149,8 +148,9 @@ class Endpoint:
     """Request headers that it reads, for the description."""
     headers_of: Callable[[bytes], Headers] | None = None
     """The headers that follow from the body of an answer, for replays."""
-    buffered: Callable[[Call, BufferedIngest], Awaitable[Reply | None]] | None = None
-    """Its handler where requests go through a broker; an answer of None: this one goes to the store directly."""
+    buffered: Callable[[Call], Awaitable[Reply | None]] | None = None
+    """Hands the request to the buffered part of control before its handler. None: control says that this one
+    goes to the store."""
     pending: tuple[Any, ...] = ()
     """The types of a 202: what is answered where requests are buffered, and of what is still on its way."""
     foretold: bool = False

@@ -46,7 +46,6 @@ from tickwise.api.wire import (
     run_view,
 )
 from tickwise.control.bodies import JobBody, JobChangeBody, PauseBody, ResumeBody, RunNowBody
-from tickwise.control.buffered.ingest import BufferedIngest
 from tickwise.control.jobs.changes import ChangeResult, FoundJob
 from tickwise.control.jobs.moves import check_version
 from tickwise.control.jobs.service import JobService
@@ -147,19 +146,21 @@ def _location_of(body: bytes) -> Headers:
     return _location(str(_told(body).job_id).encode())
 
 
-async def job_create_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
+async def job_create_buffered(call: Call) -> Reply | None:
     """The same, answered once the broker has it."""
-    request = await ingest.accept(call.principal, job_body(call.body), once(call))
+    take = call.control.buffered.create
+    request = await take(call.principal, lambda: job_body(call.body), once(call))
     return None if request is None else accepted(request)
 
 
-async def jobs_batch_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
+async def jobs_batch_buffered(call: Call) -> Reply | None:
     """Up to 10,000 jobs, answered once the broker has them. All or none is for the store to say."""
     query: BatchQuery = call.query
     if query.atomic:
         return None
-    bodies = await job_bodies(call.body, call.media, call.control.clock)
-    verdicts = await ingest.accept_many(call.principal, bodies, once(call))
+    verdicts = await call.control.buffered.create_many(
+        call.principal, lambda: job_bodies(call.body, call.media, call.control.clock), once(call)
+    )
     if verdicts is None:
         return None
     await _point_as_spelled(call, verdicts)
@@ -346,7 +347,7 @@ async def _guarded(
     return await guarded(call.conditions, look, lambda row: write(None if row is None else row.version))
 
 
-async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
+async def job_change_buffered(call: Call) -> Reply | None:
     """The same, answered once the broker has it. A request that names a version, or is a dry run, goes to the store."""
     query: ChangeQuery = call.query
     if query.dry_run or call.conditions is not None or query.if_version is not UNSET:
@@ -354,7 +355,8 @@ async def job_change_buffered(call: Call, ingest: BufferedIngest) -> Reply | Non
     if call.media == MERGE_PATCH or MASK.encode() in call.body:
         return None
     job_id = call.uuid("job_id", "job")
-    request = await ingest.accept_change(call.principal, job_id, job_body(call.body), call.body)
+    take = call.control.buffered.change
+    request = await take(call.principal, job_id, lambda: job_body(call.body), call.body)
     return None if request is None else accepted(request)
 
 
@@ -383,11 +385,11 @@ async def job_cancel(call: Call) -> Reply:
     return await _guarded(call, job_id, cancel)
 
 
-async def job_cancel_buffered(call: Call, ingest: BufferedIngest) -> Reply | None:
+async def job_cancel_buffered(call: Call) -> Reply | None:
     """The same, answered once the broker has it."""
     if call.conditions is not None:
         return None
-    request = await ingest.accept_cancel(call.principal, call.uuid("job_id", "job"))
+    request = await call.control.buffered.cancel(call.principal, call.uuid("job_id", "job"))
     return None if request is None else accepted(request)
 
 
