@@ -20,7 +20,7 @@ from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.queue.starts import OVERLAPS
+from tickwise.adapters.store.postgres.codes import OVERLAPS
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import RunState

@@ -130,8 +130,8 @@ MUTANTS: Final = (
     Mutant(
         "a start names the token of its attempt",
         STORE + "dispatch/attempts.sql",
-        "AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0",
-        "AND r.run_id = b.run_id AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0",
+        "AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0",
+        "AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0",
         (POSTGRES + "TestFinishes::test_a_start_that_does_not_match_is_refused",),
     ),
     Mutant(

@@ -12,8 +12,10 @@ from typing import Final
 import pytest
 
 from tests.style import source, tree
+from tests.style.numbers import nameless
 from tickwise.adapters.signals.postgres.link import statement as of_signals
 from tickwise.adapters.statements import Statements, parsed
+from tickwise.adapters.store.postgres.codes import COLUMNS, NUMBERS
 from tickwise.adapters.store.postgres.statements import statement as of_store
 from tickwise.domain.errors import Bug
 from tickwise.ports.store import Check
@@ -155,4 +157,80 @@ def test_a_statement_without_a_name_is_refused(tmp_path: Path) -> None:
     """Else it would be lost without a word."""
     (tmp_path / "part.sql").write_text("SELECT 1;\n\n-- name: a\nSELECT 2\n")
     with pytest.raises(Bug, match="a statement has no name"):
+        Statements(tmp_path)("a")
+
+
+def _as_written() -> dict[str, str]:
+    """The statements of the store as they stand in their files."""
+    return {name: text for file in of_store.files() for name, text in parsed(file)}
+
+
+def test_a_number_with_a_meaning_is_named() -> None:
+    """A state, a trigger, a standing, a policy: the loader reads its number from the enum, so the two cannot differ.
+
+    Released migrations hold plain numbers and never change.
+    """
+    found = {name: nameless(text, COLUMNS) for name, text in _as_written().items()}
+    assert {} == {name: each for name, each in found.items() if each}
+
+
+def test_the_rule_of_named_numbers_sees_every_place_of_one() -> None:
+    """Any one name in any statement, replaced by its number, is found."""
+    missed = [
+        (name, text[max(0, place.start() - 40) : place.end() + 20])
+        for name, text in _as_written().items()
+        for place in re.finditer(r"\{(\w+\.[A-Z_]+)\}", text)
+        if not nameless(f"{text[: place.start()]}{NUMBERS[place[1]]}{text[place.end() :]}", COLUMNS)
+    ]
+    assert [] == missed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 FROM tickwise.runs r WHERE r.state = 3",
+        "SELECT 1 FROM tickwise.runs r WHERE r.state IN ({RunState.QUEUED}, 4)",
+        "SELECT 1 FROM tickwise.runs r WHERE r.state IN (1, 4)",
+        "SELECT 1 FROM tickwise.runs WHERE state::int=6",
+        "SELECT 1 FROM tickwise.runs WHERE trigger <> {RunState.QUEUED}",
+        "SELECT 1 FROM tickwise.runs WHERE overlap <> 0",
+        "UPDATE tickwise.runs SET holder = 0, on_unknown = 0",
+        "UPDATE tickwise.runs SET overlap = CASE WHEN own THEN -3 ELSE overlap END",
+        "SELECT CASE o.state WHEN 7 THEN o.error END FROM o",
+        "SELECT CASE WHEN unbegun THEN 8 ELSE o.state END FROM o",
+        "INSERT INTO tickwise.history (run_id, state, before) SELECT run_id, 8, state FROM d",
+        "INSERT INTO tickwise.history (state) SELECT CASE WHEN a > 1 THEN 7 ELSE {RunState.SKIPPED} END FROM d",
+        "SELECT 1 FROM tickwise.runs WHERE state = ANY('{1,2}')",
+    ],
+)
+def test_a_number_without_a_name_is_found(text: str) -> None:
+    """In comparisons, lists, branches, assignments and inserts; also a member of another enum."""
+    assert nameless(text, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) > 3 FROM tickwise.runs WHERE state = {RunState.RUNNING} AND attempt < 32767",
+        "SELECT 1 FROM tickwise.runs WHERE overlap > 0 AND (overlap > 0)::int = 1",
+        "SELECT 1 FROM tickwise.runs WHERE state = ANY($3) AND state = $4",
+        "UPDATE tickwise.runs SET overlap = -overlap, attempt = attempt - 1",
+        "INSERT INTO tickwise.history (run_id, attempt, state) SELECT run_id, 0, {RunState.SKIPPED} FROM d",
+    ],
+)
+def test_a_number_that_is_a_number_is_left_alone(text: str) -> None:
+    """A count, a sign, a parameter."""
+    assert [] == nameless(text, COLUMNS)
+
+
+def test_every_named_number_is_one_of_a_column() -> None:
+    """The list of columns and the list of numbers speak of the same enums."""
+    assert {each.__name__ for each in COLUMNS.values()} == {name.partition(".")[0] for name in NUMBERS}
+
+
+def test_a_named_number_is_sent_as_a_number(tmp_path: Path) -> None:
+    """The server knows no enums of ours. An unknown name is refused; an array literal is none."""
+    (tmp_path / "part.sql").write_text("-- name: a\n-- Why.\nSELECT {RunState.RUNNING}, '{PAUSED}'\n")
+    assert "SELECT 3, '{PAUSED}'" == Statements(tmp_path, NUMBERS)("a")
+    with pytest.raises(Bug, match=r"no number is named \{RunState\.RUNNING\}"):
         Statements(tmp_path)("a")

@@ -7,6 +7,8 @@ own, `sql/<name>.sql`. Each statement begins with its name, its purpose and its 
     -- The good key with the digest $1.
     SELECT …
 
+A number with a meaning is named in braces, `{RunState.RUNNING}`, and stands in the text that the server gets.
+
 `aiosql` reads the same notation; it also turns statements into methods and rewrites their parameters, which this
 package does not need.
 
@@ -19,19 +21,22 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from tickwise.domain.errors import Bug
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_NUMBER = re.compile(r"\{([A-Z]\w*\.[A-Z_]+)\}")
 _MIGRATIONS = "migrations"
 
 
 class Statements:
     """The statements of a package and of the packages in it. Migrations are no statements."""
 
-    def __init__(self, package: Path) -> None:
-        """Read nothing yet."""
+    def __init__(self, package: Path, numbers: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Read nothing yet. `numbers` are those that statements name."""
         self._package = package
+        self._numbers = numbers
 
     def __call__(self, name: str) -> str:
         """The text of a statement. Raises `Bug` for an unknown name."""
@@ -42,18 +47,27 @@ class Statements:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """All statements, by name. Raises `Bug` if a name stands twice or a statement has no name."""
+        """All statements, by name. Raises `Bug` for a name that stands twice, no name, and a number of no enum."""
         found: dict[str, str] = {}
         for file in self.files():
             for name, text in parsed(file):
                 if name in found:
                     raise Bug(f"{file}: another statement is named {name!r} too")
-                found[name] = text
+                found[name] = self._numbered(text, file)
         return found
 
     def files(self) -> list[Path]:
         """The files with statements, in a fixed order."""
         return sorted(file for file in self._package.rglob("*.sql") if _MIGRATIONS not in file.parts)
+
+    def _numbered(self, text: str, file: Path) -> str:
+        def number(named: re.Match[str]) -> str:
+            try:
+                return str(self._numbers[named[1]])
+            except KeyError:
+                raise Bug(f"{file}: no number is named {named[0]}") from None
+
+        return _NUMBER.sub(number, text)
 
 
 def parsed(file: Path) -> Iterator[tuple[str, str]]:

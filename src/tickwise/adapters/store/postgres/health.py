@@ -16,6 +16,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.jobs.changes import put_timer
 from tickwise.adapters.store.postgres.queue.releases import FreeTerms, free_runs
@@ -25,9 +26,6 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.retry import CRASHES_MAX
 from tickwise.ports.store import Check, Examined, Violation
-
-CANCELLED: Final = 2
-"""The standing of a job."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +70,12 @@ class Health(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             job = await connection.fetchrow(statement("job_lock"), namespace, job_id)
-            if job is None or job["version"] != expected_version or job["standing"] == CANCELLED or job["paused"]:
+            if (
+                job is None
+                or job["version"] != expected_version
+                or job["standing"] == JobStanding.CANCELLED
+                or job["paused"]
+            ):
                 return False
             if await connection.fetchrow(statement("timer_lock"), job_id) is not None:
                 return False

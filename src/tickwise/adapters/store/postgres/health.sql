@@ -178,7 +178,7 @@ p AS MATERIALIZED (
 ),
 bad AS MATERIALIZED (
   SELECT id AS subject, 'it recurs and has no timer' AS detail, namespace FROM p
-  WHERE recurring AND schedule_type <> 'ON_DEMAND' AND (standing = 0 OR standing = 1 AND pause_until <= (SELECT at FROM clock))
+  WHERE recurring AND schedule_type <> 'ON_DEMAND' AND (standing = {JobStanding.PLANNED} OR standing = {JobStanding.PAUSED} AND pause_until <= (SELECT at FROM clock))
     AND (SELECT true FROM tickwise.timers t WHERE t.job_id = p.id OFFSET 0) IS NULL
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
@@ -205,7 +205,7 @@ ORDER BY bad.subject
 -- A run that lives although it ended goes, and leaves what is on record. $1 run. What it may leave to others.
 DELETE FROM tickwise.runs r
 WHERE run_id = $1 AND (SELECT true FROM tickwise.history h WHERE h.run_id = r.run_id OFFSET 0)
-RETURNING job_id, namespace, CASE state WHEN 3 THEN limit_key END AS limit_key
+RETURNING job_id, namespace, CASE state WHEN {RunState.RUNNING} THEN limit_key END AS limit_key
 
 -- name: heal_waits_for_something
 -- A run that waits is claimable; at its start it is settled again. $1 run.

@@ -6,5 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from tickwise.adapters.statements import Statements
+from tickwise.adapters.store.postgres.codes import NUMBERS
 
-statement: Final = Statements(Path(__file__).parent)
+statement: Final = Statements(Path(__file__).parent, NUMBERS)

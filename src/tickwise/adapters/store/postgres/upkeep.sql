@@ -15,7 +15,7 @@ WITH gone AS (
   DELETE FROM tickwise.history_rest
   WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM tickwise.history_rest
-      WHERE ended < to_timestamp($1::float8) AND (state <> 6 OR ended < to_timestamp($2::float8))
+      WHERE ended < to_timestamp($1::float8) AND (state <> {RunState.FAILED} OR ended < to_timestamp($2::float8))
         AND run_id NOT IN (SELECT run_id FROM tickwise.follows)
       LIMIT $3))
   RETURNING 1

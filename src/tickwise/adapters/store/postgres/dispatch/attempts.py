@@ -11,9 +11,10 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.codes import ON_UNKNOWN
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, NEAR_SECONDS, ClaimCursor, Reach, Seen
-from tickwise.adapters.store.postgres.queue.starts import ON_UNKNOWN, OpenStart, Settlement, settle
+from tickwise.adapters.store.postgres.queue.starts import OpenStart, Settlement, settle
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake, wake_or_not
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable

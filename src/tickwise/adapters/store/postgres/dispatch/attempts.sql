@@ -13,7 +13,7 @@ served AS MATERIALIZED (
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
 )
 UPDATE tickwise.runs
-SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = 2,
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
     claimed = (SELECT at FROM clock)
 WHERE ctid = ANY(ARRAY(
     SELECT r.ctid FROM unnest($6::uuid[]) n(run_id) CROSS JOIN LATERAL (
@@ -39,19 +39,19 @@ WITH b AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[], $6::boolean[]) AS b(run_id, token, started, on_unknown, gated)
 ),
 u AS (
-  UPDATE tickwise.runs r SET state = 3, started = to_timestamp(b.started), on_unknown = b.on_unknown, limit_key = NULL,
+  UPDATE tickwise.runs r SET state = {RunState.RUNNING}, started = to_timestamp(b.started), on_unknown = b.on_unknown, limit_key = NULL,
     slot = NULL, rate_key = NULL
   FROM b
-  WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0
-    AND NOT b.gated AND (NOT r.guarded AND b.on_unknown = 0 OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
+  WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
+    AND NOT b.gated AND (NOT r.guarded AND b.on_unknown = {OnUnknown.RERUN} OR r.lane NOT IN (SELECT lane FROM tickwise.lanes_held))
   RETURNING r.run_id
 ),
 again AS (
   SELECT run_id FROM tickwise.runs
-  WHERE run_id = ANY($2) AND holder = $1 AND state = 3 AND (run_id, token) IN (SELECT run_id, token FROM b OFFSET 0)
+  WHERE run_id = ANY($2) AND holder = $1 AND state = {RunState.RUNNING} AND (run_id, token) IN (SELECT run_id, token FROM b OFFSET 0)
 )
 SELECT run_id, (SELECT CASE WHEN r.overlap > 0 THEN r.job_id ELSE r.run_id END FROM tickwise.runs r
-                WHERE r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 OFFSET 0)
+                WHERE r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} OFFSET 0)
 FROM b
 WHERE run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
 
@@ -88,7 +88,7 @@ WITH f AS MATERIALIZED (
 ),
 d AS (
   DELETE FROM tickwise.runs
-  WHERE run_id = ANY($2) AND holder = $1 AND state = 2 AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)
+  WHERE run_id = ANY($2) AND holder = $1 AND state = {RunState.DISPATCHED} AND (run_id, token) IN (SELECT run_id, token FROM f OFFSET 0)
   RETURNING due, nominal, queued, claimed, holder, run_id, job_id, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin, limit_key
 ),
@@ -96,7 +96,7 @@ h AS (
   INSERT INTO tickwise.history (due, nominal, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
                                 failures, crashes, trigger, namespace, reason, error, result, definition, origin)
   SELECT d.due, d.nominal, d.queued, d.claimed, CASE WHEN f.started > 0 THEN to_timestamp(f.started) END, to_timestamp(f.ended), d.holder,
-         f.token, d.run_id, d.job_id, 8, 2, d.attempt, d.failures, d.crashes, d.trigger, d.namespace, f.reason, f.error,
+         f.token, d.run_id, d.job_id, {RunState.SKIPPED}, {RunState.DISPATCHED}, d.attempt, d.failures, d.crashes, d.trigger, d.namespace, f.reason, f.error,
          f.result, d.definition, d.origin
   FROM d JOIN f USING (run_id)
 )
@@ -104,14 +104,14 @@ SELECT run_id, CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.jo
 
 -- name: release_refused
 -- Of attempts that may not have been let go, those of which that is not on record either: the refused. A revoked run leaves
--- nothing, so the repeat of that finds nothing. $1 runs, $2 tokens, $3 states (4 or 1), $4 reasons, $5 executor.
+-- nothing, so the repeat of that finds nothing. $1 runs, $2 tokens, $3 states (RETRYING or QUEUED), $4 reasons, $5 executor.
 -- Scalar subqueries, because the planner may answer EXISTS here by reading a whole table into a hash.
 SELECT f.run_id FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::text[]) AS f(run_id, token, state, reason)
 WHERE (SELECT count(*) = 0 FROM tickwise.attempts a
        WHERE a.run_id = f.run_id AND a.token = f.token AND a.state = f.state AND a.executor = $5)
   AND NOT CASE f.state
-    WHEN 4 THEN false
+    WHEN {RunState.RETRYING} THEN false
     ELSE (SELECT count(*) > 0 FROM tickwise.runs r
-          WHERE r.run_id = f.run_id AND r.token = f.token AND r.holder = 0 AND r.state = 1)
+          WHERE r.run_id = f.run_id AND r.token = f.token AND r.holder = 0 AND r.state = {RunState.QUEUED})
       OR f.reason IS NOT DISTINCT FROM 'revoked'
          AND (SELECT count(*) = 0 FROM tickwise.runs_shown r WHERE r.run_id = f.run_id) END

@@ -24,7 +24,7 @@ h AS (
   WHERE holder = $1 AND heard IS NULL AND (SELECT alive FROM b)
 )
 SELECT coalesce((SELECT alive FROM b), false), (SELECT date_part('epoch', at) FROM clock), c.run_id, c.kind,
-       (SELECT r.holder = c.holder AND r.token = c.token AND (c.kind <> 'return' OR r.state = 2) FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0) AS held,
+       (SELECT r.holder = c.holder AND r.token = c.token AND (c.kind <> 'return' OR r.state = {RunState.DISPATCHED}) FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0) AS held,
        (SELECT count(*) > 0 FROM tickwise.holds WHERE NOT told AND begun <= (SELECT at FROM clock)) AS untold,
        (SELECT tickwise.epoch($5::bigint, NULL)) AS epoch
 FROM (SELECT) one LEFT JOIN LATERAL (
@@ -49,10 +49,10 @@ SELECT FROM tickwise.executors WHERE executor = $1 FOR NO KEY UPDATE
 -- had never been claimed. $1 executor, $2 those tokens, $3 that instant. Returns the runs. Reads all of `runs`, which is small; an answer
 -- is rarely lost.
 UPDATE tickwise.runs
-SET holder = 0, token = 0, state = 1, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due, slot)
+SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', attempt = attempt - 1, ready = greatest((SELECT tickwise.now()), due, slot)
 WHERE run_id = ANY(ARRAY(
     SELECT run_id FROM tickwise.runs
-    WHERE holder = $1 AND state = 2 AND claimed <= to_timestamp($3::float8) AND token NOT IN (SELECT unnest($2::bigint[]))
+    WHERE holder = $1 AND state = {RunState.DISPATCHED} AND claimed <= to_timestamp($3::float8) AND token NOT IN (SELECT unnest($2::bigint[]))
     ORDER BY run_id FOR UPDATE))
 RETURNING run_id
 

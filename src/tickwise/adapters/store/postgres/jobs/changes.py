@@ -12,6 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken
 from tickwise.adapters.store.postgres.jobs.jobs import find_job, pending
 from tickwise.adapters.store.postgres.jobs.placement import LASTING_TYPES, plan_lasts
@@ -24,8 +25,6 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
-
-PLANNED, PAUSED, CANCELLED = 0, 1, 2
 
 WAS_PAUSED = "the job was paused"
 """Said of occurrences that a pause skips."""
@@ -106,7 +105,9 @@ class Changes(Part):
         return row
 
     async def _pause(self, connection: asyncpg.Connection, move: JobMove) -> None:
-        await connection.execute(statement("job_stand"), move.job_id, PAUSED, move.reason, move.until, move.by)
+        await connection.execute(
+            statement("job_stand"), move.job_id, JobStanding.PAUSED, move.reason, move.until, move.by
+        )
         await connection.execute(statement("timer_hold"), move.job_id, move.until)
         await connection.fetch(statement("job_runs_lock"), move.job_id)
         await connection.execute(
@@ -114,7 +115,7 @@ class Changes(Part):
         )
 
     async def _resume(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:
-        await connection.execute(statement("job_stand"), move.job_id, PLANNED, None, None, None)
+        await connection.execute(statement("job_stand"), move.job_id, JobStanding.PLANNED, None, None, None)
         lasts = plan_lasts(move.job_id, move.replan)
         await connection.execute(statement("job_place"), move.job_id, move.replan.recurring, lasts)
         postponed = move.postponed_after_seconds
@@ -122,9 +123,9 @@ class Changes(Part):
         await connection.execute(statement("plan_continue"), move.job_id, postponed)
 
     async def _cancel(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> list[Woken]:
-        if job["standing"] == CANCELLED:
+        if job["standing"] == JobStanding.CANCELLED:
             return []
-        await connection.execute(statement("job_stand"), move.job_id, CANCELLED, None, None, None)
+        await connection.execute(statement("job_stand"), move.job_id, JobStanding.CANCELLED, None, None, None)
         await connection.execute(statement("timer_drop"), move.job_id)
         return (await cancel_runs(connection, move.job_id, move.reason, None))[1]
 
@@ -209,7 +210,7 @@ async def _locked(
     job = await connection.fetchrow(statement("job_lock"), namespace, job_id)
     if job is None:
         raise NotFound(f"there is no job {job_id}")
-    if job["standing"] == CANCELLED and not or_cancelled:
+    if job["standing"] == JobStanding.CANCELLED and not or_cancelled:
         raise Conflict(f"the job {job_id} is cancelled", code="job_cancelled")
     return job
 
@@ -225,8 +226,8 @@ def _matches_move(job: asyncpg.Record, move: JobMove) -> bool:
     """Whether a job is already as the move would leave it: then the move is a repeat."""
     if move.action is JobAction.PAUSE:
         told = (job["pause_reason"], job["pause_until"], job["paused_by"])
-        return bool(job["standing"] == PAUSED and told == (move.reason, move.until, move.by))
-    return bool(job["standing"] == (CANCELLED if move.action is JobAction.CANCEL else PLANNED))
+        return bool(job["standing"] == JobStanding.PAUSED and told == (move.reason, move.until, move.by))
+    return bool(job["standing"] == (JobStanding.CANCELLED if move.action is JobAction.CANCEL else JobStanding.PLANNED))
 
 
 def _matches_change(job: asyncpg.Record, change: JobChange, lane: int) -> bool:

@@ -21,10 +21,10 @@ SELECT FROM tickwise.runs WHERE job_id = $1 ORDER BY run_id FOR UPDATE
 
 -- name: job_respecify
 -- A job's active runs wait in its lane and are run by its definition, unless they have their own. $1 job, $2 lane, $3 definition.
--- A fire that may run beside others (overlap 0) is settled so: those that the new definition has wait for each other, and for it.
+-- A fire that may run beside others (ALLOW) is settled so: those that the new definition has wait for each other, and for it.
 -- One that waits for a slot of a limit asks again: the definition may say otherwise by now.
 UPDATE tickwise.runs
-SET lane = $2, overlap = CASE WHEN overlap = 0 AND trigger = 1 THEN -3 ELSE overlap END, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 8192 THEN $3 END,
+SET lane = $2, overlap = CASE WHEN overlap = {Overlap.ALLOW} AND trigger = {Trigger.SCHEDULE} THEN -{Overlap.QUEUE_ALL} ELSE overlap END, spec = CASE WHEN own THEN spec WHEN octet_length($3::text) <= 8192 THEN $3 END,
     blocked = blocked AND limit_key IS NULL,
     ready = CASE WHEN blocked AND limit_key IS NOT NULL THEN greatest((SELECT tickwise.now()), due) ELSE ready END
 WHERE job_id = $1
@@ -37,14 +37,14 @@ SET slot = NULL, rate_key = NULL, ready = CASE WHEN blocked THEN ready ELSE grea
 WHERE job_id = $1 AND holder = 0 AND slot IS NOT NULL
 
 -- name: job_stand
--- A job's standing: 0 as planned, 1 paused, 2 cancelled. $1 job, $2 standing, $3 reason, $4 until, $5 by whom. A pause of what is
+-- Set a job's standing. $1 job, $2 standing, $3 reason, $4 until, $5 by whom. A pause of what is
 -- paused already, and whose pause is not over by itself, is the same pause; one that says nothing new changes nothing. The key of a
 -- cancelled job is free for another.
 UPDATE tickwise.jobs
-SET standing = $2::smallint, key = CASE WHEN $2::smallint <> 2 THEN key END, version = version + 1, updated = tickwise.now(),
+SET standing = $2::smallint, key = CASE WHEN $2::smallint <> {JobStanding.CANCELLED} THEN key END, version = version + 1, updated = tickwise.now(),
     pause_reason = $3, pause_until = to_timestamp($4::float8), paused_by = $5,
-    paused = CASE WHEN $2::smallint = 1 AND standing = 1 AND (pause_until IS NULL OR pause_until > tickwise.now()) THEN paused
-                  WHEN $2::smallint = 1 THEN tickwise.now() END
+    paused = CASE WHEN $2::smallint = {JobStanding.PAUSED} AND standing = {JobStanding.PAUSED} AND (pause_until IS NULL OR pause_until > tickwise.now()) THEN paused
+                  WHEN $2::smallint = {JobStanding.PAUSED} THEN tickwise.now() END
 WHERE job_id = $1
   AND (standing, pause_reason, pause_until, paused_by) IS DISTINCT FROM ($2::smallint, $3, to_timestamp($4::float8), $5)
 
@@ -60,7 +60,7 @@ WHERE job_id = $1
 -- its nominal time was postponed.
 UPDATE tickwise.runs
 SET ready = greatest((SELECT tickwise.now()), due)
-WHERE job_id = $1 AND trigger = 1 AND state = 1 AND NOT blocked AND slot IS NULL AND ready > greatest((SELECT tickwise.now()), due)
+WHERE job_id = $1 AND trigger = {Trigger.SCHEDULE} AND state = {RunState.QUEUED} AND NOT blocked AND slot IS NULL AND ready > greatest((SELECT tickwise.now()), due)
   AND date_part('epoch', due - nominal) > $2::float8
 
 -- name: timer_drop
@@ -77,22 +77,22 @@ o AS MATERIALIZED (
          coalesce(nominal, due) = ANY(ARRAY(SELECT to_timestamp(k) FROM unnest($2::float8[]) k))
            OR coalesce(date_part('epoch', due - nominal) > $3::float8, false) AS kept
   FROM tickwise.runs r
-  WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2) AND coalesce(nominal, due) > (SELECT at FROM clock)
+  WHERE job_id = $1 AND trigger = {Trigger.SCHEDULE} AND state IN ({RunState.QUEUED}, {RunState.DISPATCHED}) AND coalesce(nominal, due) > (SELECT at FROM clock)
     AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
 ),
 free AS (
-  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND NOT kept))
+  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = {RunState.QUEUED} AND NOT kept))
 ),
 opened AS (
   UPDATE tickwise.runs SET overlap = -overlap
-  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND kept)) AND overlap < 0
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = {RunState.QUEUED} AND kept)) AND overlap < 0
 ),
 wanted AS (
   DELETE FROM tickwise.cancel_requests
   WHERE kind = 'revoke' AND reason IS DISTINCT FROM 'requested' AND run_id = ANY(ARRAY(SELECT run_id FROM o WHERE kept))
 )
 INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
-SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke' FROM o WHERE state = 2 AND NOT kept
+SELECT (SELECT at FROM clock), token, holder, run_id, 'revoke' FROM o WHERE state = {RunState.DISPATCHED} AND NOT kept
 ON CONFLICT (run_id) DO UPDATE
 SET kind = 'revoke', token = excluded.token, holder = excluded.holder, reason = NULL, error = NULL, asked = excluded.asked, heard = NULL
 WHERE c.token <> excluded.token OR c.kind = 'return' OR c.kind = 'revoke' AND c.reason IS DISTINCT FROM 'requested'
@@ -123,5 +123,5 @@ SET due = excluded.due, run_id = excluded.run_id, since = excluded.since, hold =
 SELECT job_id, name, key, schedule_type, task_kind, definition, lane, coalesce(labels, '{}')::text AS labels,
        coalesce(owner, created_by) AS owner, version, standing, recurring, lasting, coalesce(calendars, '{}') AS calendars,
        pause_reason, paused_by, date_part('epoch', pause_until) AS pause_until,
-       standing = 1 AND (pause_until IS NULL OR pause_until > tickwise.now()) AS paused, date_part('epoch', tickwise.now()) AS now
+       standing = {JobStanding.PAUSED} AND (pause_until IS NULL OR pause_until > tickwise.now()) AS paused, date_part('epoch', tickwise.now()) AS now
 FROM tickwise.jobs WHERE job_id = $2 AND namespace = $1 FOR UPDATE

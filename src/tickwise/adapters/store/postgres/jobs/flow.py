@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.connection.link import translated
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skips
 from tickwise.adapters.store.postgres.queue.wakeups import wake_queue
@@ -19,7 +20,6 @@ from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
-PLANNED, PAUSED = 0, 1
 """Standings of a job."""
 
 WAS_PAUSED: Final = "the job was paused when a sequence came to it"
@@ -45,7 +45,7 @@ class Flow(Part):
             runs = [
                 (start.job_id, _named(start.run))
                 for start in starts
-                if start.run is not None and standing.get(start.job_id) == PLANNED
+                if start.run is not None and standing.get(start.job_id) == JobStanding.PLANNED
             ]
             made = await make_runs(connection, runs, not_before_now=True)
             for start in starts:
@@ -106,9 +106,9 @@ async def ask_back(connection: asyncpg.Connection) -> None:
 def _skips(start: Successor, standing: int | None) -> list[tuple[NewSkip, UUID | None]]:
     """What goes on record as skipped, with its origin: what was to be skipped, and the run of a job that is paused."""
     skips: list[tuple[NewSkip, UUID | None]] = []
-    if start.skip is not None and standing in (PLANNED, PAUSED):
+    if start.skip is not None and standing in (JobStanding.PLANNED, JobStanding.PAUSED):
         skips.append((start.skip, None))
-    if start.run is not None and standing == PAUSED:
+    if start.run is not None and standing == JobStanding.PAUSED:
         skips.append((_paused(start.run), start.run.origin))
     return skips
 

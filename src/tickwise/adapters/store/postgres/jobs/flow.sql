@@ -22,7 +22,7 @@ DELETE FROM tickwise.follows WHERE run_id = ANY(ARRAY(SELECT run_id FROM l)) RET
 -- name: jobs_share
 -- How these jobs stand (a pause that is over by itself is none), and nobody pauses or cancels them until this transaction ends.
 -- $1 namespace, $2 jobs. Always in one order.
-SELECT job_id, CASE WHEN standing = 1 AND pause_until <= tickwise.now() THEN 0 ELSE standing END AS standing
+SELECT job_id, CASE WHEN standing = {JobStanding.PAUSED} AND pause_until <= tickwise.now() THEN {JobStanding.PLANNED} ELSE standing END AS standing
 FROM tickwise.jobs WHERE job_id = ANY($2::uuid[]) AND namespace = $1 ORDER BY job_id FOR SHARE
 
 -- name: queue_hold
@@ -46,8 +46,8 @@ WHERE kind = 'return' AND error IS NULL AND (
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 h AS (SELECT * FROM tickwise.holds WHERE namespace = $1 AND until > (SELECT at FROM clock)),
 c AS (
-  SELECT l.queue, count(*) FILTER (WHERE r.state IN (1, 4)) AS queued, count(*) FILTER (WHERE r.state = 2) AS dispatched,
-         count(*) FILTER (WHERE r.state = 3) AS running
+  SELECT l.queue, count(*) FILTER (WHERE r.state IN ({RunState.QUEUED}, {RunState.RETRYING})) AS queued, count(*) FILTER (WHERE r.state = {RunState.DISPATCHED}) AS dispatched,
+         count(*) FILTER (WHERE r.state = {RunState.RUNNING}) AS running
   FROM tickwise.lanes l LEFT JOIN tickwise.runs r ON r.lane = l.lane
   WHERE l.namespace = $1 AND ($2::text IS NULL OR l.queue = $2)
   GROUP BY l.queue
@@ -89,7 +89,7 @@ INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind)
 SELECT (SELECT at FROM clock), r.token, r.holder, r.run_id, 'return'
 FROM tickwise.holds h
 CROSS JOIN LATERAL (SELECT lane FROM tickwise.lanes l WHERE l.namespace = h.namespace AND l.queue = h.queue OFFSET 0) l
-CROSS JOIN LATERAL (SELECT run_id, token, holder FROM tickwise.runs r WHERE r.lane = l.lane AND r.state = 2 OFFSET 0) r
+CROSS JOIN LATERAL (SELECT run_id, token, holder FROM tickwise.runs r WHERE r.lane = l.lane AND r.state = {RunState.DISPATCHED} OFFSET 0) r
 WHERE NOT h.told AND h.begun <= (SELECT at FROM clock) AND h.until > (SELECT at FROM clock)
 ORDER BY r.run_id
 ON CONFLICT (run_id) DO UPDATE

@@ -59,8 +59,8 @@ SELECT count(*) FROM (
     AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
     AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
     -- What the rare statuses need to be found by; the view's status has the last word.
-    AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = 1)
-    AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = 2)
+    AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
+    AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = {JobStanding.CANCELLED})
     AND ($6::text IS NULL OR j.schedule_type = $6)
     AND ($7::text IS NULL OR j.task_kind = $7)
     AND ($8::text IS NULL OR j.owner = $8)

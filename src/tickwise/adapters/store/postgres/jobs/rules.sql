@@ -30,7 +30,7 @@ ORDER BY name COLLATE "C" LIMIT $4
 -- Whether a job that is not cancelled goes by a calendar. $1 namespace, $2 name.
 SELECT EXISTS (
   SELECT FROM tickwise.jobs_lasting
-  WHERE calendars IS NOT NULL AND calendars @> ARRAY[$2::text] AND namespace = $1 AND standing <> 2)
+  WHERE calendars IS NOT NULL AND calendars @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED})
 
 -- name: rule_drop
 -- A calendar or window goes. $1 namespace, $2 kind, $3 name.

@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, sweep, unblock, wake, wake_or_not
 from tickwise.adapters.store.postgres.records.receipts import take_receipt
@@ -15,9 +16,6 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
 from tickwise.ports.store import NewRun, Ready, Receipt, Replay
-
-CANCELLED = 2
-"""The standing of a job."""
 
 
 class _JobCancelled(Exception):
@@ -39,7 +37,7 @@ class RunCommands(Part):
                 standing = await connection.fetchval(statement("job_share"), namespace, job_id)
                 if standing is None:
                     raise NotFound(f"there is no job {job_id}")
-                if standing == CANCELLED:
+                if standing == JobStanding.CANCELLED:
                     raise _JobCancelled
                 await make_runs(connection, [(job_id, run) for run in runs], not_before_now=True)
         except _JobCancelled:

@@ -9,7 +9,7 @@ UPDATE tickwise.runs r
 SET due = to_timestamp($3::float8), nominal = nullif(coalesce(nominal, due), to_timestamp($3)),
     ready = greatest((SELECT tickwise.now()), to_timestamp($3)), overlap = abs(overlap),
     slot = NULL, rate_key = NULL, limit_key = NULL, place = NULL
-WHERE run_id = $1 AND namespace = $2 AND state = 1 AND NOT blocked
+WHERE run_id = $1 AND namespace = $2 AND state = {RunState.QUEUED} AND NOT blocked
   AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
 RETURNING job_id
 
@@ -34,11 +34,11 @@ d AS (
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                                 trigger, namespace, reason, error, definition, origin)
-  SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
+  SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, {RunState.CANCELLED}, state, attempt, failures, crashes, trigger, namespace,
          'cancelled', $3, definition, origin
   FROM d
 )
-SELECT CASE WHEN holder = 0 THEN 7 ELSE o.state END,
+SELECT CASE WHEN holder = 0 THEN {RunState.CANCELLED} ELSE o.state END,
        CASE WHEN (SELECT true FROM tickwise.runs w WHERE w.job_id = d.job_id AND w.blocked AND w.limit_key IS NULL LIMIT 1) THEN d.job_id END AS job_id, d.namespace, d.limit_key
 FROM o LEFT JOIN d ON true
 
@@ -76,7 +76,7 @@ d AS (
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                               trigger, namespace, reason, error, definition, origin)
-SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 7, state, attempt, failures, crashes, trigger, namespace,
+SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, {RunState.CANCELLED}, state, attempt, failures, crashes, trigger, namespace,
        'cancelled', $2, definition, origin
   FROM d
   ON CONFLICT DO NOTHING

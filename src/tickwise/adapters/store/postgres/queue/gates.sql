@@ -15,7 +15,7 @@ WHERE r.run_id = ANY($1) AND r.run_id = b.run_id
 -- Runs that were just started do not pass: they wait for a slot of a key, or until their slot under a rate comes. $1 runs, $2 keys (NULL:
 -- it does not wait for one), $3 their own limits, $4 since when they were ready, $5 their slots under a rate, and $6 which (NULL: none).
 UPDATE tickwise.runs r
-SET state = 1, holder = 0, token = 0, claimed = '-infinity', started = '-infinity', attempt = r.attempt - 1, on_unknown = 0,
+SET state = {RunState.QUEUED}, holder = 0, token = 0, claimed = '-infinity', started = '-infinity', attempt = r.attempt - 1, on_unknown = {OnUnknown.RERUN},
     limit_key = b.limit_key, most = b.most, place = CASE WHEN b.limit_key IS NOT NULL THEN to_timestamp(b.place) END,
     blocked = b.limit_key IS NOT NULL, slot = to_timestamp(b.slot), rate_key = b.rate_key,
     ready = CASE WHEN b.limit_key IS NOT NULL THEN 'infinity' ELSE greatest((SELECT tickwise.now()), r.due, to_timestamp(b.slot)) END
@@ -34,7 +34,7 @@ WHERE r.namespace = n.namespace AND r.rate_key = n.rate_key
 -- row.
 SELECT n.namespace, n.key, (
          SELECT count(*) FROM tickwise.runs r
-         WHERE r.namespace = n.namespace AND r.limit_key = n.key AND NOT r.blocked AND r.state = 3) AS running,
+         WHERE r.namespace = n.namespace AND r.limit_key = n.key AND NOT r.blocked AND r.state = {RunState.RUNNING}) AS running,
        NULL::float8 AS slot, NULL::float8 AS started, date_part('epoch', tickwise.now()) AS now
 FROM unnest($1::text[], $2::text[]) AS n(namespace, key)
 UNION ALL

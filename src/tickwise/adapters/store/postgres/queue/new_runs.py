@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwise.adapters.store.postgres.queue.starts import OVERLAPS
+from tickwise.adapters.store.postgres.codes import OVERLAPS
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import NewRun, NewSkip
 

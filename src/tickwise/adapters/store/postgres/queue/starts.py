@@ -14,32 +14,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.codes import ON_UNKNOWN
 from tickwise.adapters.store.postgres.queue.gates import Candidate, limits_of, pass_gates
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, halves, lock_limits
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import Overlap
-from tickwise.domain.retry import OnUnknown
 from tickwise.ports.store import Began, Gate
-
-OVERLAPS: Final = MappingProxyType(
-    {
-        Overlap.ALLOW: 0,
-        Overlap.SKIP: 1,
-        Overlap.QUEUE_ONE: 2,
-        Overlap.QUEUE_ALL: 3,
-        Overlap.CANCEL_RUNNING: 4,
-    }
-)
-"""What the table of runs holds."""
-
-ON_UNKNOWN: Final = MappingProxyType({OnUnknown.RERUN: 0, OnUnknown.FAIL: 1, OnUnknown.HOLD: 2})
-"""What it holds, too."""
 
 START, WAIT = "start", "wait"
 

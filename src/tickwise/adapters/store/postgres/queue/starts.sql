@@ -3,14 +3,14 @@
 -- Always in one order; two
 -- lines of one number wait for each other, and the first number spells "line". $1 runs.
 SELECT pg_advisory_xact_lock(1818848869, line)
-FROM (SELECT DISTINCT hashtext(job_id::text || (trigger = 5)::text) AS line FROM tickwise.runs WHERE run_id = ANY($1::uuid[]) ORDER BY line OFFSET 0) l
+FROM (SELECT DISTINCT hashtext(job_id::text || (trigger = {Trigger.BACKFILL})::text) AS line FROM tickwise.runs WHERE run_id = ANY($1::uuid[]) ORDER BY line OFFSET 0) l
 
 -- name: starts_look
 -- Attempts that want to begin and are to be settled first: what that goes by. $1 executor, $2 runs, $3 tokens.
 SELECT r.run_id, r.namespace, r.rate_key, date_part('epoch', r.slot) AS slot, date_part('epoch', coalesce(r.place, greatest(r.ready, r.due))) AS place,
        r.lane IN (SELECT lane FROM tickwise.lanes_held) AS held
 FROM tickwise.runs r JOIN unnest($2::uuid[], $3::bigint[]) AS b(run_id, token) ON b.run_id = r.run_id AND b.token = r.token
-WHERE r.run_id = ANY($2) AND r.holder = $1 AND r.state = 2
+WHERE r.run_id = ANY($2) AND r.holder = $1 AND r.state = {RunState.DISPATCHED}
 
 -- name: starts_lock
 -- As `starts_look`, and these runs stay as they are until this transaction ends. $1 executor, $2 runs, $3 tokens.
@@ -20,7 +20,7 @@ WITH r AS MATERIALIZED (
 SELECT r.run_id, r.namespace, r.rate_key, date_part('epoch', r.slot) AS slot, date_part('epoch', coalesce(r.place, greatest(r.ready, r.due))) AS place,
        r.lane IN (SELECT lane FROM tickwise.lanes_held) AS held
 FROM r JOIN unnest($2::uuid[], $3::bigint[]) AS b(run_id, token) ON b.run_id = r.run_id AND b.token = r.token
-WHERE r.holder = $1 AND r.state = 2
+WHERE r.holder = $1 AND r.state = {RunState.DISPATCHED}
 
 -- name: starts_begin
 -- Attempts begin that this transaction has locked (`starts_lock`), but for those whose queue is on hold by now; and nobody else starts, or
@@ -35,17 +35,17 @@ keys AS (
   ORDER BY n.namespace, n.limit_key
   ON CONFLICT (namespace, limit_key) DO UPDATE SET limit_key = excluded.limit_key WHERE false
 )
-UPDATE tickwise.runs r SET state = 3, started = to_timestamp(b.started), on_unknown = b.on_unknown, limit_key = NULL,
+UPDATE tickwise.runs r SET state = {RunState.RUNNING}, started = to_timestamp(b.started), on_unknown = b.on_unknown, limit_key = NULL,
   slot = NULL, rate_key = NULL
 FROM b
-WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = 2 AND r.overlap <= 0
+WHERE r.run_id = ANY($2) AND r.run_id = b.run_id AND r.token = b.token AND r.holder = $1 AND r.state = {RunState.DISPATCHED} AND r.overlap <= 0
   AND r.lane NOT IN (SELECT lane FROM tickwise.lanes_held)
 RETURNING r.run_id
 
 -- name: starts_return
 -- Attempts that may not begin go back, claimable, as if they had never been claimed. $1 executor, $2 runs, $3 tokens.
 UPDATE tickwise.runs
-SET holder = 0, token = 0, state = 1, claimed = '-infinity', attempt = attempt - 1,
+SET holder = 0, token = 0, state = {RunState.QUEUED}, claimed = '-infinity', attempt = attempt - 1,
     ready = greatest((SELECT tickwise.now()), due, slot)
-WHERE run_id = ANY($2::uuid[]) AND holder = $1 AND state = 2
+WHERE run_id = ANY($2::uuid[]) AND holder = $1 AND state = {RunState.DISPATCHED}
   AND (run_id, token) IN (SELECT * FROM unnest($2, $3::bigint[]) OFFSET 0)

@@ -14,6 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
+from tickwise.adapters.store.postgres.codes import JobStanding
 from tickwise.adapters.store.postgres.queue.new_runs import make_runs
 from tickwise.adapters.store.postgres.records.receipts import record_ended, take_receipt
 from tickwise.adapters.store.postgres.records.records import run_row
@@ -34,9 +35,6 @@ from tickwise.ports.store import (
     Settled,
     Settlement,
 )
-
-CANCELLED: Final = 2
-"""The standing of a job."""
 
 _KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
 _LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "resolution"}
@@ -179,7 +177,7 @@ def _refusal(settlement: Settlement, failed: asyncpg.Record | None, standing: Ma
         return Settled.NOT_FAILED
     if settlement.resolution is not None and not failed["held"]:
         return Settled.NOT_HELD
-    if settlement.run is not None and standing.get(failed["job_id"], CANCELLED) == CANCELLED:
+    if settlement.run is not None and standing.get(failed["job_id"], JobStanding.CANCELLED) == JobStanding.CANCELLED:
         return Settled.JOB_CANCELLED
     return None
 

@@ -97,7 +97,7 @@ WHERE operation_id = $1 AND step = $2 + 1 AND cursor IS NOT DISTINCT FROM $3 AND
 -- name: letters_failed
 -- Which of these runs are on record as FAILED, their jobs, and whether their outcome is unknown. $1 namespace, $2 runs.
 SELECT h.run_id, h.job_id, h.reason IS NOT DISTINCT FROM 'unknown_outcome' AS held
-FROM tickwise.history h WHERE h.run_id = ANY($2::uuid[]) AND h.namespace = $1 AND h.state = 6
+FROM tickwise.history h WHERE h.run_id = ANY($2::uuid[]) AND h.namespace = $1 AND h.state = {RunState.FAILED}
 
 -- name: follows_add
 -- What follows from the ends of these runs is to be made. $1 runs, $2 whether their sequence goes by success.

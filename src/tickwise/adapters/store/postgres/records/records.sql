@@ -60,8 +60,8 @@ ORDER BY began, kind, who LIMIT $3
 -- What monitoring reads. Counted up to $1 rows, beyond that estimated from the server's own counters.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 r AS MATERIALIZED (
-  SELECT count(*) FILTER (WHERE state = 1) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
-         count(*) FILTER (WHERE state = 4) AS retrying, count(*) AS seen
+  SELECT count(*) FILTER (WHERE state = {RunState.QUEUED}) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
+         count(*) FILTER (WHERE state = {RunState.RETRYING}) AS retrying, count(*) AS seen
   FROM (SELECT state, holder FROM tickwise.runs LIMIT $1) s
 ),
 grown AS (

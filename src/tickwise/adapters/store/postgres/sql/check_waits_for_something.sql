@@ -12,9 +12,9 @@ bad AS MATERIALIZED (
   WHERE blocked AND limit_key IS NULL AND NOT (
     SELECT count(*) > 0 FROM (
       SELECT FROM tickwise.runs e
-      WHERE e.job_id = p.job_id AND (e.trigger = 5) = (p.trigger = 5) AND e.run_id <> p.id
-        AND ((e.due, e.run_id) < (p.due, p.id) OR e.overlap < 0 OR e.overlap = 0 AND e.state > 1
-             OR p.overlap = 4 AND e.overlap = 4 AND e.blocked)
+      WHERE e.job_id = p.job_id AND (e.trigger = {Trigger.BACKFILL}) = (p.trigger = {Trigger.BACKFILL}) AND e.run_id <> p.id
+        AND ((e.due, e.run_id) < (p.due, p.id) OR e.overlap < 0 OR e.overlap = {Overlap.ALLOW} AND e.state > {RunState.QUEUED}
+             OR p.overlap = {Overlap.CANCEL_RUNNING} AND e.overlap = {Overlap.CANCEL_RUNNING} AND e.blocked)
       LIMIT 1) e)
   UNION ALL
   SELECT id, 'it waits for a slot of ' || limit_key || ', and one is free', namespace FROM p

@@ -25,7 +25,7 @@ heads AS MATERIALIZED (
 )
 -- A number of attempts that has come to its end stays: a run that was given back so often must not be in the way of all others.
 UPDATE tickwise.runs
-SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = 2,
+SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},
     claimed = (SELECT at FROM clock)
 WHERE ctid = ANY(ARRAY(
     SELECT r.ctid FROM heads CROSS JOIN LATERAL (

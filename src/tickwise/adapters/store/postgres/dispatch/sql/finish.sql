@@ -17,13 +17,13 @@ h AS (
                                 failures, crashes, trigger, namespace, reason, error, result, definition, origin, cancel_asked, cancel_heard, cancel_error)
   SELECT d.due, d.nominal, d.queued, d.claimed, CASE WHEN f.started > 0 THEN to_timestamp(f.started) END, to_timestamp(f.ended),
          d.holder, f.token, d.run_id, d.job_id, f.state, d.before, d.attempt,
-         d.failures + (f.state = 6)::int, d.crashes, d.trigger, d.namespace,
+         d.failures + (f.state = {RunState.FAILED})::int, d.crashes, d.trigger, d.namespace,
          f.reason, f.error, f.result, d.definition, d.origin,
-         CASE f.state WHEN 7 THEN (SELECT c.asked FROM tickwise.cancel_requests c
+         CASE f.state WHEN {RunState.CANCELLED} THEN (SELECT c.asked FROM tickwise.cancel_requests c
                                    WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END,
-         CASE f.state WHEN 7 THEN (SELECT c.heard FROM tickwise.cancel_requests c
+         CASE f.state WHEN {RunState.CANCELLED} THEN (SELECT c.heard FROM tickwise.cancel_requests c
                                    WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END,
-         CASE f.state WHEN 7 THEN (SELECT c.error FROM tickwise.cancel_requests c
+         CASE f.state WHEN {RunState.CANCELLED} THEN (SELECT c.error FROM tickwise.cancel_requests c
                                    WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END
   FROM d JOIN f USING (run_id)
 )

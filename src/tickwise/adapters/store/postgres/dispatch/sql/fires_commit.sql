@@ -29,12 +29,12 @@ s AS (
   INSERT INTO tickwise.history (due, until, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                                 trigger, occurrences, namespace, reason, error)
   SELECT to_timestamp(n.nominal), CASE WHEN n.occurrences > 1 THEN to_timestamp(n.until) END, (SELECT at FROM clock),
-         (SELECT at FROM clock), 0, 0, n.run_id, n.job_id, 8, 1, 0, 0, 0, n.trigger, nullif(n.occurrences, 1), j.namespace, n.reason,
+         (SELECT at FROM clock), 0, 0, n.run_id, n.job_id, {RunState.SKIPPED}, {RunState.QUEUED}, 0, 0, 0, n.trigger, nullif(n.occurrences, 1), j.namespace, n.reason,
          CASE WHEN n.reason = 'paused' THEN concat(n.error, j.pause) ELSE n.error END
   FROM unnest($19::uuid[], $20::uuid[], $21::float8[], $22::float8[], $23::int[], $24::text[], $25::text[], $26::smallint[])
          AS n(job_id, run_id, nominal, until, occurrences, reason, error, trigger)
   JOIN held USING (job_id)
-  CROSS JOIN LATERAL (SELECT namespace, CASE WHEN standing = 1 THEN concat(' by ' || paused_by, ': ' || pause_reason) END AS pause
+  CROSS JOIN LATERAL (SELECT namespace, CASE WHEN standing = {JobStanding.PAUSED} THEN concat(' by ' || paused_by, ': ' || pause_reason) END AS pause
                       FROM tickwise.jobs j WHERE j.job_id = n.job_id OFFSET 0) j
   WHERE (SELECT true FROM tickwise.runs r WHERE r.run_id = n.run_id OFFSET 0) IS NULL
   ON CONFLICT DO NOTHING
@@ -45,7 +45,7 @@ r AS (
          greatest(tickwise.place(to_timestamp(n.due)), (SELECT at FROM clock)), (SELECT at FROM clock), n.run_id, n.job_id, j.lane,
          n.trigger,
          CASE WHEN n.settles AND (o.has IS NULL OR (SELECT true FROM tickwise.runs o
-                                                    WHERE o.job_id = n.job_id AND (o.trigger = 5) = (n.trigger = 5) LIMIT 1) IS NULL)
+                                                    WHERE o.job_id = n.job_id AND (o.trigger = {Trigger.BACKFILL}) = (n.trigger = {Trigger.BACKFILL}) LIMIT 1) IS NULL)
               THEN -n.overlap ELSE n.overlap END,
          n.definition IS NOT NULL, j.namespace,
          coalesce(n.definition, CASE WHEN octet_length(j.definition) <= 8192 THEN j.definition END), n.origin

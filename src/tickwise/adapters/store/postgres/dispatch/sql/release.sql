@@ -1,6 +1,6 @@
 -- name: release
--- Let go of attempts that did not end their run: it retries later (4, a failure is counted) or was given back (1, nobody is to
--- blame). What retries or had begun stays on record with its number; what had not is not counted, nor is what never began although
+-- Let go of attempts that did not end their run: it retries later (RETRYING, a failure is counted) or was given back (QUEUED,
+-- nobody is to blame). What retries or had begun stays on record with its number; what had not is not counted, nor is what never began although
 -- its start was recorded (its instant is 0). The token stays, so that a repeat is known again. $1 executor, $2 … one array per column. Returns what was let go, whether it had begun, and the
 -- key of which it had a slot.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
@@ -9,18 +9,18 @@ f AS MATERIALIZED (
     AS f(run_id, token, target, began, ended, reason, error, retry_at)
 ),
 o AS MATERIALIZED (
-  SELECT r.run_id, r.token, r.due, r.claimed, r.holder, r.attempt, r.namespace, CASE WHEN r.state = 3 THEN r.limit_key END AS freed, f.target, f.began, f.ended, f.reason, f.error, f.retry_at,
-         f.target = 4 OR r.state = 3 AND f.began > 0 AS counts
+  SELECT r.run_id, r.token, r.due, r.claimed, r.holder, r.attempt, r.namespace, CASE WHEN r.state = {RunState.RUNNING} THEN r.limit_key END AS freed, f.target, f.began, f.ended, f.reason, f.error, f.retry_at,
+         f.target = {RunState.RETRYING} OR r.state = {RunState.RUNNING} AND f.began > 0 AS counts
   FROM (SELECT * FROM tickwise.runs WHERE run_id = ANY($2) AND holder = $1 FOR UPDATE) r
   JOIN f ON f.run_id = r.run_id AND f.token = r.token
 ),
 u AS (
   UPDATE tickwise.runs r
   SET holder = 0, state = o.target, claimed = '-infinity', started = '-infinity',
-      failures = r.failures + CASE o.target WHEN 4 THEN 1 ELSE 0 END,
+      failures = r.failures + CASE o.target WHEN {RunState.RETRYING} THEN 1 ELSE 0 END,
       attempt = r.attempt - CASE WHEN o.counts THEN 0 ELSE 1 END,
       ready = greatest((SELECT at FROM clock), coalesce(to_timestamp(o.retry_at), o.due), r.slot),
-      limit_key = NULL, place = NULL, on_unknown = 0
+      limit_key = NULL, place = NULL, on_unknown = {OnUnknown.RERUN}
   FROM o
   WHERE r.run_id = ANY($2) AND r.run_id = o.run_id
 ),

@@ -9,20 +9,20 @@ d AS (
   DELETE FROM tickwise.runs
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM c)) AND holder = 0
     AND CASE (SELECT kind FROM c WHERE c.run_id = runs.run_id)
-        WHEN 'cancel' THEN true WHEN 'revoke' THEN state = 1 AND NOT run_id = ANY($2::uuid[]) ELSE false END
+        WHEN 'cancel' THEN true WHEN 'revoke' THEN state = {RunState.QUEUED} AND NOT run_id = ANY($2::uuid[]) ELSE false END
   RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin, CASE WHEN NOT blocked THEN limit_key END AS limit_key
 ),
 k AS (
   UPDATE tickwise.runs r SET ready = greatest(r.due, coalesce(j.pause_until, 'infinity'))
   FROM tickwise.jobs j
-  WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM c WHERE kind = 'return' AND error IS NOT NULL)) AND r.holder = 0 AND r.state = 1
-    AND j.job_id = r.job_id AND j.standing = 1 AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now()))
+  WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM c WHERE kind = 'return' AND error IS NOT NULL)) AND r.holder = 0 AND r.state = {RunState.QUEUED}
+    AND j.job_id = r.job_id AND j.standing = {JobStanding.PAUSED} AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now()))
 ),
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
                                 crashes, trigger, namespace, reason, error, definition, origin, cancel_asked, cancel_heard, cancel_error)
-  SELECT d.due, d.nominal, d.queued, tickwise.now(), 0, 0, d.run_id, d.job_id, CASE c.kind WHEN 'cancel' THEN 7 ELSE 8 END,
+  SELECT d.due, d.nominal, d.queued, tickwise.now(), 0, 0, d.run_id, d.job_id, CASE c.kind WHEN 'cancel' THEN {RunState.CANCELLED} ELSE {RunState.SKIPPED} END,
          d.state, d.attempt, d.failures, d.crashes, d.trigger, d.namespace, coalesce(c.reason, 'cancelled'), c.error,
          d.definition, d.origin, CASE c.kind WHEN 'cancel' THEN c.asked END, CASE c.kind WHEN 'cancel' THEN c.heard END,
          CASE c.kind WHEN 'cancel' THEN c.error END

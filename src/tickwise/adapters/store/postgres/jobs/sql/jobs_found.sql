@@ -25,13 +25,13 @@ FROM (
     (SELECT job_id, job_id AS listed FROM tickwise.jobs_lasting
      WHERE 'planned' = ANY($14::text[]) AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id, job_id AS listed FROM tickwise.history WHERE 'failed' = ANY($14::text[]) AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    (SELECT job_id, job_id AS listed FROM tickwise.history WHERE 'failed' = ANY($14::text[]) AND state::int = {RunState.FAILED} AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id, job_id AS listed FROM tickwise.jobs
-     WHERE 'paused' = ANY($14::text[]) AND standing = 1 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+     WHERE 'paused' = ANY($14::text[]) AND standing = {JobStanding.PAUSED} AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id, job_id AS listed FROM tickwise.jobs
-     WHERE 'cancelled' = ANY($14::text[]) AND standing = 2 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+     WHERE 'cancelled' = ANY($14::text[]) AND standing = {JobStanding.CANCELLED} AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id, listed FROM tickwise.jobs_placed
      WHERE NOT 'due' = ANY($14::text[]) AND namespace = $1 AND ($11::uuid IS NULL OR listed < $11) ORDER BY listed DESC)

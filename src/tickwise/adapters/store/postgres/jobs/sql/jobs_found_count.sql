@@ -23,13 +23,13 @@ SELECT count(*) FROM (
     (SELECT job_id FROM tickwise.jobs_lasting
      WHERE 'planned' = ANY($14::text[]) AND schedule_type = 'ON_DEMAND' AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
-    (SELECT job_id FROM tickwise.history WHERE 'failed' = ANY($14::text[]) AND state::int = 6 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+    (SELECT job_id FROM tickwise.history WHERE 'failed' = ANY($14::text[]) AND state::int = {RunState.FAILED} AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id FROM tickwise.jobs
-     WHERE 'paused' = ANY($14::text[]) AND standing = 1 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
+     WHERE 'paused' = ANY($14::text[]) AND standing = {JobStanding.PAUSED} AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)
     UNION ALL
     (SELECT job_id FROM tickwise.jobs
-     WHERE 'cancelled' = ANY($14::text[]) AND standing = 2 AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
+     WHERE 'cancelled' = ANY($14::text[]) AND standing = {JobStanding.CANCELLED} AND ($11::uuid IS NULL OR job_id < $11) ORDER BY job_id DESC)) s
   ORDER BY job_id DESC OFFSET 0) c
   CROSS JOIN LATERAL (
     SELECT FROM tickwise.jobs_shown j

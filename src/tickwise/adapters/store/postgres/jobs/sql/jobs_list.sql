@@ -12,8 +12,8 @@
    AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
    AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
    -- What the rare statuses need to be found by; the view's status has the last word.
-   AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = 1)
-   AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = 2)
+   AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
+   AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = {JobStanding.CANCELLED})
    AND ($6::text IS NULL OR j.schedule_type = $6)
    AND ($7::text IS NULL OR j.task_kind = $7)
    AND ($8::text IS NULL OR j.owner = $8)
@@ -31,8 +31,8 @@ UNION ALL
      AND ($4::text IS NULL OR j.labels_stored @> $4::jsonb)
      AND ($5::text[] IS NULL OR j.status = ANY($5::text[]))
      -- What the rare statuses need to be found by; the view's status has the last word.
-     AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = 1)
-     AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = 2)
+     AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR j.standing = {JobStanding.PAUSED})
+     AND ($5::text[] IS DISTINCT FROM '{CANCELLED}' OR j.standing = {JobStanding.CANCELLED})
      AND ($6::text IS NULL OR j.schedule_type = $6)
      AND ($7::text IS NULL OR j.task_kind = $7)
      AND ($8::text IS NULL OR j.owner = $8)
@@ -45,6 +45,6 @@ UNION ALL
    -- What is rare has an index.
    AND ($3::text IS NULL OR p.job_id = (SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.namespace = $1 AND k.key = $3))
    AND ($4::text IS NULL OR p.job_id = ANY(ARRAY(SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.labels @> $4::jsonb)))
-   AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR p.job_id = ANY(ARRAY(SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.standing = 1)))
+   AND ($5::text[] IS DISTINCT FROM '{PAUSED}' OR p.job_id = ANY(ARRAY(SELECT k.job_id FROM tickwise.jobs_lasting k WHERE k.standing = {JobStanding.PAUSED})))
  ORDER BY p.listed DESC LIMIT $12)
 ORDER BY listed DESC LIMIT $12

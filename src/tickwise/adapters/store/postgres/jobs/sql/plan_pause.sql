@@ -7,14 +7,14 @@ o AS MATERIALIZED (
   SELECT run_id, state, holder, token, blocked, postponed
   FROM tickwise.runs r
   CROSS JOIN LATERAL (SELECT coalesce(date_part('epoch', r.due - r.nominal) > $3::float8, false) AS postponed) p
-  WHERE job_id = $1 AND trigger = 1 AND state IN (1, 2)
+  WHERE job_id = $1 AND trigger = {Trigger.SCHEDULE} AND state IN ({RunState.QUEUED}, {RunState.DISPATCHED})
     AND (due > (SELECT at FROM clock) OR postponed AND NOT blocked AND ready > (SELECT at FROM clock))
     AND NOT EXISTS (SELECT FROM tickwise.attempts a WHERE a.run_id = r.run_id)
 ),
 held AS (
   INSERT INTO tickwise.cancel_requests AS c (asked, token, holder, run_id, kind, reason, error)
   SELECT (SELECT at FROM clock), token, holder, run_id, CASE WHEN postponed THEN 'return' ELSE 'revoke' END, CASE WHEN NOT postponed THEN 'paused' END, $2::text
-  FROM o WHERE state = 2
+  FROM o WHERE state = {RunState.DISPATCHED}
   ON CONFLICT (run_id) DO UPDATE
   SET kind = excluded.kind, token = excluded.token, holder = excluded.holder, reason = excluded.reason, error = excluded.error,
       asked = excluded.asked, heard = NULL
@@ -23,16 +23,16 @@ held AS (
 kept AS (
   UPDATE tickwise.runs
   SET ready = greatest(due, coalesce(to_timestamp($4::float8), 'infinity')), slot = NULL, rate_key = NULL
-  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND postponed AND NOT blocked))
+  WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = {RunState.QUEUED} AND postponed AND NOT blocked))
 ),
 d AS (
-  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = 1 AND NOT postponed))
+  DELETE FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM o WHERE state = {RunState.QUEUED} AND NOT postponed))
   RETURNING due, nominal, queued, run_id, job_id, state, attempt, failures, crashes, trigger, namespace,
             CASE WHEN own THEN spec END AS definition, origin
 )
 INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures, crashes,
                               trigger, namespace, reason, error, definition, origin)
-SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, 8, state, attempt, failures, crashes, trigger, namespace,
+SELECT due, nominal, queued, (SELECT at FROM clock), 0, 0, run_id, job_id, {RunState.SKIPPED}, state, attempt, failures, crashes, trigger, namespace,
        'paused', $2, definition, origin
 FROM d
 ON CONFLICT DO NOTHING

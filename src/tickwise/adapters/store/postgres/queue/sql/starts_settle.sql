@@ -14,7 +14,7 @@ WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::smallint[]) AS b(run_id, token, started, on_unknown)),
 own AS MATERIALIZED (
   SELECT r.* FROM b CROSS JOIN LATERAL (
-    SELECT run_id, job_id, due, overlap, trigger, (trigger = 5)::int AS line FROM tickwise.runs WHERE run_id = b.run_id OFFSET 0) r
+    SELECT run_id, job_id, due, overlap, trigger, (trigger = {Trigger.BACKFILL})::int AS line FROM tickwise.runs WHERE run_id = b.run_id OFFSET 0) r
 ),
 near AS MATERIALIZED (
   SELECT run_id FROM own
@@ -22,67 +22,67 @@ near AS MATERIALIZED (
   -- Runs that were let start, and runs before it under any policy.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id FROM tickwise.runs r
-    WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND (r.overlap > 0)::int = 0
-      AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> 0 OR r.trigger <> 1)
-      AND (r.overlap < 0 OR r.state > 1 OR (r.due, r.run_id) < (x.due, x.run_id))
+    WHERE r.job_id = x.job_id AND (r.trigger = {Trigger.BACKFILL})::int = x.line AND (r.overlap > 0)::int = 0
+      AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> {Overlap.ALLOW} OR r.trigger <> {Trigger.SCHEDULE})
+      AND (r.overlap < 0 OR r.state > {RunState.QUEUED} OR (r.due, r.run_id) < (x.due, x.run_id))
     OFFSET 0) n
   UNION ALL
   -- What is before it and is yet to be settled. More than the policy counts to need not be known, unless all of it goes.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id FROM tickwise.runs r
-    WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND (r.overlap > 0)::int = 1
-      AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> 0 OR r.trigger <> 1)
+    WHERE r.job_id = x.job_id AND (r.trigger = {Trigger.BACKFILL})::int = x.line AND (r.overlap > 0)::int = 1
+      AND (NOT r.blocked OR r.limit_key IS NOT NULL) AND (r.overlap <> {Overlap.ALLOW} OR r.trigger <> {Trigger.SCHEDULE})
       AND (r.due, r.run_id) < (x.due, x.run_id)
-    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 WHEN 4 THEN NULL ELSE 100 END) n
+    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN {Overlap.QUEUE_ALL} THEN 1 WHEN {Overlap.CANCEL_RUNNING} THEN NULL ELSE 100 END) n
   UNION ALL
   -- Waiting runs that it replaces: a fire replaces fires; a run that a person asked for replaces any run.
   SELECT n.run_id FROM own x CROSS JOIN LATERAL (
     SELECT run_id, trigger FROM tickwise.runs r
-    WHERE x.overlap = 4 AND r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND r.blocked AND r.limit_key IS NULL
+    WHERE x.overlap = {Overlap.CANCEL_RUNNING} AND r.job_id = x.job_id AND (r.trigger = {Trigger.BACKFILL})::int = x.line AND r.blocked AND r.limit_key IS NULL
       AND (r.due, r.run_id) < (x.due, x.run_id)
     ORDER BY r.due DESC, r.run_id DESC LIMIT 100) n
-  WHERE x.trigger <> 1 OR n.trigger = 1
+  WHERE x.trigger <> {Trigger.SCHEDULE} OR n.trigger = {Trigger.SCHEDULE}
 ),
 l AS MATERIALIZED (
   SELECT run_id, job_id, due, state, holder, token, overlap, trigger, attempt
   FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM near)) ORDER BY run_id FOR UPDATE
 ),
 x AS MATERIALIZED (
-  SELECT l.run_id, l.job_id, l.due, l.overlap, l.trigger, (l.trigger = 5)::int AS line, b.started,
+  SELECT l.run_id, l.job_id, l.due, l.overlap, l.trigger, (l.trigger = {Trigger.BACKFILL})::int AS line, b.started,
          (SELECT c.holder = l.holder AND c.token = l.token AND c.kind <> 'return' FROM tickwise.cancel_requests c
           WHERE c.run_id = l.run_id OFFSET 0) IS TRUE AS asked
   FROM l JOIN b ON b.run_id = l.run_id AND b.token = l.token
-  WHERE l.holder = $1 AND l.state = 2 AND l.overlap > 0
+  WHERE l.holder = $1 AND l.state = {RunState.DISPATCHED} AND l.overlap > 0
 ),
 -- Before each: what has the smaller (due, id), and what was let start. `replaced`: for its sake; it `goes` at once if nobody holds it.
 e AS MATERIALIZED (
   SELECT e.*, replaced AND holder = 0 AS goes,
          (SELECT true FROM tickwise.attempts a WHERE a.run_id = e.run_id LIMIT 1) IS NOT NULL AS begun
   FROM (
-    SELECT x.run_id AS mine, l.run_id, l.state, l.holder, l.token, x.overlap = 4 AND (x.trigger <> 1 OR l.trigger = 1) AS replaced
-    FROM x JOIN l ON l.job_id = x.job_id AND (l.trigger = 5)::int = x.line AND l.run_id <> x.run_id
-    WHERE (l.due, l.run_id) < (x.due, x.run_id) OR l.overlap < 0 OR l.overlap = 0 AND l.state > 1) e
+    SELECT x.run_id AS mine, l.run_id, l.state, l.holder, l.token, x.overlap = {Overlap.CANCEL_RUNNING} AND (x.trigger <> {Trigger.SCHEDULE} OR l.trigger = {Trigger.SCHEDULE}) AS replaced
+    FROM x JOIN l ON l.job_id = x.job_id AND (l.trigger = {Trigger.BACKFILL})::int = x.line AND l.run_id <> x.run_id
+    WHERE (l.due, l.run_id) < (x.due, x.run_id) OR l.overlap < 0 OR l.overlap = {Overlap.ALLOW} AND l.state > {RunState.QUEUED}) e
 ),
 -- Waiting before it, and not replaced by it: as many as make a difference, or can be said.
 w AS MATERIALIZED (
   SELECT x.run_id AS mine, w.run_id
   FROM x CROSS JOIN LATERAL (
     SELECT run_id, trigger FROM tickwise.runs r
-    WHERE r.job_id = x.job_id AND (r.trigger = 5)::int = x.line AND r.blocked AND r.limit_key IS NULL
+    WHERE r.job_id = x.job_id AND (r.trigger = {Trigger.BACKFILL})::int = x.line AND r.blocked AND r.limit_key IS NULL
       AND (r.due, r.run_id) < (x.due, x.run_id)
-    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN 3 THEN 1 ELSE 100 END) w
-  WHERE x.overlap <> 4 OR x.trigger = 1 AND w.trigger <> 1
+    ORDER BY r.due DESC, r.run_id DESC LIMIT CASE x.overlap WHEN {Overlap.QUEUE_ALL} THEN 1 ELSE 100 END) w
+  WHERE x.overlap <> {Overlap.CANCEL_RUNNING} OR x.trigger = {Trigger.SCHEDULE} AND w.trigger <> {Trigger.SCHEDULE}
 ),
 v AS MATERIALIZED (
   SELECT run_id, asked, earlier,
-         CASE WHEN earlier = 0 THEN 'start' WHEN NOT asked AND (overlap = 1 OR overlap = 2 AND earlier > 1) THEN 'skip'
+         CASE WHEN earlier = 0 THEN 'start' WHEN NOT asked AND (overlap = {Overlap.SKIP} OR overlap = {Overlap.QUEUE_ONE} AND earlier > 1) THEN 'skip'
               ELSE 'wait' END AS verdict
   FROM (SELECT x.*, (SELECT count(*) FROM e WHERE e.mine = x.run_id AND NOT goes)
                     + (SELECT count(*) FROM w WHERE w.mine = x.run_id) AS earlier FROM x) x
 ),
 started AS (
   UPDATE tickwise.runs r
-  SET state = 3, started = to_timestamp((SELECT b.started FROM b WHERE b.run_id = r.run_id)), overlap = -overlap, limit_key = NULL,
+  SET state = {RunState.RUNNING}, started = to_timestamp((SELECT b.started FROM b WHERE b.run_id = r.run_id)), overlap = -overlap, limit_key = NULL,
       slot = NULL, rate_key = NULL,
       on_unknown = (SELECT b.on_unknown FROM b WHERE b.run_id = r.run_id),
       watched = watched OR (SELECT true FROM tickwise.runs o WHERE o.job_id = r.job_id AND o.blocked AND o.limit_key IS NULL LIMIT 1) IS NOT NULL
@@ -90,7 +90,7 @@ started AS (
 ),
 waiting AS (
   UPDATE tickwise.runs
-  SET state = 1, holder = 0, token = 0, claimed = '-infinity', attempt = attempt - 1, blocked = true, ready = 'infinity',
+  SET state = {RunState.QUEUED}, holder = 0, token = 0, claimed = '-infinity', attempt = attempt - 1, blocked = true, ready = 'infinity',
       limit_key = NULL, place = NULL
   WHERE run_id = ANY(ARRAY(SELECT run_id FROM v WHERE verdict = 'wait'))
 ),
@@ -118,7 +118,7 @@ d AS (
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
                                 crashes, trigger, namespace, reason, error, definition, origin)
-  SELECT d.due, d.nominal, d.queued, (SELECT at FROM clock), 0, 0, d.run_id, d.job_id, CASE WHEN ends.begun THEN 7 ELSE 8 END,
+  SELECT d.due, d.nominal, d.queued, (SELECT at FROM clock), 0, 0, d.run_id, d.job_id, CASE WHEN ends.begun THEN {RunState.CANCELLED} ELSE {RunState.SKIPPED} END,
          d.state, d.attempt - CASE d.holder WHEN 0 THEN 0 ELSE 1 END, d.failures, d.crashes, d.trigger, d.namespace,
          CASE WHEN ends.begun THEN 'cancelled' ELSE 'overlap' END, ends.error, d.definition, d.origin
   FROM d JOIN (

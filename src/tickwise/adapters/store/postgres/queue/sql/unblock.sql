@@ -1,6 +1,6 @@
 -- name: unblock
 -- In each of these jobs the first run that waits is claimable if nothing unfinished is before it any more. Returns those that were made so.
--- Of several in a row that would replace each other (overlap 4, asked for in one way), it is the last: at its start the others go. (They are
+-- Of several in a row that would replace each other (CANCEL_RUNNING, asked for in one way), it is the last: at its start the others go. (They are
 -- gone already, unless one began to wait in the moment in which it was asked to stop.)
 -- However many wait, it looks at a few of them (`runs_waits`, `runs_line`).
 -- $1 jobs, $2 whether nothing else is written in this transaction: then its commit need not wait for the disk, since what is lost of it in a
@@ -11,37 +11,37 @@ f AS MATERIALIZED (
   CROSS JOIN (VALUES (0), (1)) AS lines(line)
   CROSS JOIN LATERAL (
     SELECT run_id, job_id, due, overlap, trigger FROM tickwise.runs r
-    WHERE r.job_id = j.job_id AND (r.trigger = 5)::int = line AND r.blocked AND r.limit_key IS NULL
+    WHERE r.job_id = j.job_id AND (r.trigger = {Trigger.BACKFILL})::int = line AND r.blocked AND r.limit_key IS NULL
     ORDER BY due, run_id LIMIT 1) f
 ),
 w AS MATERIALIZED (
-  SELECT run_id, job_id, due, line FROM f WHERE overlap <> 4
+  SELECT run_id, job_id, due, line FROM f WHERE overlap <> {Overlap.CANCEL_RUNNING}
   UNION ALL
   SELECT w.run_id, f.job_id, w.due, f.line
   FROM f CROSS JOIN LATERAL (
     SELECT coalesce(o.due, 'infinity') AS due, coalesce(o.run_id, f.run_id) AS run_id
     FROM (SELECT) one LEFT JOIN LATERAL (
       SELECT due, run_id FROM tickwise.runs r
-      WHERE r.job_id = f.job_id AND (r.trigger = 5)::int = f.line AND r.blocked AND r.limit_key IS NULL
-        AND (r.overlap <> 4 OR r.trigger <> f.trigger)
+      WHERE r.job_id = f.job_id AND (r.trigger = {Trigger.BACKFILL})::int = f.line AND r.blocked AND r.limit_key IS NULL
+        AND (r.overlap <> {Overlap.CANCEL_RUNNING} OR r.trigger <> f.trigger)
       ORDER BY r.due, r.run_id LIMIT 1) o ON true) other
   CROSS JOIN LATERAL (
     SELECT run_id, due FROM tickwise.runs r
-    WHERE r.job_id = f.job_id AND (r.trigger = 5)::int = f.line AND r.blocked AND r.limit_key IS NULL
+    WHERE r.job_id = f.job_id AND (r.trigger = {Trigger.BACKFILL})::int = f.line AND r.blocked AND r.limit_key IS NULL
       AND (r.due, r.run_id) < (other.due, other.run_id)
     ORDER BY r.due DESC, r.run_id DESC LIMIT 1) w
-  WHERE f.overlap = 4
+  WHERE f.overlap = {Overlap.CANCEL_RUNNING}
 ),
 free AS MATERIALIZED (
   SELECT run_id FROM w
   WHERE (SELECT true FROM tickwise.runs e
-         WHERE e.job_id = w.job_id AND (e.trigger = 5)::int = w.line AND (e.overlap > 0)::int = 0
-           AND (NOT e.blocked OR e.limit_key IS NOT NULL) AND (e.overlap <> 0 OR e.trigger <> 1)
-           AND (e.overlap < 0 OR e.state > 1 OR (e.due, e.run_id) < (w.due, w.run_id))
+         WHERE e.job_id = w.job_id AND (e.trigger = {Trigger.BACKFILL})::int = w.line AND (e.overlap > 0)::int = 0
+           AND (NOT e.blocked OR e.limit_key IS NOT NULL) AND (e.overlap <> {Overlap.ALLOW} OR e.trigger <> {Trigger.SCHEDULE})
+           AND (e.overlap < 0 OR e.state > {RunState.QUEUED} OR (e.due, e.run_id) < (w.due, w.run_id))
          LIMIT 1) IS NULL
     AND (SELECT true FROM tickwise.runs e
-         WHERE e.job_id = w.job_id AND (e.trigger = 5)::int = w.line AND (e.overlap > 0)::int = 1
-           AND (NOT e.blocked OR e.limit_key IS NOT NULL) AND (e.overlap <> 0 OR e.trigger <> 1)
+         WHERE e.job_id = w.job_id AND (e.trigger = {Trigger.BACKFILL})::int = w.line AND (e.overlap > 0)::int = 1
+           AND (NOT e.blocked OR e.limit_key IS NOT NULL) AND (e.overlap <> {Overlap.ALLOW} OR e.trigger <> {Trigger.SCHEDULE})
            AND (e.due, e.run_id) < (w.due, w.run_id)
          LIMIT 1) IS NULL
 ),
