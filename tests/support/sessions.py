@@ -4,7 +4,7 @@
                    ◄── close ──── shelf ◄── reset: no transaction, lock, listener or setting stays, plans do
 
 A new session plans each statement anew, which takes longer than the rest of a test: the 917 promises of the store took
-165 s with new sessions and 48 s with kept ones. Invariant: nothing but plans goes from a test to the next.
+165 s with new ones. Invariant: nothing but plans goes from a test to the next.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any, Final
 
 import asyncpg
@@ -29,16 +28,16 @@ class _Shelf:
         self._connect = asyncpg.connect
         self._idle: defaultdict[str, list[_Session]] = defaultdict(list)
 
-    async def connect(
-        self, *address: Any, connection_class: Any = asyncpg.Connection, **options: Any
-    ) -> asyncpg.Connection:
-        """In place of `asyncpg.connect`."""
-        idle = self._idle[repr((address, connection_class, sorted(options.items())))]
+    async def connect(self, *address: Any, **options: Any) -> asyncpg.Connection:
+        """In place of `asyncpg.connect`. A pool's sessions are its own: it ends idle ones later, whoever has them."""
+        if "connection_class" in options:
+            return await self._connect(*address, **options)
+        idle = self._idle[repr((address, sorted(options.items())))]
         while idle:
             session = idle.pop()
             if not session.is_closed():
                 return session
-        session = await self._connect(*address, connection_class=_kept(connection_class), **options)
+        session = await self._connect(*address, connection_class=_Session, **options)
         session.idle = idle
         return session
 
@@ -61,8 +60,6 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no 
             return
         try:
             await self.reset(timeout=timeout)
-            # What the driver sends unless a class of connections has it otherwise.
-            await self.execute(asyncpg.Connection.get_reset_query(self), timeout=timeout)
         except BaseException:
             self.terminate()
             raise
@@ -72,12 +69,6 @@ class _Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg carries no 
         """Close it in earnest."""
         with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
             await super().close(timeout=END_SECONDS)
-
-
-@cache
-def _kept(given: Any) -> Any:
-    """That class of connections, with sessions that are kept."""
-    return type(f"Kept{given.__name__}", (_Session, given), {})
 
 
 @asynccontextmanager
