@@ -27,13 +27,14 @@ from tickwise.control.jobs.changes import ChangeResult
 from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.service import RunDetails
 from tickwise.domain.decision import Hold, Overlap
+from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
-from tickwise.domain.retry import OnUnknown
 from tickwise.domain.schedule import ScheduleType, first_fire
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 from tickwise.roles.shared.definition import Definition, decode_definition
+from tickwise.roles.shared.drawn_fields import DrawnFields, with_answered_fields
 
 API: Final = "/api/v1"
 
@@ -44,6 +45,7 @@ StoredTaskObject = Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": "#/com
 Relative = Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
 """An address on this server."""
 
+_DRAWN: Final = DrawnFields(JOB_FIELDS)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 encode = msgspec.json.Encoder().encode
@@ -67,6 +69,7 @@ class JobCreated(msgspec.Struct, kw_only=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
+@with_answered_fields(JOB_FIELDS)
 class JobView(msgspec.Struct, kw_only=True):
     """A job with every field."""
 
@@ -74,7 +77,6 @@ class JobView(msgspec.Struct, kw_only=True):
     namespace: str
     name: str
     key: str | None
-    description: str | None
     labels: Mapping[str, str]
     owner: str
     schedule_type: ScheduleType
@@ -92,7 +94,6 @@ class JobView(msgspec.Struct, kw_only=True):
     misfire: MisfireView
     overlap: Overlap
     calendars: list[CalendarUseView]
-    fuse_per_minute: int
     planned_at: Instant | None
     """Since when its schedule counts: its creation, or the last change of it."""
     task: StoredTaskObject
@@ -103,11 +104,8 @@ class JobView(msgspec.Struct, kw_only=True):
     queue: str
     requires: Sequence[str]
     priority: int
-    timeout_seconds: float | None
     limits: LimitsView
-    max_retries: int
     retry: RetryView
-    on_unknown: OnUnknown
     concurrency: ConcurrencyView | None
     rate: RateView | None
     then: Sequence[UUID]
@@ -145,7 +143,6 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         namespace=row.namespace,
         name=row.name,
         key=row.key,
-        description=said.description,
         labels=row.labels,
         owner=row.owner,
         schedule_type=said.schedule_type,
@@ -163,7 +160,6 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         misfire=whole(MisfireView, said.misfire),
         overlap=said.overlap,
         calendars=[whole(CalendarUseView, use) for use in said.calendars],
-        fuse_per_minute=said.fuse_per_minute,
         planned_at=time_or_none(said.planned_at),
         task=task_shown(said.task),
         task_id=said.task_id,
@@ -174,11 +170,8 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         # Labels with a colon are our own book-keeping: what an executor must be able to run.
         requires=[label for label in row.lane.requires if ":" not in label],
         priority=row.lane.priority,
-        timeout_seconds=said.timeout_seconds,
         limits=whole(LimitsView, said.limits),
-        max_retries=said.max_retries,
         retry=retry_view(said.retry),
-        on_unknown=said.on_unknown,
         concurrency=None if said.concurrency is None else whole(ConcurrencyView, said.concurrency),
         rate=None if said.rate is None else whole(RateView, said.rate),
         then=said.then,
@@ -195,6 +188,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         version=row.version,
         warnings=warnings,
         pending=pending or UNSET,
+        **_DRAWN.stored(said),
     )
 
 

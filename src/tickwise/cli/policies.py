@@ -1,8 +1,8 @@
-"""The options of a job that say what may run beside it, what follows from it, and what becomes of what is lost.
+"""The options of a job that name its successors, limit the runs beside it, and limit one attempt.
 
---then JOB · --on-failure JOB · --on-unknown …  ──► then, on_failure, on_unknown
---concurrency 3[:KEY] · --rate 10/1m[:KEY]      ──► concurrency, rate
---cpu-limit 30s · --memory-limit 512M · …       ──► limits
+--then JOB · --on-failure JOB               ──► then, on_failure
+--concurrency 3[:KEY] · --rate 10/1m[:KEY]  ──► concurrency, rate
+--cpu-limit 30s · --memory-limit 512M · …   ──► limits
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from tickwise.cli.session import Decorated, Session
 
 NONE: Final = "none"
 """As the value of an option: take away what the job has."""
-UNKNOWN: Final = ("rerun", "fail", "hold")
 _OPTIONS: Final = (
-    "then", "on_failure", "on_unknown", "concurrency", "rate", "cpu_limit", "memory_limit", "process_limit",
+    "then", "on_failure", "concurrency", "rate", "cpu_limit", "memory_limit", "process_limit",
 )  # fmt: skip
 _SIZE = re.compile(r"(\d+)\s*(|[KMGT])(?:i?B)?", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -35,10 +34,6 @@ def policy_options(command: Decorated) -> Decorated:
             "--then", multiple=True, metavar="JOB", help="Run this job when a run ends well: its id or key; or more."
         ),
         click.option("--on-failure", multiple=True, metavar="JOB", help="The same for a run that failed for good."),
-        click.option(
-            "--on-unknown", type=click.Choice(UNKNOWN),
-            help="If its executor is lost after it began: run it again, fail it, or hold it for a person.  [rerun]",
-        ),
         click.option(
             "--concurrency", metavar=_LIMIT_FORM,
             help="At most N of its runs at once; or of all with this KEY: queue, namespace, label:NAME, key:TEXT.",
@@ -62,9 +57,6 @@ def fields(session: Session, options: dict[str, Any], *, before: Mapping[str, An
             option = f"--{name.replace('_', '-')}"
             body[name] = None if tuple(said[name]) == (NONE,) else list(said[name])
             work.blame(session, f"/{name}", option, " ".join(said[name]))
-    if said["on_unknown"]:
-        body["on_unknown"] = said["on_unknown"]
-        work.blame(session, "/on_unknown", "--on-unknown", said["on_unknown"])
     for name, read in (("concurrency", _concurrency), ("rate", _rate)):
         if said[name] is not None:
             body[name] = None if said[name] == NONE else read(said[name])

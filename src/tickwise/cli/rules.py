@@ -1,7 +1,7 @@
 """The options of a schedule beside its times: bounds, spread, clock changes, misfires, overlap, calendars.
 
     --start-at --end-at --max-runs          ──► start_at, end_at, max_runs
-    --jitter --window --fuse                ──► jitter_seconds, window_seconds, fuse_per_minute
+    --jitter --window                       ──► jitter_seconds, window_seconds
     --dst-gap --dst-overlap                 ──► dst
     --misfire --grace --max-catchup         ──► misfire
     --overlap                               ──► overlap
@@ -48,7 +48,6 @@ class RuleOptions:
     max_catchup: int | None = None
     overlap: str | None = None
     calendars: Sequence[str] = ()
-    fuse: int | None = None
 
 
 def rule_options(command: Decorated) -> Decorated:
@@ -76,9 +75,6 @@ def rule_options(command: Decorated) -> Decorated:
         click.option(
             "--calendar", "calendars", multiple=True, metavar=_CALENDAR_FORM,
             help="Run never inside this calendar, or (include) only inside; repeat it for more.",
-        ),
-        click.option(
-            "--fuse", type=click.IntRange(1), metavar="N", help="More runs than this in a minute pause the job.  [120]"
         ),
     ]  # fmt: skip
     for option in reversed(options):
@@ -117,7 +113,6 @@ def fields(
     for option, field, value in (
         ("--max-runs", "max_runs", rules.max_runs),
         ("--overlap", "overlap", rules.overlap),
-        ("--fuse", "fuse_per_minute", rules.fuse),
     ):
         if value is not None:
             body[field] = value

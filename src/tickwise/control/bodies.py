@@ -16,11 +16,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwise.domain.decision import Overlap
-from tickwise.domain.retry import Backoff, OnUnknown
+from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS
+from tickwise.domain.retry import Backoff
 from tickwise.domain.schedule import (
-    FUSE_PER_MINUTE,
     INTERVAL_MAX_SECONDS,
-    MAX_FUSE,
     MAX_RUNS,
     SPREAD_MAX_SECONDS,
     ScheduleType,
@@ -35,12 +34,11 @@ from tickwise.roles.shared.definition import (
     Rate,
     RetryOn,
 )
+from tickwise.roles.shared.drawn_fields import with_sent_fields
 
 TEXT_MAX: Final = 200
-RETRIES_MAX: Final = 1_000
 OCCURRENCES_MAX: Final = 1_000
 """The most runs that one request asks for."""
-TIMEOUT_SECONDS_MAX: Final = 366 * 86_400
 
 Name = Annotated[
     str,
@@ -131,14 +129,6 @@ OverlapRule = Annotated[
     ),
 ]
 Calendars = Annotated[list[CalendarUse], Meta(max_length=10)]
-Fuse = Annotated[
-    int,
-    Meta(
-        ge=1,
-        le=MAX_FUSE,
-        description=f"More runs by schedule than this within a minute pause the job; {FUSE_PER_MINUTE} if not sent.",
-    ),
-]
 TaskObject = Annotated[
     msgspec.Raw,
     Meta(description="What to run: kind and its parameters.", extra_json_schema={"$ref": "#/components/schemas/Task"}),
@@ -159,13 +149,6 @@ OnFailure = Annotated[
     Reference | list[Reference],
     Meta(
         description="The same for a run that failed for good; their payload says which run it was, and why it failed."
-    ),
-]
-UnknownRule = Annotated[
-    OnUnknown,
-    Meta(
-        description="What becomes of a run whose executor was lost after it began, so that nobody knows what it has "
-        "done: rerun (the default), fail, or hold until a person decides."
     ),
 ]
 
@@ -198,13 +181,13 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     on: Annotated[RetryOn, Meta(description="Which failures are worth another attempt, and which are not.")] = RetryOn()
 
 
+@with_sent_fields(JOB_FIELDS)
 class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A job as people write it. `cron`, `every`, `at` and `params` are short forms."""
 
     name: Name | UnsetType | None = UNSET
     job_id: UUID | UnsetType | None = UNSET
     key: Key | UnsetType | None = UNSET
-    description: Annotated[str, Meta(max_length=10000)] | UnsetType | None = UNSET
     labels: Labels | UnsetType | None = UNSET
     owner: Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)] | UnsetType | None = UNSET
     schedule_type: ScheduleType | UnsetType | None = UNSET
@@ -225,7 +208,6 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     misfire: MisfirePolicy | UnsetType | None = UNSET
     overlap: OverlapRule | UnsetType | None = UNSET
     calendars: Calendars | UnsetType | None = UNSET
-    fuse_per_minute: Fuse | UnsetType | None = UNSET
     task: TaskObject | UnsetType = UNSET
     task_id: TaskId | UnsetType | None = msgspec.field(default=UNSET, name="taskId")
     payload: Payload | UnsetType = UNSET
@@ -234,11 +216,8 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     queue: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] | UnsetType | None = UNSET
     requires: Requires | UnsetType | None = UNSET
     priority: Annotated[int, Meta(ge=0, le=9, description="9 first.")] | UnsetType | None = UNSET
-    timeout_seconds: Annotated[float, Meta(gt=0, le=TIMEOUT_SECONDS_MAX)] | UnsetType | None = UNSET
     limits: Limits | UnsetType | None = UNSET
-    max_retries: Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | UnsetType | None = UNSET
     retry: RetryBody | UnsetType | None = UNSET
-    on_unknown: UnknownRule | UnsetType | None = UNSET
     concurrency: Concurrency | UnsetType | None = UNSET
     rate: Rate | UnsetType | None = UNSET
     then: Then | UnsetType | None = UNSET
@@ -406,6 +385,7 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_de
     script: Annotated[str, Meta(min_length=1, description="The text of a Python script.")] | UnsetType = UNSET
 
 
+@with_sent_fields(SCHEDULE_FIELDS)
 class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A schedule that is not saved, in the words of a job body."""
 
@@ -427,7 +407,6 @@ class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     misfire: MisfirePolicy | UnsetType | None = UNSET
     overlap: OverlapRule | UnsetType | None = UNSET
     calendars: Calendars | UnsetType | None = UNSET
-    fuse_per_minute: Fuse | UnsetType | None = UNSET
     labels: Labels | UnsetType | None = UNSET
     start: Annotated[datetime, Meta(tz=True, description="Fires after this instant; now if not sent.")] | None = (
         msgspec.field(name="from", default=None)
@@ -444,7 +423,8 @@ those of `SCHEDULE_DETAILS` that are not sent with it are at their defaults."""
 SCHEDULE_DETAILS: Final = ("anchor", "timezone", "start_at", "end_at", "max_runs", "dst")
 """Sent without any of the above, they change the schedule that is there."""
 SCHEDULE_POLICIES: Final = (
-    "jitter_seconds", "window_seconds", "misfire", "overlap", "calendars", "fuse_per_minute",
+    "jitter_seconds", "window_seconds", "misfire", "overlap", "calendars",
+    *(field.name for field in SCHEDULE_FIELDS),
 )  # fmt: skip
 """What is done with the times of a schedule. They stay until others are sent, also under a new schedule."""
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.errors import Invalid
+from tickwise.domain.job_fields import FUSE_PER_MINUTE, MAX_FUSE
 from tickwise.domain.zones import (
     CHANGE_REACH_SECONDS,
     DAY_SECONDS,
@@ -35,8 +36,6 @@ GRACE_MAX_SECONDS: Final = 366 * 86_400.0
 SPREAD_MAX_SECONDS: Final = 86_400.0
 MAX_CATCHUP: Final = 1_000
 MAX_RUNS: Final = 1_000_000_000
-FUSE_PER_MINUTE: Final = 120
-MAX_FUSE: Final = 60_000
 ASKED_FOR: Final = "only when it is asked for"
 _MICROS: Final = 1_000_000
 _WEEK_AND_CHANGE_SECONDS: Final = 7 * DAY_SECONDS + CHANGE_REACH_SECONDS

@@ -43,14 +43,13 @@ def test_every_option_has_its_field() -> None:
     """Durations in seconds, times with the offset of the job's zone."""
     said = RuleOptions(
         start_at="2027-01-01 00:00", end_at="2027-07-01 00:00", max_runs=3, jitter="1m30s", dst_gap="skip",
-        dst_overlap="both", misfire="all", grace="5m", max_catchup=7, overlap="queue_one", fuse=10,
+        dst_overlap="both", misfire="all", grace="5m", max_catchup=7, overlap="queue_one",
         calendars=("holidays", "hours:include", "shop:exclude:defer"),
     )  # fmt: skip
     assert {
         "start_at": "2027-01-01T00:00:00+01:00", "end_at": "2027-07-01T00:00:00+02:00", "max_runs": 3,
         "jitter_seconds": 90.0, "dst": {"gap": "skip", "overlap": "both"},
         "misfire": {"mode": "all", "grace_seconds": 300.0, "max_catchup": 7}, "overlap": "queue_one",
-        "fuse_per_minute": 10,
         "calendars": [
             {"name": "holidays"}, {"name": "hours", "mode": "include"},
             {"name": "shop", "mode": "exclude", "otherwise": "defer"},

@@ -21,9 +21,9 @@ from tickwise.domain.calendar.rules import (
     Window,
 )
 from tickwise.domain.decision import NEVER, Decision, Hold, SkipReason, TimerState, decide, spread
+from tickwise.domain.job_fields import FUSE_PER_MINUTE
 from tickwise.domain.model import run_id, time_id
 from tickwise.domain.schedule import (
-    FUSE_PER_MINUTE,
     Misfire,
     MisfireMode,
     Schedule,

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import click
 
-from tickwise.cli import moments, output, rules, work
+from tickwise.cli import job_fields, moments, output, rules, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.references import is_id
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
+from tickwise.domain.job_fields import SCHEDULE_FIELDS
 
 MAX_COUNTED: Final = 1_000
 """So many occurrences the server counts, and runs at once."""
@@ -26,6 +27,7 @@ MAX_COUNTED: Final = 1_000
 @click.argument("job", required=False)
 @work.when_options
 @rules.rule_options
+@job_fields.options(SCHEDULE_FIELDS)
 @click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many times to show.")
 @utc_option
@@ -37,10 +39,11 @@ def preview(session: Session, /, job: str | None, start: str | None, count: int,
     Calendars and maintenance windows are applied. Without a server: `tickwise schedule preview`.
     """
     said = rules.taken(options)
+    given = job_fields.taken(session, options, SCHEDULE_FIELDS)
     when = work.When(**options)
     if (job is None) == (not when.given()):
         raise click.UsageError("name a JOB, or give a schedule such as --cron '*/5 * * * *'.")
-    given = rules.fields(session, said, timezone=when.timezone)
+    given |= rules.fields(session, said, timezone=when.timezone)
     if job is not None and (given or when.timezone):
         raise click.UsageError("a JOB has its own schedule; `tickwise jobs edit JOB … --dry-run` shows it changed.")
     after = None if start is None else instant(session, "--from", start)

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from tickwise.cli import bulk, moments, output, policies, rules, work
+from tickwise.cli import bulk, job_fields, moments, output, policies, rules, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, server_options, utc_option, view_options
+from tickwise.domain.job_fields import JOB_FIELDS
 
 _NOT_TO_EDIT = frozenset(
     {
@@ -41,6 +42,7 @@ def jobs() -> None:
 @jobs.command()
 @click.argument("file", default="-")
 @click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
+@job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
 @server_options
@@ -52,6 +54,7 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     """
     body = work.read_json(file, "", "FILE")
     said = rules.fields(session, rules.taken(options)) | policies.fields(session, options)
+    said |= job_fields.taken(session, options, JOB_FIELDS)
     for each in body if isinstance(body, list) else [body]:
         if isinstance(each, dict):
             each.update(said)
@@ -209,8 +212,7 @@ def _task_line(task: dict[str, Any]) -> str:
 @work.payload_options
 @click.option("--queue", help="Another queue.")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.")
-@click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.")
-@click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer; 0 for never.")
+@job_fields.options(JOB_FIELDS, editing=True)
 @rules.rule_options
 @policies.policy_options
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
@@ -282,16 +284,14 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
     zone = changes.get("timezone") or ("UTC" if is_new else job.get("timezone"))
     changes |= rules.fields(session, rules.taken(options), timezone=zone, before=before)
     changes |= policies.fields(session, options, before=job)
+    changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
         changes["payload"] = payload
-    for option, field in (("name", "name"), ("queue", "queue"), ("priority", "priority"), ("retries", "max_retries")):
+    for option, field in (("name", "name"), ("queue", "queue"), ("priority", "priority")):
         if options[option] is not None:
             changes[field] = options[option]
             work.blame(session, f"/{field}", f"--{option}", options[option])
-    if options["timeout"] is not None:
-        changes["timeout_seconds"] = work.duration_seconds("--timeout", options["timeout"]) or None
-        work.blame(session, "/timeout_seconds", "--timeout", options["timeout"])
     return changes
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from tickwise.cli import policies, rules, work
+from tickwise.cli import job_fields, policies, rules, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.session import Session, server_options, utc_option
+from tickwise.domain.job_fields import JOB_FIELDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +48,7 @@ class What:
 @click.option("--expect", metavar="STATUSES", help="With --http: what counts as success, such as 200,204.  [2xx]")
 @click.option("--queue", help="The queue whose executors run it.  [default]")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
-@click.option("--retries", type=click.IntRange(0), metavar="N", help="How often to try again after a failure.  [3]")
-@click.option("--timeout", metavar="DURATION", help="Stop an attempt that takes longer: 90s, 1h.  [none]")
+@job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
 @click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
@@ -121,6 +121,7 @@ def _body(session: Session, what: What, when: work.When, options: dict[str, Any]
     body = {"name": options["name"], **work.schedule(session, when)}
     body |= rules.fields(session, rules.taken(options), timezone=when.timezone)
     body |= policies.fields(session, options)
+    body |= job_fields.taken(session, options, JOB_FIELDS)
     name, task = _task(session, what)
     body["name"] = body["name"] or name
     body |= task
@@ -128,13 +129,10 @@ def _body(session: Session, what: What, when: work.When, options: dict[str, Any]
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
         body["payload"] = payload
-    for option, field in (("queue", "queue"), ("priority", "priority"), ("retries", "max_retries")):
+    for option, field in (("queue", "queue"), ("priority", "priority")):
         if options[option] is not None:
             body[field] = options[option]
             work.blame(session, f"/{field}", f"--{option}", options[option])
-    if options["timeout"] is not None:
-        body["timeout_seconds"] = work.duration_seconds("--timeout", options["timeout"])
-        work.blame(session, "/timeout_seconds", "--timeout", options["timeout"])
     return body
 
 

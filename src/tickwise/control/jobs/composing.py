@@ -26,6 +26,7 @@ from tickwise.control.jobs.successors import NOTHING, Graph, check_sequence, res
 from tickwise.control.tasks import NO_FINDINGS, CheckedTask, Findings, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_id, clean_text
 from tickwise.domain.errors import Invalid
+from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, Lane, Principal, run_id, time_id
 from tickwise.ports.store import NewJob, StoredTask
 from tickwise.roles.shared.definition import CalendarUse, Definition, encode_definition
@@ -34,6 +35,7 @@ from tickwise.roles.shared.served_queues import Serving, not_offered
 _ANYWHERE: Final = Lane()
 
 _LIMITED: Final = ("concurrency", "rate")
+_TEXTS: Final = tuple(field.name for field in JOB_FIELDS if field.kind is str)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -135,8 +137,10 @@ def check_texts(body: JobBody) -> None:
         clean_id(body.key, "/key")
     if body.owner:
         clean_text(body.owner, "/owner")
-    if body.description:
-        clean_text(body.description, "/description")
+    for name in _TEXTS:
+        text = getattr(body, name)
+        if text:
+            clean_text(text, f"/{name}")
     if body.labels:
         for label, value in body.labels.items():
             pointer = "/labels/" + label.replace("~", "~0").replace("/", "~1")

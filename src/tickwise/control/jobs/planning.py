@@ -23,9 +23,11 @@ from tickwise.domain import schedule as schedules
 from tickwise.domain.cron import expression as cron
 from tickwise.domain.decision import Overlap
 from tickwise.domain.errors import Invalid
-from tickwise.domain.schedule import ASKED_FOR, FUSE_PER_MINUTE, UNTIMED, MisfireMode, Schedule, ScheduleType
+from tickwise.domain.job_fields import SCHEDULE_FIELDS
+from tickwise.domain.schedule import ASKED_FOR, UNTIMED, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import LAST_INSTANT, data_version
 from tickwise.roles.shared.definition import CalendarUse, ClockChanges, MisfirePolicy, Plan
+from tickwise.roles.shared.drawn_fields import DrawnFields
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
 _UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
@@ -53,7 +55,6 @@ class ScheduleFields(Protocol):
     misfire: MisfirePolicy | UnsetType | None
     overlap: Overlap | UnsetType | None
     calendars: list[CalendarUse] | UnsetType | None
-    fuse_per_minute: int | UnsetType | None
 
 
 class NormalizedSchedule(NamedTuple):
@@ -86,7 +87,8 @@ UTC_NAME: Final = "UTC"
 RECURRING: Final = (ScheduleType.CRON, ScheduleType.INTERVAL)
 LASTING: Final = (*RECURRING, ScheduleType.ON_DEMAND)
 """Jobs of which there may be another run at any time: stores keep them, and they can be paused."""
-ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", "fuse_per_minute")
+ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", *(field.name for field in SCHEDULE_FIELDS))
+_DRAWN: Final = DrawnFields(SCHEDULE_FIELDS)
 AT_ONCE: Final = Timing(Plan(schedule_type=ScheduleType.IMMEDIATE), None, usual=True)
 _UTC_SAID: Final = (UNSET, None, UTC_NAME)
 _FUTURE_SAID: Final = (ScheduleType.FUTURE, None)
@@ -110,7 +112,7 @@ def timing(said: ScheduleFields, job_id: UUID, now: float) -> Timing:
         said.at or said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
         or said.timezone not in _UTC_SAID or said.start_at or said.end_at or said.max_runs or said.dst
         or said.jitter_seconds or said.window_seconds or said.misfire or said.overlap or said.calendars
-        or said.fuse_per_minute
+        or _DRAWN.has_value(said)
     ):  # fmt: skip
         return planned(said, job_id, now)
     kind, time = said.schedule_type or None, said.schedule_time
@@ -271,9 +273,7 @@ def _policies(said: ScheduleFields, before: Plan | None) -> dict[str, Any]:
         found["overlap"] = said.overlap or Overlap.SKIP
     if said.calendars is not UNSET:
         found["calendars"] = _calendars(said.calendars or [])
-    if said.fuse_per_minute is not UNSET:
-        found["fuse_per_minute"] = said.fuse_per_minute or FUSE_PER_MINUTE
-    return found
+    return found | _DRAWN.sent(said)
 
 
 def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:

@@ -20,9 +20,11 @@ from msgspec import UNSET, UnsetType
 from tickwise.control.bodies import TEXT_MAX, JobBody, RetryBody
 from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Invalid
-from tickwise.domain.retry import FAILURES, Backoff, OnUnknown, check_rules, numbers_within
+from tickwise.domain.job_fields import OTHER_FIELDS
+from tickwise.domain.retry import FAILURES, Backoff, check_rules, numbers_within
 from tickwise.ports.runner import TaskLimits
 from tickwise.roles.shared.definition import Concurrency, Definition, Limits, Rate, Retry
+from tickwise.roles.shared.drawn_fields import DrawnFields
 
 OUTPUT_BYTES_MAX: Final = 1 << 30
 CPU_SECONDS_MIN: Final = 0.01
@@ -37,6 +39,7 @@ MAX_SLOTS: Final = 1_000_000
 ISOLATION: Final = "process"
 OWN_KINDS: Final = frozenset(("function", "http", "python", "shell"))
 """The kinds of tasks of which all reasons to fail are known."""
+_DRAWN: Final = DrawnFields(OTHER_FIELDS)
 KEYS: Final = "job, queue, namespace, label:NAME or key:TEXT"
 
 
@@ -61,19 +64,11 @@ def payload_of(payload: msgspec.Raw | UnsetType, params: msgspec.Raw | UnsetType
 def policies(body: JobBody) -> dict[str, Any]:
     """The fields of the definition that the body sets beside task, schedule and successors; `null` means the
     default."""
-    found: dict[str, Any] = {}
-    if body.description is not UNSET:
-        found["description"] = body.description
-    if body.timeout_seconds is not UNSET:
-        found["timeout_seconds"] = body.timeout_seconds
-    if body.max_retries is not UNSET:
-        found["max_retries"] = 3 if body.max_retries is None else body.max_retries
+    found = _DRAWN.sent(body)
     if body.retry is not UNSET:
         found["retry"] = _checked_retry(body.retry or RetryBody())
     if body.limits is not UNSET:
         found["limits"] = _checked_limits(body.limits or Limits())
-    if body.on_unknown is not UNSET:
-        found["on_unknown"] = body.on_unknown or OnUnknown.RERUN
     if body.concurrency is not UNSET:
         found["concurrency"] = _checked_concurrency(body.concurrency)
     if body.rate is not UNSET:

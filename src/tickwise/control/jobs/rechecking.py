@@ -22,6 +22,7 @@ from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Invalid
+from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.model import Lane, run_id
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import LAST_INSTANT
@@ -31,10 +32,9 @@ from tickwise.roles.shared.definition import Definition, decode_definition, enco
 MAX_WARNINGS: Final = 50
 MAX_WARNING_CHARACTERS: Final = 2_000
 DIGEST_BYTES: Final = 32
-_BOUNDED: Final = ("description", "timeout_seconds", "max_retries", "isolation")
-_BOUNDED_PLAN: Final = (
-    "cron_expression", "interval_seconds", "timezone", "max_runs", "jitter_seconds", "window_seconds",
-    "fuse_per_minute",
+_BOUNDED: Final = (
+    "isolation", "cron_expression", "interval_seconds", "timezone", "max_runs", "jitter_seconds", "window_seconds",
+    *(field.name for field in JOB_FIELDS),
 )  # fmt: skip
 _DEFAULTS_FROM: Final = NewJob._fields.index("never")
 _DEFAULTS: Final = tuple(NewJob._field_defaults[name] for name in NewJob._fields[_DEFAULTS_FROM:])
@@ -126,7 +126,7 @@ def _bounded(job: NewJob, definition: Definition) -> JobBody:
     own = [label for label in lane.requires if ":" not in label]
     given = {"key": job.key, "owner": job.owner, "labels": job.labels, "requires": own or None}
     said |= {name: value for name, value in given.items() if value is not None}
-    for name in (*_BOUNDED, *_BOUNDED_PLAN):
+    for name in _BOUNDED:
         value = getattr(definition, name)
         if value != getattr(_USUAL, name):
             said[name] = value

@@ -14,8 +14,9 @@ from msgspec import Meta
 
 from tickwise.domain.calendar.rules import CalendarMode, Otherwise
 from tickwise.domain.decision import Overlap
+from tickwise.domain.job_fields import FUSE_PER_MINUTE
 from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
-from tickwise.domain.schedule import FUSE_PER_MINUTE, Misfire, MisfireMode, Schedule, ScheduleType
+from tickwise.domain.schedule import Misfire, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.zones import Dst, GapRule, RepeatRule
 from tickwise.ports.runner import TaskLimits
 
