@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -89,6 +90,8 @@ LASTING: Final = (*RECURRING, ScheduleType.ON_DEMAND)
 """Jobs of which there may be another run at any time: stores keep them, and they can be paused."""
 ABOUT_TIMES: Final = ("misfire", "overlap", "calendars", *(field.name for field in SCHEDULE_FIELDS))
 _DRAWN: Final = DrawnFields(SCHEDULE_FIELDS)
+_others = attrgetter("at", *(field.name for field in SCHEDULE_FIELDS))
+_NOTHING: Final = (UNSET,) * (1 + len(SCHEDULE_FIELDS))
 AT_ONCE: Final = Timing(Plan(schedule_type=ScheduleType.IMMEDIATE), None, usual=True)
 _UTC_SAID: Final = (UNSET, None, UTC_NAME)
 _FUTURE_SAID: Final = (ScheduleType.FUTURE, None)
@@ -109,10 +112,10 @@ def timing(said: ScheduleFields, job_id: UUID, now: float) -> Timing:
     """`planned`, without the detour for what almost every job of a busy day says: one time to come, or at once.
     Whatever else is said, and whatever is refused, takes the long way."""
     if (
-        said.at or said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
+        said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
         or said.timezone not in _UTC_SAID or said.start_at or said.end_at or said.max_runs or said.dst
         or said.jitter_seconds or said.window_seconds or said.misfire or said.overlap or said.calendars
-        or _DRAWN.has_value(said)
+        or _others(said) != _NOTHING
     ):  # fmt: skip
         return planned(said, job_id, now)
     kind, time = said.schedule_type or None, said.schedule_time

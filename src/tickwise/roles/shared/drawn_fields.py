@@ -34,14 +34,6 @@ class DrawnFields:
                 found[name] = default if value is None else value
         return found
 
-    def has_value(self, body: object) -> bool:
-        """Whether a body sends any of the fields with a value."""
-        for name, _ in self._defaults:
-            value = getattr(body, name)
-            if value is not UNSET and value is not None:
-                return True
-        return False
-
     def stored(self, definition: object) -> dict[str, Any]:
         """The values in a definition."""
         return {name: getattr(definition, name) for name, _ in self._defaults}
