@@ -269,7 +269,7 @@ async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Seque
     if outcomes:
         arguments = _columns(outcomes, "run_id", "token")
         succeeded = [outcome.state == _SUCCESS for outcome in outcomes]
-        await connection.execute(statement("follows_report"), executor, *arguments, succeeded)
+        await connection.execute(statement("completions_report"), executor, *arguments, succeeded)
 
 
 async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:

@@ -62,7 +62,7 @@ WHERE run_id = ANY($2::uuid[]) AND holder = $1
   AND (SELECT true FROM tickwise.history h WHERE h.run_id = r.run_id OFFSET 0)
 RETURNING run_id
 
--- name: follows_report
+-- name: completions_report
 -- Runs that are about to end, and whose end starts others: that is to do. $1 executor, $2 runs, $3 tokens, $4 whether they succeeded.
 -- What ended before is left alone: its followers may have been made.
 INSERT INTO tickwise.follows (since, run_id, succeeded)

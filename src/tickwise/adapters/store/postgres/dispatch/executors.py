@@ -85,7 +85,7 @@ class Executors(Part):
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             await connection.execute(statement("claims_wait"), executor)
-            rows = await connection.fetch(statement("attempts_keep"), executor, tokens, asked)
+            rows = await connection.fetch(statement("attempts_release_unknown"), executor, tokens, asked)
             if not rows:
                 return 0
             settled, *left = await connection.fetchrow(statement("settle_requests"), [row[0] for row in rows], [])
@@ -110,7 +110,7 @@ class Executors(Part):
     async def leases_expire(self, crashes_max: int) -> Expired:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            expired = [row[0] for row in await connection.fetch(statement("executors_bury"))]
+            expired = [row[0] for row in await connection.fetch(statement("executors_expire"))]
             gone = [row[0] for row in await connection.fetch(statement("executors_unsettled"))]
             freed, woken = await self._free(connection, gone, crashes_max=crashes_max) if gone else ([], [])
         await self._tell_handover(woken)

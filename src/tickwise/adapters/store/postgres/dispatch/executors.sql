@@ -44,7 +44,7 @@ UPDATE tickwise.executors SET gone = tickwise.now() WHERE executor = $1 AND gone
 -- Wait until no claim of this executor is under way on any connection: each holds this row shared. $1 executor.
 SELECT FROM tickwise.executors WHERE executor = $1 FOR NO KEY UPDATE
 
--- name: attempts_keep
+-- name: attempts_release_unknown
 -- What an executor holds unbegun under none of the tokens that it knew at an instant, if it was dispatched by then, goes back, as if it
 -- had never been claimed. $1 executor, $2 those tokens, $3 that instant. Returns the runs. Reads all of `runs`, which is small; an answer
 -- is rarely lost.
@@ -76,7 +76,7 @@ LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 
 WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($1::float8))
 ORDER BY e.executor DESC LIMIT $3
 
--- name: executors_bury
+-- name: executors_expire
 -- Mark as gone whoever let its lease run out. This commits before anything is freed: no claim of theirs can follow, because a
 -- claim holds the row shared. While the server was down nobody could renew: it grants everybody one lease from its start.
 UPDATE tickwise.executors SET gone = tickwise.now()

@@ -81,7 +81,7 @@ class Changes(Part):
             await self._replan(connection, job, plan)
         await connection.execute(statement("job_respecify"), change.job_id, lane, change.definition)
         if change.repace:
-            await connection.execute(statement("job_repace"), change.job_id)
+            await connection.execute(statement("job_rate_changed"), change.job_id)
 
     async def job_move(self, move: JobMove) -> JobRow:
         """See the port."""

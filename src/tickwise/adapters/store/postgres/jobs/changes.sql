@@ -29,7 +29,7 @@ SET lane = $2, overlap = CASE WHEN overlap = {Overlap.ALLOW} AND trigger = {Trig
     ready = CASE WHEN blocked AND limit_key IS NOT NULL THEN greatest((SELECT tickwise.now()), due) ELSE ready END
 WHERE job_id = $1
 
--- name: job_repace
+-- name: job_rate_changed
 -- A job's rate is another one: its free runs have no slot under the old one any more, and are claimable as they are due. $1 job. The caller
 -- has locked these runs.
 UPDATE tickwise.runs

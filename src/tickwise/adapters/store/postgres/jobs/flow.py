@@ -32,13 +32,13 @@ class Flow(Part):
     async def completions(self, limit: int) -> Sequence[Completion]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("follows"), limit)
+            rows = await connection.fetch(statement("completions"), limit)
         return [Completion(run=run_row(row), succeeded=row["succeeded"]) for row in rows]
 
     async def completions_commit(self, namespace: str, ends: Mapping[UUID, Sequence[Successor]]) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            done = await connection.fetch(statement("follows_done"), namespace, list(ends))
+            done = await connection.fetch(statement("completions_done"), namespace, list(ends))
             starts = [start for (run_id,) in done for start in ends[run_id]]
             jobs = {start.job_id for start in starts}
             standing = dict(await connection.fetch(statement("jobs_share"), namespace, list(jobs))) if jobs else {}

@@ -1,4 +1,4 @@
--- name: follows
+-- name: completions
 -- Runs whose end starts others, the oldest first. $1 limit.
 SELECT f.succeeded, r.*
 FROM (SELECT since, run_id, succeeded FROM tickwise.follows ORDER BY since, run_id LIMIT $1) f
@@ -9,7 +9,7 @@ CROSS JOIN LATERAL (
   FROM tickwise.runs_shown s WHERE s.run_id = f.run_id OFFSET 0) r
 ORDER BY f.since, f.run_id
 
--- name: follows_done
+-- name: completions_done
 -- Delete the rows of these ended runs; return those that were still there. Rows that another scheduler has locked are left to it: if
 -- its transaction fails, the next look finds them. $1 namespace, $2 runs.
 WITH l AS MATERIALIZED (

@@ -163,7 +163,7 @@ async def _settle(
     ruled = [one for one in new if one.resolution is not None]
     if ruled:
         succeeded = [one.resolution is LetterResolution.SUCCEEDED for one in ruled]
-        await connection.execute(statement("follows_add"), [one.run_id for one in ruled], succeeded)
+        await connection.execute(statement("completions_add"), [one.run_id for one in ruled], succeeded)
     done = {row["run_id"]: row for row in await connection.fetch(statement("letters_settled"), list(wanted))}
     return [
         refusal or _answer(one, done[one.run_id], first=one.run_id in taken and wanted[one.run_id] is one)

@@ -99,7 +99,7 @@ WHERE operation_id = $1 AND step = $2 + 1 AND cursor IS NOT DISTINCT FROM $3 AND
 SELECT h.run_id, h.job_id, h.reason IS NOT DISTINCT FROM 'unknown_outcome' AS held
 FROM tickwise.history h WHERE h.run_id = ANY($2::uuid[]) AND h.namespace = $1 AND h.state = {RunState.FAILED}
 
--- name: follows_add
+-- name: completions_add
 -- What follows from the ends of these runs is to be made. $1 runs, $2 whether their sequence goes by success.
 INSERT INTO tickwise.follows (since, run_id, succeeded)
 SELECT tickwise.now(), n.run_id, n.succeeded FROM unnest($1::uuid[], $2::boolean[]) AS n(run_id, succeeded)
