@@ -23,12 +23,15 @@ from tickwise.testing.contracts.store.dispatch.hints import FiredNamesContract, 
 from tickwise.testing.contracts.store.dispatch.lanes import LanesContract
 from tickwise.testing.contracts.store.dispatch.leases import LeasesContract
 from tickwise.testing.contracts.store.dispatch.limits import LimitsContract
+from tickwise.testing.contracts.store.dispatch.line_tables import LineTableContract, WaitingTableContract
 from tickwise.testing.contracts.store.dispatch.named_claims import NamedClaimsContract
 from tickwise.testing.contracts.store.dispatch.overlap import OverlapContract
 from tickwise.testing.contracts.store.dispatch.queues import QueuesContract
 from tickwise.testing.contracts.store.dispatch.races import RacesContract
 from tickwise.testing.contracts.store.dispatch.random_walks import WalksContract
 from tickwise.testing.contracts.store.dispatch.rates import RatesContract
+from tickwise.testing.contracts.store.dispatch.rule_tables import LossTableContract, ReturnTableContract
+from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContract, SlotTableContract
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
@@ -384,4 +387,28 @@ class TestHeld(Backend, HeldContract):
 
 
 class TestDiffers(Backend, DiffersContract):
+    pass
+
+
+class TestLossTable(Backend, LossTableContract):
+    pass
+
+
+class TestReturnTable(Backend, ReturnTableContract):
+    pass
+
+
+class TestLineTable(Backend, LineTableContract):
+    pass
+
+
+class TestSlotTable(Backend, SlotTableContract):
+    pass
+
+
+class TestRateTable(Backend, RateTableContract):
+    pass
+
+
+class TestWaitingTable(Backend, WaitingTableContract):
     pass

@@ -19,10 +19,11 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
-from tickwise.domain.decision import REPLACED_SENTENCE, Hold, Overlap, TimerState
+from tickwise.domain.decision import Hold, Overlap, TimerState
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Claimed
+from tickwise.domain.rules.sentences import REPLACED_SENTENCE
 from tickwise.ports.store import Began, ClaimRequest, FireRequest, JobAction, RuleRow
 from tickwise.testing.factories import Factory, executor, outcome
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[2]
 STORE: Final = "src/tickwise/adapters/store/postgres/"
 SCHEMA: Final = "src/tickwise/adapters/store/postgres/migrations/sql/"
+RULES: Final = "src/tickwise/domain/rules/"
 LAST_SLOT: Final = "tests/integration/test_postgres_limits.py::test_of_two_that_want_the_last_slot_at_once_one_gets_it"
 POSTGRES: Final = "tests/conformance/test_postgres.py::"
 MEMORY: Final = "tests/conformance/test_memory.py::"
@@ -20,6 +21,13 @@ HINTS: Final = "tests/unit/roles/test_hints.py::"
 FAILOVER: Final = "tests/integration/test_postgres_failover.py::"
 RECONCILIATION: Final = "tests/unit/roles/test_reconciliation.py::"
 RESULTS: Final = "tests/unit/roles/test_results.py::"
+LINE_TABLE: Final = "TestLineTable::test_each_start_in_a_line_meets_the_verdict"
+WAITING_TABLE: Final = "TestWaitingTable::test_each_line_goes_on_with_the_run_of_the_verdict"
+LOSS_TABLE: Final = "TestLossTable::test_each_lost_attempt_meets_the_verdict"
+RETURN_TABLE: Final = "TestReturnTable::test_each_run_that_comes_back_meets_the_verdict"
+SLOT_TABLE: Final = "TestSlotTable::test_each_slot_that_is_free_goes_to_the_runs_of_the_verdict"
+SWEEP_TABLE: Final = "TestSlotTable::test_each_sweep_wakes_the_runs_of_the_verdict"
+RATE_TABLE: Final = "TestRateTable::test_each_start_under_a_rate_meets_the_verdict"
 
 _PAGE: Final = """    AND ($6::uuid IS NULL OR {})
     AND ($8::uuid IS NULL OR run_id > $8)
@@ -475,10 +483,136 @@ MUTANTS: Final = (
     ),
     Mutant(
         "no more run at once than a limit allows",
-        "src/tickwise/adapters/store/postgres/queue/gates.py",
-        ">= one.gate.limit:",
-        "> one.gate.limit + 1_000:",
+        RULES + "limits.py",
+        "return running < limit",
+        "return running < limit + 1_000",
         (POSTGRES + "TestLimits::test_as_many_start_as_the_limit_says",),
+    ),
+    Mutant(
+        "of the rule of overlap and its SQL, none changes alone",
+        RULES + "overlap.py",
+        "policy is Overlap.QUEUE_ONE and earlier > 1",
+        "policy is Overlap.QUEUE_ONE and earlier > 2",
+        (POSTGRES + LINE_TABLE,),
+    ),
+    Mutant(
+        "the SQL of overlap counts as the rule does",
+        STORE + "queue/sql/starts_settle.sql",
+        " AND earlier > 1)",
+        " AND earlier > 2)",
+        (POSTGRES + LINE_TABLE,),
+    ),
+    Mutant(
+        "the SQL of overlap writes the sentence of the rule",
+        STORE + "queue/sql/starts_settle.sql",
+        "|| ' of the job had not ended'",
+        "|| ' had not ended'",
+        (POSTGRES + LINE_TABLE,),
+    ),
+    Mutant(
+        "a run that was let start comes before all others, by the rule",
+        RULES + "overlap.py",
+        "return was_let_start(other) or ",
+        "return ",
+        (POSTGRES + LINE_TABLE,),
+    ),
+    Mutant(
+        "a fire replaces only fires, by the rule",
+        RULES + "overlap.py",
+        "run.trigger != Trigger.SCHEDULE or ",
+        "",
+        (POSTGRES + LINE_TABLE,),
+    ),
+    Mutant(
+        "the SQL of a line goes on with the run of the rule",
+        STORE + "queue/sql/unblock.sql",
+        "ORDER BY due, run_id LIMIT 1) f",
+        "ORDER BY due DESC, run_id DESC LIMIT 1) f",
+        (POSTGRES + WAITING_TABLE,),
+    ),
+    Mutant(
+        "the rule of a line goes on with its first run",
+        RULES + "overlap.py",
+        "chosen = ordered[0]",
+        "chosen = ordered[-1]",
+        (POSTGRES + WAITING_TABLE,),
+    ),
+    Mutant(
+        "of the rule of losses and its SQL, none changes alone",
+        RULES + "losses.py",
+        "attempt.crashes + 1 >= attempt.crashes_max",
+        "attempt.crashes + 1 > attempt.crashes_max",
+        (POSTGRES + LOSS_TABLE,),
+    ),
+    Mutant(
+        "a run that a pause asks back stays held back when its executor is lost",
+        "src/tickwise/adapters/store/postgres/queue/releases.py",
+        "if asked_back:",
+        "if False:",
+        (POSTGRES + LOSS_TABLE,),
+    ),
+    Mutant(
+        "the rule of losses says why an executor left, as the SQL does",
+        RULES + "losses.py",
+        "EXECUTOR_LEFT if attempt.in_order else LEASE_LOST",
+        "LEASE_LOST",
+        (POSTGRES + LOSS_TABLE,),
+    ),
+    Mutant(
+        "a begun run that comes back is not held back by a pause",
+        STORE + "dispatch/sql/settle_requests.sql",
+        "    AND NOT r.run_id = ANY($2::uuid[])\n",
+        "",
+        (POSTGRES + RETURN_TABLE,),
+    ),
+    Mutant(
+        "of the rule of returns and its SQL, none changes alone",
+        RULES + "returns.py",
+        "if asked is None or begun:",
+        "if asked is None:",
+        (POSTGRES + RETURN_TABLE,),
+    ),
+    Mutant(
+        "a run that comes back waits for its due time, by the rule",
+        RULES + "returns.py",
+        "due if retry_at is None else retry_at",
+        "now if retry_at is None else retry_at",
+        (POSTGRES + RETURN_TABLE,),
+    ),
+    Mutant(
+        "of the rule of waking and its SQL, none changes alone",
+        RULES + "limits.py",
+        "woken < max(limit - taken, late)",
+        "woken < max(limit, late)",
+        (POSTGRES + SLOT_TABLE,),
+    ),
+    Mutant(
+        "the SQL of waking counts as the rule does",
+        SCHEMA + "0003_wakes.sql",
+        "         < greatest(most - taken, stale) AS goes",
+        "         < greatest(most, stale) AS goes",
+        (POSTGRES + SLOT_TABLE,),
+    ),
+    Mutant(
+        "a late run reserves no slot, by the rule",
+        RULES + "limits.py",
+        "return Reservation.LATE",
+        "return Reservation.TAKES",
+        (POSTGRES + SWEEP_TABLE,),
+    ),
+    Mutant(
+        "the SQL of rates knows the last slot that was given",
+        STORE + "queue/gates.sql",
+        "SELECT max(w.slot) FROM",
+        "SELECT min(w.slot) - interval '1 hour' FROM",
+        (POSTGRES + RATE_TABLE,),
+    ),
+    Mutant(
+        "the store in memory knows the last start under a rate",
+        "src/tickwise/adapters/store/memory/slots.py",
+        "pace.started = now",
+        "pass",
+        (MEMORY + RATE_TABLE,),
     ),
     Mutant(
         "a start that counts what runs has the key's lock",

@@ -52,7 +52,6 @@ MAX_LOOK_BACK: Final = 64
 """How many closed occurrences are passed over in search of the latest that may still run."""
 MINUTE_SECONDS: Final = 60.0
 PAUSED_SENTENCE: Final = "the job was paused"
-REPLACED_SENTENCE: Final = "a later run of the job took its place"
 MERGED: Final = "deferred together with a later one, which runs for both"
 
 

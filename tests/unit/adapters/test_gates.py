@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.adapters.store.postgres.queue.gates import Candidate, Pace, Wait, decide
+from tickwise.adapters.store.postgres.queue.gates import Candidate, Wait, decide
+from tickwise.domain.rules.rates import RateState
 from tickwise.ports.store import Gate
 
 NOW = 1_000.0
@@ -22,7 +23,7 @@ def one(number: int, gate: Gate, *, place: float = NOW, slot: float | None = Non
     return Candidate(UUID(int=number), "default", place, slot, gate)
 
 
-def passed(*candidates: Candidate, running: int = 0, pace: Pace | None = None, now: float = NOW) -> list[int]:
+def passed(*candidates: Candidate, running: int = 0, pace: RateState | None = None, now: float = NOW) -> list[int]:
     """The numbers of those that pass."""
     paces = {} if pace is None else {RATE: pace}
     return [found.run_id.int for found in decide(candidates, running={KEY: running}, paces=paces, now=now).passed]
@@ -50,42 +51,42 @@ def test_starts_under_a_rate_are_given_slots_a_gap_apart() -> None:
     passage = decide([one(number, PACED) for number in (1, 2, 3)], running={}, paces={}, now=NOW)
     assert [found.run_id.int for found in passage.passed] == [1]
     assert [wait.slot for wait in passage.waits] == [NOW + GAP, NOW + 2 * GAP]
-    assert passage.paces[RATE] == Pace(NOW + 2 * GAP, NOW)
+    assert passage.paces[RATE] == RateState(NOW + 2 * GAP, NOW)
 
 
 def test_a_slot_is_its_holders_own() -> None:
     """It asks for no other one, though others were given since."""
-    pace = Pace(NOW + 50 * GAP, NOW - GAP)
+    pace = RateState(NOW + 50 * GAP, NOW - GAP)
     passage = decide([one(1, PACED, slot=NOW)], running={}, paces={RATE: pace}, now=NOW)
     assert [found.run_id.int for found in passage.passed] == [1]
-    assert passage.paces[RATE] == Pace(NOW + 50 * GAP, NOW)
+    assert passage.paces[RATE] == RateState(NOW + 50 * GAP, NOW)
 
 
 def test_what_waited_while_nobody_was_there_does_not_start_all_at_once() -> None:
     """The first of the late ones starts; the others are given new slots, and that of the first counts as given now."""
     late = [one(number, PACED, slot=NOW - 100 * GAP + number * GAP) for number in (1, 2, 3)]
-    passage = decide(late, running={}, paces={RATE: Pace(NOW - 97 * GAP, NOW - 100 * GAP)}, now=NOW)
+    passage = decide(late, running={}, paces={RATE: RateState(NOW - 97 * GAP, NOW - 100 * GAP)}, now=NOW)
     assert [found.run_id.int for found in passage.passed] == [1]
     assert [wait.slot for wait in passage.waits] == [NOW + GAP, NOW + 2 * GAP]
 
 
 def test_a_late_slot_holds_if_nobody_else_has_just_started() -> None:
     """Else, with a gap shorter than a claim takes, nobody would ever start."""
-    assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=Pace(NOW + 9 * GAP, NOW - GAP)) == [1]
-    assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=Pace(NOW + 9 * GAP, NOW - GAP / 2)) == []
+    assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=RateState(NOW + 9 * GAP, NOW - GAP)) == [1]
+    assert passed(one(1, PACED, slot=NOW - 5 * GAP), pace=RateState(NOW + 9 * GAP, NOW - GAP / 2)) == []
 
 
 def test_who_comes_before_its_own_slot_waits_for_it() -> None:
     """However little: a gap is a gap. It keeps the slot that it has, and the next one comes a gap after that."""
     early = [one(1, PACED, slot=NOW + 0.001), one(2, PACED)]
-    passage = decide(early, running={}, paces={RATE: Pace(None, NOW - GAP)}, now=NOW)
+    passage = decide(early, running={}, paces={RATE: RateState(None, NOW - GAP)}, now=NOW)
     assert [wait.slot for wait in passage.waits] == [NOW + 0.001, NOW + 0.001 + GAP]
     assert passage.passed == []
 
 
 def test_the_next_slot_follows_the_last_start_if_no_active_run_has_one() -> None:
     """Whatever was given meanwhile to runs that ended."""
-    passage = decide([one(1, PACED)], running={}, paces={RATE: Pace(None, NOW - GAP / 2)}, now=NOW)
+    passage = decide([one(1, PACED)], running={}, paces={RATE: RateState(None, NOW - GAP / 2)}, now=NOW)
     assert [wait.slot for wait in passage.waits] == [NOW + GAP / 2]
 
 
@@ -104,4 +105,4 @@ def test_who_waits_for_a_slot_of_its_key_asks_for_none_under_its_rate() -> None:
 def test_who_comes_too_early_for_its_rate_takes_no_slot_of_its_key() -> None:
     """Another one has it."""
     early, plain = one(1, BOTH), one(2, Gate("job:x", 1))
-    assert passed(early, plain, pace=Pace(NOW, NOW)) == [2]
+    assert passed(early, plain, pace=RateState(NOW, NOW)) == [2]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.slots import CLAIM_SECONDS, START_SECONDS
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
+from tickwise.domain.rules.limits import CLAIM_SECONDS, START_SECONDS
 from tickwise.ports.store import Added, Began, ClaimRequest, Gate, Retention
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor, outcome

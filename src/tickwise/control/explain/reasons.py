@@ -31,9 +31,10 @@ from tickwise.control.explain.waits import (
 )
 from tickwise.control.times import written
 from tickwise.domain.calendar.rules import Closed
-from tickwise.domain.decision import REPLACED_SENTENCE, Overlap, SkipReason, spread
+from tickwise.domain.decision import Overlap, SkipReason, spread
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
+from tickwise.domain.rules.sentences import REPLACED_SENTENCE
 from tickwise.ports.store import ExecutorRow, Incident, RunRow
 from tickwise.roles.shared.served_queues import not_offered, unserved
 

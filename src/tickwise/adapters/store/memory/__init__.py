@@ -4,9 +4,8 @@
     rows        how it is told
     slots       who runs under a concurrency key, and who waits for a slot
     state       the few moves that everything else is made of: make a run, hold it, free it, end it, forget it
-    overlap     what becomes of a run that would start while another one goes on
-    limits      what becomes of it under a concurrency limit or a rate
-    losses      what becomes of a run whose executor is gone
+    overlap · limits · losses
+                the rules of `domain.rules`, carried out
     definitions · timers · dispatch · executors · history · rules · letters · operations · flow · health
                 the duties of the port
 

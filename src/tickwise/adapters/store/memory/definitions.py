@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord, StopRequest
 from tickwise.adapters.store.memory.state import Duty
-from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
+from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Trigger, place_of
@@ -30,7 +30,6 @@ from tickwise.ports.store import (
     no_lane,
 )
 
-PAUSED = "the job was paused"
 STORED = frozenset({Added.CREATED, Added.REPEATED})
 
 
@@ -206,7 +205,7 @@ class Definitions(Duty):
             if is_postponed(run, move):
                 self._hold_back(run, move)
             elif run.due > now:
-                self._state.drop_unstarted(run, SkipReason.PAUSED, PAUSED)
+                self._state.drop_unstarted(run, SkipReason.PAUSED, PAUSED_SENTENCE)
 
     def _hold_back(self, run: RunRecord, move: JobMove) -> None:
         """A postponed run waits for the end of a pause: from now on, or from when its holder gives it back."""
@@ -214,7 +213,7 @@ class Definitions(Duty):
         if run.held:
             skipped = run.request is not None and run.request.skipped is SkipReason.REQUESTED
             if run.due > now and not run.cancelling and not skipped:
-                run.request = StopRequest(CancelKind.RETURN, now, PAUSED, SkipReason.PAUSED)
+                run.request = StopRequest(CancelKind.RETURN, now, PAUSED_SENTENCE, SkipReason.PAUSED)
         elif not run.blocked and max(run.due, run.ready) > now:
             run.slot = run.rate_key = None
             run.ready = max(run.due, NEVER if move.until is None else move.until)
@@ -248,7 +247,7 @@ class Definitions(Duty):
             if run.held:
                 run.request = request
             else:
-                self._state.cancel(run, request, began=False)
+                self._state.cancel(run, request)
 
     def _replan(self, job: JobRecord, plan: Replan, *, postponed: Collection[RunRecord] = ()) -> None:
         """The new plan in place of the old one, as `Replan` says; `postponed` runs stay."""

@@ -20,6 +20,8 @@ from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.returns import claimable_at
+from tickwise.domain.rules.sentences import cancelled_sentence
 from tickwise.ports.store import Began, ClaimRequest, JobAction, NewRun, Ready, Receipt, Replay, StoreStats
 
 PATIENCE_CLAIMS: Final = 10
@@ -96,7 +98,8 @@ class Dispatch(Duty):
         run = self._find(namespace, run_id)
         if isinstance(run, RunState) or run.held or run.begun or run.blocked:
             return False
-        run.due = run.ready = due
+        run.due, run.waited_since = due, None
+        run.ready = claimable_at(now=self._state.now(), due=due)
         run.settled = False
         run.slot = run.rate_key = None
         self._state.place(run)
@@ -118,9 +121,9 @@ class Dispatch(Duty):
 
     def _stop(self, run: RunRecord, principal: str) -> RunState:
         """End a free run at once, ask the holder of a held one; the state that it is in then."""
-        request = StopRequest(CancelKind.CANCEL, self._state.now(), f"cancelled by {principal}")
+        request = StopRequest(CancelKind.CANCEL, self._state.now(), cancelled_sentence(principal))
         if not run.held:
-            self._state.cancel(run, request, began=False)
+            self._state.cancel(run, request)
             return RunState.CANCELLED
         if not run.cancelling:
             run.request = request
@@ -220,18 +223,23 @@ class Dispatch(Duty):
         refused: list[UUID] = []
         for began in starts:
             check_instants(began.run_id, began.started)
-        for began in starts:
+        for began in sorted(starts, key=self._turn):
             run = self._held(executor, began.run_id, began.token)
             if run is None or (run.state is RunState.DISPATCHED and not self._start(run, began)):
                 refused.append(began.run_id)
         return refused
+
+    def _turn(self, began: Began) -> tuple[bool, float, UUID]:
+        """The order of several starts in one call: those whose overlap is open last, the longest ready first."""
+        run = self._state.runs.get(began.run_id)
+        return run is not None and run.open, 0.0 if run is None else run.ready_since, began.run_id
 
     def _start(self, run: RunRecord, began: Began) -> bool:
         """A held run begins, unless its queue, an earlier run of its job or its gate is against it."""
         # An ordinary start is told of when the task is under way, and what has begun goes on.
         first = run.guarded or run.open or began.on_unknown is not OnUnknown.RERUN or began.gate is not None
         if first and self._state.on_hold(run.job.namespace, run.lane.queue):
-            self._state.let_go(run, RunEvent.RELEASED, run.ready)
+            self._state.let_go(run, RunEvent.RELEASED)
             return False
         if run.open and not settle(self._state, run):
             return False
@@ -267,21 +275,16 @@ class Dispatch(Duty):
         return True
 
     def _put_back(self, run: RunRecord, event: RunEvent, outcome: Outcome) -> None:
-        """Queue the run again, or plan its retry. An attempt that began stays on record, unless a cancel ends the run
-        with this attempt."""
+        """Queue the run again, plan its retry, or end it by request. An attempt that began stays on record."""
         report, state = report_of(outcome), move(run.state, event)
         run.failures += event is RunEvent.RETRIED
         if event is RunEvent.RELEASED and outcome.started <= 0:
             # A start that is recorded first may have been so for nothing.
             run.state, run.started = RunState.DISPATCHED, None
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
-            if run.request is not None and run.cancelling:
-                asked = cancel_row(run.request)
-                cancelled = replace(report, reason="cancelled", error=run.request.error, result=None, cancel=asked)
-                self._state.end(run, RunEvent.CANCELLED, cancelled)
-                return
             run.attempts.append(attempt_row(run, state, report))
-        self._state.let_go(run, event, self._state.now() if outcome.retry_at is None else outcome.retry_at)
+        run.waited_since = None
+        self._state.let_go(run, event, outcome.retry_at)
 
     def _was_recorded(self, executor: int, outcome: Outcome) -> bool:
         """Whether this attempt's outcome is on record already: then it is accepted again."""
@@ -305,8 +308,7 @@ class Dispatch(Duty):
             for run in found.held.values()
             if run.state is RunState.DISPATCHED and run.token not in known and (run.dispatched or 0.0) <= asked
         ]
-        now = self._state.now()
-        return sum(self._state.let_go(run, RunEvent.RELEASED, max(now, run.due)) for run in unknown)
+        return sum(self._state.let_go(run, RunEvent.RELEASED) for run in unknown)
 
     # ------------------------------------------------------------------------------------------- figures
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.adapters.store.memory.losses import Fate, abandon, lose
+from tickwise.adapters.store.memory.losses import leave, lose
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
+from tickwise.domain.lifecycle import CancelKind, RunState
+from tickwise.domain.rules.losses import LossFate
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
 
 GONE_LISTED_SECONDS: Final = 3_600.0
@@ -62,7 +63,7 @@ class Executors(Duty):
             return
         found.gone_at = self._state.now()
         for run in list(found.held.values()):
-            abandon(self._state, run, RunEvent.RELEASED)
+            leave(self._state, run)
 
     async def executors_list(self) -> Sequence[ExecutorRow]:
         since = self._state.now() - GONE_LISTED_SECONDS
@@ -75,17 +76,17 @@ class Executors(Duty):
     async def leases_expire(self, crashes_max: int) -> Expired:
         now = self._state.now()
         dead = [executor for executor in self._state.executors.values() if lease_is_over(self._state, executor, now)]
-        fates: dict[Fate, list[UUID]] = {fate: [] for fate in Fate}
+        fates: dict[LossFate, list[UUID]] = {fate: [] for fate in LossFate}
         for executor in dead:
             executor.gone_at = now
             for run in list(executor.held.values()):
                 fates[lose(self._state, run, crashes_max)].append(run.run_id)
         return Expired(
             executors=[executor.number for executor in dead],
-            freed=len(fates[Fate.FREED]),
-            quarantined=fates[Fate.QUARANTINED],
-            unknown=[*fates[Fate.UNKNOWN], *fates[Fate.HELD]],
-            held=fates[Fate.HELD],
+            freed=len(fates[LossFate.REQUEUE]),
+            quarantined=fates[LossFate.QUARANTINE],
+            unknown=[*fates[LossFate.FAIL], *fates[LossFate.HOLD]],
+            held=fates[LossFate.HOLD],
         )
 
     async def results_mark(self, marks: Mapping[int, int]) -> None:

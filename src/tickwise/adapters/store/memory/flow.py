@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import islice
 from uuid import UUID
 
-from tickwise.adapters.store.memory.definitions import PAUSED
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, JobAction, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
 
@@ -107,6 +107,6 @@ def paused(run: NewRun) -> NewSkip:
         until=nominal,
         occurrences=1,
         reason=SkipReason.PAUSED,
-        error=PAUSED,
+        error=SEQUENCE_PAUSED_SENTENCE,
         trigger=run.trigger,
     )

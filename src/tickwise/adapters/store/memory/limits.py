@@ -1,4 +1,5 @@
-"""What becomes of a run that is about to start under a concurrency limit or a rate."""
+"""What becomes of a run that is about to start under a concurrency limit or a rate: `domain.rules.limits` and `rates`,
+carried out."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.slots import Name
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.lifecycle import RunEvent
+from tickwise.domain.rules.limits import has_slot
 from tickwise.ports.store import Gate
 
 OPEN = Gate()
@@ -21,17 +23,19 @@ def admit(state: State, run: RunRecord, gate: Gate | None) -> bool:
 
 
 def _pass(state: State, run: RunRecord, gate: Gate) -> bool:
-    namespace = run.job.namespace
-    if gate.limit_key is not None and state.slots.running(Name(namespace, gate.limit_key)) >= gate.limit:
+    since, namespace = run.ready_since, run.job.namespace
+    if run.rate_key != gate.rate_key:
+        run.slot = run.rate_key = None
+    if gate.limit_key is not None and not has_slot(gate.limit, state.slots.running(Name(namespace, gate.limit_key))):
         run.blocked = True
-        if state.let_go(run, RunEvent.RELEASED, run.ready):
+        if state.let_go(run, RunEvent.RELEASED):
+            run.waited_since = since
             state.slots.wait(run, gate.limit_key, gate.limit)
         return False
-    if gate.rate_key is None:
-        run.slot = run.rate_key = None
-    elif not state.slots.keep_pace(run, gate, state.now()):
-        state.let_go(run, RunEvent.RELEASED, run.ready)
+    if gate.rate_key is not None and not state.slots.keep_pace(run, gate, state.now()):
+        state.let_go(run, RunEvent.RELEASED)
         return False
+    run.waited_since = None
     if gate.limit_key is not None:
         state.slots.take(run, gate.limit_key)
     return True

@@ -12,6 +12,7 @@ from tickwise.domain.decision import NEVER, Overlap, SkipReason, TimerState
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.overlap import LinedRun
 from tickwise.ports.identity import NewKey
 from tickwise.ports.store import (
     AttemptRow,
@@ -153,6 +154,8 @@ class RunRecord(Placed):
     """The concurrency key that it runs under, waits for a slot of, or was woken for."""
     limit: int = 0
     """Of the slot that it waits for."""
+    waited_since: float | None = None
+    """When it was ready before it waited for a slot: its place among those that wait, until it starts."""
     slot: float | None = None
     """Its own slot under a rate, until it begins."""
     rate_key: str | None = None
@@ -188,14 +191,19 @@ class RunRecord(Placed):
         return self.blocked and self.limit_key is not None
 
     @property
-    def let_start(self) -> bool:
-        """Whether others of its job cannot come before it any more, whatever their time."""
-        return self.settled or (self.overlap is Overlap.ALLOW and self.state is not RunState.QUEUED)
+    def lined(self) -> LinedRun:
+        """What other runs of its job see of it."""
+        return LinedRun(self.due, self.run_id, self.overlap, self.trigger, self.settled, self.state)
 
     @property
-    def place_in_line(self) -> tuple[float, UUID]:
-        """Earlier runs of a job have the smaller one."""
-        return self.due, self.run_id
+    def ready_since(self) -> float:
+        """Its place among the runs that want a slot."""
+        return max(self.ready, self.due) if self.waited_since is None else self.waited_since
+
+    @property
+    def asked(self) -> CancelKind | None:
+        """What was asked of its holder."""
+        return None if self.request is None else self.request.kind
 
     @property
     def in_backfill(self) -> bool:
@@ -205,7 +213,7 @@ class RunRecord(Placed):
     @property
     def cancelling(self) -> bool:
         """Whether its holder was asked to end it."""
-        return self.request is not None and self.request.kind is CancelKind.CANCEL
+        return self.asked is CancelKind.CANCEL
 
 
 class EndedRun(NamedTuple):

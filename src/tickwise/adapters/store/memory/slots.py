@@ -11,21 +11,17 @@ many run under a key is how many there are in the list: nothing is counted up an
 from __future__ import annotations
 
 import heapq
-import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import RunRecord
+from tickwise.domain.rules.limits import Reservation, has_slot, reservation, wakes
+from tickwise.domain.rules.rates import RateState, step
 from tickwise.ports.store import Gate
-
-CLAIM_SECONDS: Final = 1.0
-"""A slot is kept free for so long for a run that was woken and that nobody has claimed: there may be no executor that
-could take it."""
-START_SECONDS: Final = 5.0
-"""And for so long for one that somebody has claimed."""
 
 OnHold = Callable[[str, str], bool]
 """Whether a queue of a namespace stands still."""
@@ -65,29 +61,23 @@ class Line:
 
     def on_their_way(self, now: float, on_hold: Callable[[str], bool]) -> tuple[int, int]:
         """How many of those that were woken are about to take a slot, and how many nobody claims."""
-        soon = late = 0
-        for run in self.woken.values():
-            if on_hold(run.lane.queue):
-                continue
-            if run.dispatched is not None:
-                soon += run.dispatched + START_SECONDS > now
-            elif run.ready + CLAIM_SECONDS < now:
-                late += 1
-            else:
-                soon += run.ready <= now
-        return soon, late
+        found = Counter(
+            reservation(ready=run.ready, claimed=run.dispatched, on_hold=on_hold(run.lane.queue), now=now)
+            for run in self.woken.values()
+        )
+        return found[Reservation.TAKES], found[Reservation.LATE]
 
-    def _waits(self, ready: float, _: UUID, run: RunRecord) -> bool:
+    def _waits(self, since: float, _: UUID, run: RunRecord) -> bool:
         """Whether an entry still says what is so."""
-        return run.blocked and run.limit_key == self.key and run.ready == ready
+        return run.blocked and run.limit_key == self.key and run.ready_since == since
 
 
 @dataclass(slots=True)
-class Pace:
+class PacedKey:
     """What is known of one rate."""
 
     key: str
-    started: float = -math.inf
+    started: float | None = None
     """The last start."""
     gap_seconds: float = 0.0
     """The longest that anybody has asked for."""
@@ -98,14 +88,14 @@ class Pace:
         run.slot, run.rate_key = slot, self.key
         heapq.heappush(self.given, (-slot, run.run_id, run))
 
-    def last(self) -> float:
+    def last(self) -> float | None:
         """The last slot that an active run has."""
         while self.given:
             slot, _, run = self.given[0]
             if run.rate_key == self.key and run.slot == -slot:
                 return -slot
             heapq.heappop(self.given)
-        return -math.inf
+        return None
 
 
 class Slots:
@@ -113,7 +103,7 @@ class Slots:
 
     def __init__(self) -> None:
         self._lines: dict[Name, Line] = {}
-        self._paces: dict[Name, Pace] = {}
+        self._paces: dict[Name, PacedKey] = {}
 
     def running(self, name: Name) -> int:
         """How many runs are RUNNING under a key."""
@@ -123,7 +113,7 @@ class Slots:
     def is_free(self, run: RunRecord) -> bool:
         """Whether a run that waits for a slot could have one that nobody runs in or is on the way to."""
         line = self._lines.get(name_of(run))
-        return line is None or len(line.running) + len(line.woken) < run.limit
+        return line is None or has_slot(run.limit, len(line.running) + len(line.woken))
 
     def take(self, run: RunRecord, key: str) -> None:
         """It runs under this key from now on."""
@@ -134,7 +124,7 @@ class Slots:
         """It waits for a slot under this key."""
         run.limit_key, run.limit, run.blocked = key, limit, True
         line = self._line(run).waiting.setdefault((limit, run.lane.queue), [])
-        heapq.heappush(line, (run.ready, run.run_id, run))
+        heapq.heappush(line, (run.ready_since, run.run_id, run))
 
     def drop(self, run: RunRecord) -> Name | None:
         """It neither runs under its key nor waits any more. The key, if it had a slot or was on its way to one."""
@@ -162,7 +152,7 @@ class Slots:
         woken: list[RunRecord] = []
 
         def may_go(limit: int) -> bool:
-            return taken < limit and len(woken) < max(limit - taken, late if sweeping else 0)
+            return wakes(limit, taken, len(woken), late if sweeping else 0)
 
         while (run := line.first(may_go, held)) is not None:
             run.blocked = False
@@ -185,20 +175,14 @@ class Slots:
         ]
 
     def keep_pace(self, run: RunRecord, gate: Gate, now: float) -> bool:
-        """Whether a start comes at its slot under a rate. It is given one if it has none, or has missed its own.
-
-        The next slot follows the last start and the last slot of an active run: those of runs that ended are free.
-        A late slot does no harm if no other start came meanwhile. Were it void even so, then nothing would ever start
-        under a rate whose gap is shorter than a claim takes.
-        """
+        """Whether a start comes at its slot under a rate. If not, the run is given the slot that it gets."""
         key, gap_seconds = gate.rate_key or "", gate.rate_gap_seconds
-        pace = self._paces.setdefault(Name(run.job.namespace, key), Pace(key))
+        pace = self._paces.setdefault(Name(run.job.namespace, key), PacedKey(key))
         pace.gap_seconds = max(pace.gap_seconds, gap_seconds)
-        if run.rate_key != key or (run.slot is not None and run.slot + gap_seconds < now < pace.started + gap_seconds):
-            run.slot = run.rate_key = None
-        if run.slot is None and (slot := max(now, pace.last() + gap_seconds, pace.started + gap_seconds)) > now:
-            pace.give(run, slot)
-        if run.slot is not None and run.slot > now:
+        slot, _ = step(RateState(pace.last(), pace.started), gap=gap_seconds, slot=run.slot, now=now)
+        if slot > now:
+            if slot != run.slot:
+                pace.give(run, slot)
             return False
         run.slot = run.rate_key = None
         pace.started = now
@@ -207,7 +191,7 @@ class Slots:
     def trim(self, now: float) -> None:
         """Forget the rates whose next slot is now in any case."""
         for name, pace in list(self._paces.items()):
-            if pace.started + pace.gap_seconds < now and pace.last() == -math.inf:
+            if (pace.started is None or pace.started + pace.gap_seconds < now) and pace.last() is None:
                 del self._paces[name]
 
     def _line(self, run: RunRecord) -> Line:

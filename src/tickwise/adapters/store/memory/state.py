@@ -36,6 +36,9 @@ from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.rules.overlap import is_earlier, next_in_line
+from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
+from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
@@ -315,25 +318,26 @@ class State:
         run.place = 0
         executor.held[run.run_id] = run
 
-    def let_go(self, run: RunRecord, event: RunEvent, ready: float) -> bool:
+    def let_go(self, run: RunRecord, event: RunEvent, retry_at: float | None = None) -> bool:
         """Its holder has it no longer. It waits again, unless it was asked to stop: then it ends or is forgotten.
 
         Returns whether it waits.
         """
         state, request = move(run.state, event), run.request
-        began = run.state is RunState.RUNNING or event is RunEvent.RETRIED
-        if event is RunEvent.RELEASED and not began:
+        begun = run.state is RunState.RUNNING or event is RunEvent.RETRIED
+        paused = request is not None and request.skipped is SkipReason.PAUSED and self.is_paused(run.job)
+        if event is RunEvent.RELEASED and not begun:
             run.attempt -= 1
-        if request is not None and run.cancelling:
-            self.cancel(run, request, began=began)
+        verdict = came_back(run.asked, begun=begun, paused=paused)
+        if request is not None and verdict is ReturnVerdict.CANCEL:
+            self.cancel(run, request)
             return False
-        if request is not None and request.kind is not CancelKind.RETURN and not began:
+        if request is not None and verdict is ReturnVerdict.REVOKE:
             self._revoke(run, request)
             return False
-        held_back = request is not None and request.kind is CancelKind.RETURN and request.skipped is SkipReason.PAUSED
         self._unhold(run)
-        run.state, run.ready = state, ready if run.slot is None else max(ready, run.slot)
-        if held_back and not began and self.is_paused(run.job):
+        run.state, run.ready = state, claimable_at(now=self.now(), due=run.due, retry_at=retry_at, slot=run.slot)
+        if verdict is ReturnVerdict.HOLD_BACK:
             run.ready = max(run.due, NEVER if run.job.pause_until is None else run.job.pause_until)
         self.place(run)
         return True
@@ -357,13 +361,15 @@ class State:
         elif not run.cancelling:
             run.request = StopRequest(CancelKind.REVOKE, self.now(), error, reason)
 
-    def cancel(self, run: RunRecord, request: StopRequest, *, began: bool) -> None:
-        """The store itself ends a run by request. Of an attempt that never began, nothing is said."""
+    def cancel(self, run: RunRecord, request: StopRequest) -> None:
+        """The store itself ends a run by request: nobody holds it in the end."""
         asked = cancel_row(request) if run.held else None
-        if not began:
-            self._unhold(run)
-        report = Report(ended=self.now(), started=run.started, reason="cancelled", error=request.error, cancel=asked)
-        self.end(run, RunEvent.CANCELLED, report)
+        self._unhold(run)
+        self.end(
+            run,
+            RunEvent.CANCELLED,
+            Report(ended=self.now(), reason=CANCELLED, error=request.error, cancel=asked),
+        )
 
     def end(self, run: RunRecord, event: RunEvent, report: Report) -> None:
         """Its final state: the run goes, a record stays."""
@@ -399,24 +405,18 @@ class State:
 
     def earlier(self, run: RunRecord) -> list[RunRecord]:
         """The unfinished runs of its job that come before it."""
-        return [
-            each
-            for each in run.job.runs.values()
-            if each is not run
-            and each.in_backfill == run.in_backfill
-            and (each.let_start or each.place_in_line < run.place_in_line)
-        ]
+        mine = run.lined
+        return [each for each in run.job.runs.values() if is_earlier(each.lined, mine)]
 
     def unblock(self, job: JobRecord) -> int:
         """Make claimable what waits for a run that is no longer there; how many."""
         waiting = [run for run in job.runs.values() if run.blocked and run.limit_key is None]
         lines = ([run for run in waiting if run.in_backfill == backfill] for backfill in (False, True))
-        # Nothing that waits later in a line can go on before the first.
-        first = [min(line, key=lambda run: run.place_in_line) for line in lines if line]
-        ready = [run for run in first if not self.earlier(run)]
+        asking = [self.runs[next_in_line([run.lined for run in line]).run_id] for line in lines if line]
+        ready = [run for run in asking if all(each in waiting for each in self.earlier(run))]
         for run in ready:
             run.blocked = False
-            run.ready = max(run.due, self.now())
+            run.ready = claimable_at(now=self.now(), due=run.due)
             self.place(run)
         self.tell_handover(ready)
         return len(ready)
@@ -428,7 +428,7 @@ class State:
         nobody claims what was woken before."""
         woken = self.slots.wake(name, self.now(), self.on_hold, sweeping=sweeping)
         for run in woken:
-            run.ready = max(run.ready, self.now())
+            run.ready = claimable_at(now=self.now(), due=run.due)
             self.place(run)
         self.tell_handover(woken)
         return len(woken)
@@ -443,7 +443,7 @@ class State:
         """A run that waits for a slot may be claimed: whether it needs one is asked anew at its start."""
         self.slots.drop(run)
         run.blocked = False
-        run.ready = max(run.ready, self.now())
+        run.ready = claimable_at(now=self.now(), due=run.due)
         self.place(run)
 
     def on_hold(self, namespace: str, queue: str) -> bool:

@@ -13,7 +13,7 @@ from tickwise.adapters.store.postgres.connection.link import BEAT, translated
 from tickwise.adapters.store.postgres.jobs.flow import ask_back
 from tickwise.adapters.store.postgres.queue.releases import (
     BAD,
-    ENDS,
+    FREE,
     HELD,
     POISON,
     UNKNOWN,
@@ -116,7 +116,7 @@ class Executors(Part):
         await self._tell_handover(woken)
         return Expired(
             executors=expired,
-            freed=len([one for one in freed if one.verdict not in ENDS]),
+            freed=len([one for one in freed if one.verdict == FREE]),
             quarantined=[one.run_id for one in freed if one.verdict == POISON],
             unknown=[one.run_id for one in freed if one.verdict in (UNKNOWN, HELD)],
             held=[one.run_id for one in freed if one.verdict == HELD],

@@ -21,13 +21,10 @@ from tickwise.adapters.store.postgres.queue.new_runs import make_runs, make_skip
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
 from tickwise.adapters.store.postgres.records.receipts import record_ended
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.decision import TimerState
+from tickwise.domain.decision import PAUSED_SENTENCE, TimerState
 from tickwise.domain.errors import Bug, Conflict, NotFound, VersionConflict
 from tickwise.domain.model import Trigger
 from tickwise.ports.store import JobAction, JobChange, JobMove, JobRow, NewRun, OccurrenceMove, Replan
-
-WAS_PAUSED = "the job was paused"
-"""Said of occurrences that a pause skips."""
 
 
 class Changes(Part):
@@ -111,7 +108,7 @@ class Changes(Part):
         await connection.execute(statement("timer_hold"), move.job_id, move.until)
         await connection.fetch(statement("job_runs_lock"), move.job_id)
         await connection.execute(
-            statement("plan_pause"), move.job_id, WAS_PAUSED, move.postponed_after_seconds, move.until
+            statement("plan_pause"), move.job_id, PAUSED_SENTENCE, move.postponed_after_seconds, move.until
         )
 
     async def _resume(self, connection: asyncpg.Connection, job: asyncpg.Record, move: JobMove) -> None:

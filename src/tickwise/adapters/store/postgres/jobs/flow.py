@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 import asyncpg
@@ -18,12 +17,10 @@ from tickwise.adapters.store.postgres.records.records import run_row
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Unavailable
+from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
 """Standings of a job."""
-
-WAS_PAUSED: Final = "the job was paused when a sequence came to it"
-"""Said of a run that a sequence would have started."""
 
 
 class Flow(Part):
@@ -120,7 +117,7 @@ def _named(run: NewRun) -> NewRun:
 
 def _paused(run: NewRun) -> NewSkip:
     nominal = run.due if run.nominal is None else run.nominal
-    return NewSkip(run.run_id, nominal, nominal, 1, SkipReason.PAUSED, WAS_PAUSED, run.trigger)
+    return NewSkip(run.run_id, nominal, nominal, 1, SkipReason.PAUSED, SEQUENCE_PAUSED_SENTENCE, run.trigger)
 
 
 def _queue_row(namespace: str, row: asyncpg.Record) -> QueueRow:

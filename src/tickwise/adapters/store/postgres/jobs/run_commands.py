@@ -15,6 +15,7 @@ from tickwise.adapters.store.postgres.records.receipts import take_receipt
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import STATES, RunState
+from tickwise.domain.rules.sentences import cancelled_sentence
 from tickwise.ports.store import NewRun, Ready, Receipt, Replay
 
 
@@ -73,14 +74,14 @@ class RunCommands(Part):
 
     async def runs_cancel(self, namespace: str, run_id: UUID, principal: str) -> RunState:
         """See the port."""
-        return await self._end("run_cancel", namespace, run_id, f"cancelled by {principal}")
+        return await self._end("run_cancel", namespace, run_id, cancelled_sentence(principal))
 
     async def runs_cancel_all(self, namespace: str, job_id: UUID, origin: UUID, *, principal: str) -> int:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             if await connection.fetchval(statement("job_share"), namespace, job_id) is None:
                 return 0
-            count, woken = await cancel_runs(connection, job_id, f"cancelled by {principal}", origin)
+            count, woken = await cancel_runs(connection, job_id, cancelled_sentence(principal), origin)
         await self._tell_handover(woken)
         return count
 

@@ -18,6 +18,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.queue.wakeups import Key, halves
 from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.rules.limits import has_slot
+from tickwise.domain.rules.rates import RateState, step
 from tickwise.ports.store import Gate
 
 
@@ -58,43 +60,35 @@ class Wait(NamedTuple):
     """Which that is."""
 
 
-class Pace(NamedTuple):
-    """How far a rate has come."""
-
-    given: float | None = None
-    """The last slot that an active run has."""
-    started: float | None = None
-    """The last start."""
-
-
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What becomes of a batch of candidates."""
 
     passed: list[Candidate] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
-    paces: dict[Key, Pace] = field(default_factory=dict)
+    paces: dict[Key, RateState] = field(default_factory=dict)
     """Of each rate that somebody asked."""
 
 
 def decide(
-    candidates: Sequence[Candidate], *, running: Mapping[Key, int], paces: Mapping[Key, Pace], now: float
+    candidates: Sequence[Candidate], *, running: Mapping[Key, int], paces: Mapping[Key, RateState], now: float
 ) -> Passage:
     """Who passes, the longest ready first."""
     passage = Passage(paces=dict(paces))
     taken = dict(running)
     for one in candidates:  # What they have is given, whoever of them goes first.
         if one.rate is not None and one.slot is not None:
-            pace = passage.paces.get(one.rate, Pace())
+            pace = passage.paces.get(one.rate, RateState())
             passage.paces[one.rate] = pace._replace(given=_latest(one.slot, pace.given))
     for one in sorted(candidates, key=lambda one: (one.place, one.run_id)):
         gate = one.gate
-        if one.limit is not None and taken.get(one.limit, 0) >= one.gate.limit:
+        if one.limit is not None and not has_slot(gate.limit, taken.get(one.limit, 0)):
             rate_key = None if one.slot is None else gate.rate_key
             passage.waits.append(Wait(one.run_id, gate.limit_key, gate.limit, one.place, one.slot, rate_key))
             continue
         if one.rate is not None:
-            slot, passage.paces[one.rate] = _ask(one, passage.paces.get(one.rate, Pace()), now)
+            pace = passage.paces.get(one.rate, RateState())
+            slot, passage.paces[one.rate] = step(pace, gap=gate.rate_gap_seconds, slot=one.slot, now=now)
             if slot > now:
                 passage.waits.append(Wait(one.run_id, None, None, one.place, slot, gate.rate_key))
                 continue
@@ -102,22 +96,6 @@ def decide(
             taken[one.limit] = taken.get(one.limit, 0) + 1
         passage.passed.append(one)
     return passage
-
-
-def _ask(one: Candidate, pace: Pace, now: float) -> tuple[float, Pace]:
-    """When a candidate may start by its rate, and how far that has come then.
-
-    The next slot follows the last start and the last slot that an active run has: those of runs that ended are free.
-    A slot that is late by more than a gap is void if another start came less than that ago: what waited while nobody
-    was there does not start all at once. Else it holds, or with gaps shorter than a claim takes nobody would start.
-    """
-    gap = one.gate.rate_gap_seconds
-    slot = one.slot
-    if slot is None or (now - slot > gap and pace.started is not None and now < pace.started + gap):
-        slot = _latest(now, *(earlier + gap for earlier in pace if earlier is not None))
-    if slot > now:
-        return slot, pace._replace(given=_latest(slot, pace.given))
-    return now, pace._replace(started=now)
 
 
 def _latest(instant: float, *others: float | None) -> float:
@@ -154,12 +132,11 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
 
 async def _read(
     connection: asyncpg.Connection, limits: Sequence[Key], rates: Sequence[Key]
-) -> tuple[dict[Key, int], dict[Key, Pace], float]:
+) -> tuple[dict[Key, int], dict[Key, RateState], float]:
     """What is RUNNING with each key, how far each rate has come, and the clock."""
     rows = await connection.fetch(statement("gates_read"), *halves(limits), *halves(rates))
     keys = [(row["namespace"], row["key"]) for row in rows]
     running = {key: row["running"] for key, row in zip(keys, rows, strict=True) if row["running"] is not None}
-    paces = {
-        key: Pace(row["slot"], row["started"]) for key, row in zip(keys, rows, strict=True) if row["running"] is None
-    }
+    of_rates = [(key, row) for key, row in zip(keys, rows, strict=True) if row["running"] is None]
+    paces = {key: RateState(row["slot"], row["started"]) for key, row in of_rates}
     return running, paces, rows[0]["now"] if rows else 0.0

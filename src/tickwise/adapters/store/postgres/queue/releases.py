@@ -26,10 +26,9 @@ STUCK_SECONDS: Final = 60.0
 """For so long a run that could not be freed is not tried again: each try costs a millisecond, and there may be many."""
 MAX_SHOWN: Final = 3
 
-POISON, UNKNOWN, HELD = "poison", "unknown", "held"
+FREE, POISON, UNKNOWN, HELD = "free", "poison", "unknown", "held"
 BAD: Final = "bad: "
 """What a verdict begins with if the run could not be freed."""
-ENDS: Final = frozenset({POISON, UNKNOWN, HELD})
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +89,8 @@ async def free_runs(
             refused.append(page)
     for page in refused:
         with translated(writes=True):
-            rows += await connection.fetch(statement("runs_free_each"), page, *terms)
+            async with connection.transaction():
+                rows += await _free_held(connection, statement("runs_free_each"), page, terms)
     ended = Ended()
     for row in rows:
         ended.add_row(row["job_id"], row["namespace"], row["limit_key"])
@@ -107,5 +107,15 @@ async def _free_page(connection: asyncpg.Connection, runs: Sequence[UUID], terms
                 # First, in a statement of its own: the next one then sees all that was asked of them until they were
                 # ours, also by a cancel that was committed in this very moment.
                 runs = [row["run_id"] for row in await connection.fetch(statement("runs_lock_free"), runs)]
-            rows: list[asyncpg.Record] = await connection.fetch(statement("runs_free"), runs, *terms)
-            return rows
+            return await _free_held(connection, statement("runs_free"), runs, terms)
+
+
+async def _free_held(
+    connection: asyncpg.Connection, frees: str, runs: Sequence[UUID], terms: FreeTerms
+) -> list[asyncpg.Record]:
+    """Free these within the caller's transaction; what a pause asked back waits until the pause is over."""
+    asked_back = [row[0] for row in await connection.fetch(statement("runs_asked_back"), runs)]
+    rows: list[asyncpg.Record] = await connection.fetch(frees, runs, *terms)
+    if asked_back:
+        await connection.execute(statement("runs_hold_back"), asked_back)
+    return rows

@@ -77,6 +77,19 @@ class LimitsContract(CrowdContract):
             assert await store.runs_unblock() == 0
             assert list(await self.claim_freed(store, executor, ahead_seconds=HOUR)) == []
 
+    async def test_a_woken_run_that_finds_its_slot_taken_keeps_its_place(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """It goes on before a run that was ready after it."""
+        executor, [first, second, third, fourth] = await self.crowd(store, make, 4)
+        assert await self.starts_in_turn(store, executor, first, second, third, gate=limit(1)) == [True, False, False]
+        assert await self.finish(store, executor, outcome(first)) == []
+        await self.begin(store, executor, fourth, gate=limit(1))
+        [again] = await self.claim_freed(store, executor)
+        assert (again.run_id, await self.starts(store, executor, again, gate=limit(1))) == (second.run_id, [False])
+        assert await self.finish(store, executor, outcome(fourth)) == []
+        assert [await self.waits(store, each.run_id) for each in (second, third)] == [False, True]
+
     async def test_the_token_of_a_refused_start_is_void(self, store: KeyedStore, make: Factory) -> None:
         """Who was refused does not hold it any more."""
         executor, [first, second] = await self.crowd(store, make, 2)

@@ -1,7 +1,7 @@
 -- name: settle_requests
 -- Runs that came back free although somebody wants them gone: cancelled ones end now; revoked ones that never began are put on
 -- record as skipped if there is a reason to give, else forgotten. What was merely to be given back stays, and is held back if its job
--- is paused. $1 runs, $2 those of them that had begun. How many went, the jobs of these in which a run waits for another one, and the
+-- is paused, unless it had begun. $1 runs, $2 those of them that had begun. How many went, the jobs of these in which a run waits for another one, and the
 -- keys of which they were to have slots (namespaces, keys); NULL: none.
 WITH c AS MATERIALIZED (
   DELETE FROM tickwise.cancel_requests WHERE run_id = ANY($1::uuid[]) RETURNING run_id, kind, reason, error, asked, heard),
@@ -17,6 +17,7 @@ k AS (
   UPDATE tickwise.runs r SET ready = greatest(r.due, coalesce(j.pause_until, 'infinity'))
   FROM tickwise.jobs j
   WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM c WHERE kind = 'return' AND error IS NOT NULL)) AND r.holder = 0 AND r.state = {RunState.QUEUED}
+    AND NOT r.run_id = ANY($2::uuid[])
     AND j.job_id = r.job_id AND j.standing = {JobStanding.PAUSED} AND (j.pause_until IS NULL OR j.pause_until > (SELECT tickwise.now()))
 ),
 h AS (

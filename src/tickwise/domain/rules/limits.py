@@ -1,0 +1,50 @@
+"""Has a concurrency key a free slot, and which waiting runs get the next slots?
+
+A slot is taken by each RUNNING run of the key and, for a moment, by each woken run: one that waited and may be claimed.
+Nothing is counted up and down.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+CLAIM_SECONDS: Final = 1.0
+"""A woken run reserves a slot for so long unclaimed: there may be no executor that can take it."""
+START_SECONDS: Final = 5.0
+"""A woken run reserves a slot for so long claimed but not started."""
+
+
+class Reservation(Enum):
+    """Whether a woken run has a slot."""
+
+    TAKES = "it reserves a slot"
+    LATE = "nobody claimed it in time: others may go on, at each sweep as many more as there are such runs"
+    NONE = "it reserves no slot, and lets nobody else go on"
+
+
+def has_slot(limit: int, running: int) -> bool:
+    """Whether a run may start by its own limit, with so many RUNNING under its key."""
+    return running < limit
+
+
+def reservation(*, ready: float, claimed: float | None, on_hold: bool, now: float) -> Reservation:
+    """Whether a woken run has a slot, claimable since `ready` and held since `claimed` (None: nobody holds it).
+
+    In a queue on hold nobody can start, so that no slot stands empty for it.
+    """
+    if on_hold:
+        return Reservation.NONE
+    if claimed is not None:
+        return Reservation.TAKES if claimed + START_SECONDS > now else Reservation.NONE
+    if ready + CLAIM_SECONDS < now:
+        return Reservation.LATE
+    return Reservation.TAKES if ready <= now else Reservation.NONE
+
+
+def wakes(limit: int, taken: int, woken: int, late: int) -> bool:
+    """Whether one more waiting run goes on by its own limit, after so many in this round. `late` is 0 but in a sweep.
+
+    Asked of each waiting run in turn, the longest ready first.
+    """
+    return has_slot(limit, taken) and woken < max(limit - taken, late)

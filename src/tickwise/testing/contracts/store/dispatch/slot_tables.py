@@ -1,0 +1,237 @@
+"""Tables of starts under limits and rates: what `domain.rules` says, and what the store does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import Claimed
+from tickwise.domain.rules.limits import CLAIM_SECONDS, START_SECONDS, Reservation, has_slot, reservation, wakes
+from tickwise.domain.rules.rates import RateState, step
+from tickwise.ports.store import Gate, NewRun
+from tickwise.testing.contracts.base import KeyedStore, began, lane
+from tickwise.testing.contracts.store.dispatch.rule_tables import TableContract
+from tickwise.testing.factories import Factory, outcome
+
+MAX_RUNNING: Final = 3
+
+
+class CrowdSituation(NamedTuple):
+    """Runs under one key: some go on, and others ask for a slot or wait for one."""
+
+    running: int
+    limits: tuple[int, ...]
+    """Of each of the others, the longest ready first."""
+
+    @property
+    def key(self) -> str:
+        return f"crowd {self.running} {self.limits}"
+
+
+STARTING: Final = [CrowdSituation(*each) for each in product(range(MAX_RUNNING + 1), [(most,) for most in range(1, 5)])]
+WAITING: Final = [
+    CrowdSituation(running, limits)
+    for running in range(1, MAX_RUNNING + 1)
+    for count in range(1, MAX_RUNNING + 1)
+    for limits in product(range(1, running + 1), repeat=count)
+]
+"""All wait, for as many run as each of them allows."""
+
+
+class LateSituation(NamedTuple):
+    """A woken run that has not started, and runs that wait behind it for the one slot."""
+
+    claimed: bool
+    on_hold: bool
+    behind: int
+
+    @property
+    def queue(self) -> str:
+        return "held" if self.on_hold else "default"
+
+    @property
+    def key(self) -> str:
+        return f"late {self.claimed} {self.on_hold} {self.behind}"
+
+
+LATE: Final = [LateSituation(*each) for each in product((False, True), (False, True), range(1, 3))]
+
+
+class SlotTableContract(TableContract):
+    """`Gate.limit_key` follows `domain.rules.limits`."""
+
+    async def test_each_start_under_a_limit_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+        """By its limit, and the number of runs under the key."""
+        executor, crowds = await self._crowds(store, make, STARTING)
+        expected = {one: [has_slot(one.limits[0], one.running)] for one in STARTING}
+        found = {one: await self._running(store, crowds[one][one.running :]) for one in STARTING}
+        self.assert_table(expected, found)
+        assert executor > 0
+
+    async def test_each_slot_that_is_free_goes_to_the_runs_of_the_verdict(
+        self, store: KeyedStore, make: Factory
+    ) -> None:
+        """By the limits of the runs that wait, the longest ready first."""
+        executor, crowds = await self._crowds(store, make, WAITING)
+        waiting = {one: [run.run_id for run in crowds[one][one.running :]] for one in WAITING}
+        assert {await self.waits(store, run) for runs in waiting.values() for run in runs} == {True}
+        assert await self.finish(store, executor, *(outcome(crowds[one][0]) for one in WAITING)) == []
+        expected = {one: woken(one.limits, taken=one.running - 1) for one in WAITING}
+        found = {one: [not await self.waits(store, run) for run in waiting[one]] for one in WAITING}
+        self.assert_table(expected, found)
+
+    async def _crowds(
+        self, store: KeyedStore, make: Factory, situations: Sequence[CrowdSituation]
+    ) -> tuple[int, dict[CrowdSituation, list[Claimed]]]:
+        """Who holds them, and the runs of each situation after their starts: first those that go on."""
+        executor = await self.executor(store, "one")
+        runs: dict[CrowdSituation, list[NewRun]] = {}
+        for one in situations:
+            count = one.running + len(one.limits)
+            runs[one] = [make.run(make.identifier(), make.now + number) for number in range(count)]
+            await self.job_for(store, make, *runs[one])
+        await self.shift(store, 10.0)
+        claims = await self.take(store, executor, [run.run_id for each in runs.values() for run in each])
+        crowds = {one: [claims[run.run_id] for run in each] for one, each in runs.items()}
+        for place in range(max(len(each) for each in runs.values())):
+            starts = [
+                began(each[place], gate=Gate(limit_key=one.key, limit=limit_at(one, place)))
+                for one, each in crowds.items()
+                if place < len(each)
+            ]
+            await store.attempts_start(executor, starts)
+        return executor, crowds
+
+    async def _running(self, store: KeyedStore, claims: Sequence[Claimed]) -> list[bool]:
+        return [await self.run_state(store, claimed.run_id) is RunState.RUNNING for claimed in claims]
+
+    async def test_each_sweep_wakes_the_runs_of_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+        """By the woken runs that have reserved no slot: unclaimed, claimed and not started, or in a queue on hold."""
+        executor = await self.executor(store, "one")
+        runs: dict[LateSituation, list[UUID]] = {}
+        for one in LATE:
+            made = [make.run(make.identifier(), make.now + number) for number in range(2 + one.behind)]
+            runs[one] = [run.run_id for run in made]
+            first = make.recurring(make.now + 1_000_000.0, lane=lane(queue=one.queue))
+            await self.add(store, first)
+            assert await store.runs_add("default", first.job_id, made[:2]) is True
+            await self.job_for(store, make, *made[2:])
+        await self.shift(store, 10.0)
+        claims = await self.take(store, executor, [run for each in runs.values() for run in each])
+        for place in range(4):
+            starts = [
+                began(claims[each[place]], gate=Gate(limit_key=one.key, limit=1))
+                for one, each in runs.items()
+                if place < len(each)
+            ]
+            await store.attempts_start(executor, starts)
+        assert await self.finish(store, executor, *(outcome(claims[each[0]]) for each in runs.values())) == []
+        await self.take(store, executor, [each[1] for one, each in runs.items() if one.claimed])
+        await store.queue_hold(make.hold("held"))
+        await self.shift(store, START_SECONDS + CLAIM_SECONDS + 1.0)
+        await store.runs_unblock()
+        found = {one: [not await self.waits(store, run) for run in each[2:]] for one, each in runs.items()}
+        self.assert_table({one: woken_behind(one) for one in LATE}, found)
+
+
+def limit_at(one: CrowdSituation, place: int) -> int:
+    """The limit of the run at a place: those that go on have room."""
+    return MAX_RUNNING + 1 if place < one.running else one.limits[place - one.running]
+
+
+def woken(limits: Sequence[int], *, taken: int, late: int = 0) -> list[bool]:
+    """Which of the waiting runs go on, by the rule."""
+    answers: list[bool] = []
+    for limit in limits:
+        answers.append(wakes(limit, taken, answers.count(True), late))
+    return answers
+
+
+def woken_behind(one: LateSituation) -> list[bool]:
+    """Which of the runs behind a late one go on at a sweep, by the rule."""
+    now = START_SECONDS + CLAIM_SECONDS + 1.0
+    found = reservation(ready=0.0, claimed=0.0 if one.claimed else None, on_hold=one.on_hold, now=now)
+    return woken([1] * one.behind, taken=found is Reservation.TAKES, late=found is Reservation.LATE)
+
+
+GAP_SECONDS: Final = 100.0
+SHIFTS: Final = (0.0, 50.0, 155.0, 60.0, 250.0)
+"""Before each round of starts: less than a gap, more than one, and more than two."""
+NOBODY: Final = 2
+SCRIPTS: Final = list(product(range(NOBODY + 1), repeat=len(SHIFTS)))
+"""Which of two runs asks to start in each round, or nobody."""
+
+
+class Told(NamedTuple):
+    """How a run stands under a rate."""
+
+    running: bool
+    slot: float | None
+
+
+class RateTableContract(TableContract):
+    """`Gate.rate_key` follows `domain.rules.rates`."""
+
+    async def test_each_start_under_a_rate_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
+        """By the last start, the slots that others have, and its own: over several rounds, of two runs each.
+
+        The store's clock goes on within a call, so that each instant is compared with the rule's at the beginning and
+        at the end of that call.
+        """
+        executor = await self.executor(store, "one")
+        runs = {script: await self._pair(store, make) for script in SCRIPTS}
+        early = {script: Rehearsal() for script in SCRIPTS}
+        late = {script: Rehearsal() for script in SCRIPTS}
+        for number, seconds in enumerate(SHIFTS):
+            await self.shift(store, seconds)
+            asking = {
+                script: runs[script][script[number]]
+                for script in SCRIPTS
+                if script[number] != NOBODY and not early[script].told[script[number]].running
+            }
+            claims = await self.take(store, executor, asking.values())
+            gates = {script: Gate(rate_key=f"rate {script}", rate_gap_seconds=GAP_SECONDS) for script in asking}
+            starts = [began(claims[run], gate=gates[script]) for script, run in asking.items()]
+            before = await store.now()
+            refused = set(await store.attempts_start(executor, starts))
+            after = await store.now()
+            expected, found = {}, {}
+            for script, run in asking.items():
+                low, high = early[script].ask(script[number], before), late[script].ask(script[number], after)
+                row = await self.run_row(store, run)
+                assert low.running == high.running, "the machine stood still for half a gap"
+                expected[number, script] = (low.running, True)
+                found[number, script] = (run not in refused, lies_between(row.ready_at, low.slot, high.slot))
+            self.assert_table(expected, found)
+
+    async def _pair(self, store: KeyedStore, make: Factory) -> tuple[UUID, UUID]:
+        first, second = (make.run(make.identifier(), make.now) for _ in range(2))
+        await self.job_for(store, make, first, second)
+        return first.run_id, second.run_id
+
+
+class Rehearsal:
+    """What the rule makes of one script."""
+
+    def __init__(self) -> None:
+        self.rate = RateState()
+        self.told = [Told(False, None), Told(False, None)]
+
+    def ask(self, place: int, now: float) -> Told:
+        """A run asks to start at an instant."""
+        others = self.told[1 - place].slot
+        rate = self.rate._replace(given=others)
+        slot, rate = step(rate, gap=GAP_SECONDS, slot=self.told[place].slot, now=now)
+        self.rate, runs = rate, slot <= now
+        self.told[place] = Told(runs, None if runs else slot)
+        return self.told[place]
+
+
+def lies_between(ready_at: float | None, low: float | None, high: float | None) -> bool:
+    """Whether a slot lies where the rule puts it; a run that goes on has none."""
+    if low is None or high is None:
+        return True
+    return ready_at is not None and low - 0.001 <= ready_at <= high + 0.001
