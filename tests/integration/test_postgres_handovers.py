@@ -65,8 +65,10 @@ async def test_a_hand_over_among_thousands_reads_a_few_rows(database_url: str, h
     store.on_handover(told.append)
     assert [] == list(await store.attempts_finish(number, [outcome(first)]))
     [[ready]] = [handover.claimable for handover in told]
-    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
-    [following] = await store.attempts_claim_named(request, [ready.run_id])
+    request = ClaimRequest(
+        executor=number, queues=("default",), labels=(), limit=1, ahead_seconds=0.0, runs=[ready.run_id]
+    )
+    [following] = await store.attempts_claim(request)
     began = Began(following.run_id, following.token, following.now, gate=GATES[how])
     assert [] == list(await store.attempts_start(number, [began]))
     await store.close()

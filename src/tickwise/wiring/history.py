@@ -108,7 +108,7 @@ class _Sum:
 
 async def judge_records(archive: Archive, period: HistoryPeriod) -> HistoryVerdict:
     """Judge the records of this period. Raises the store's errors."""
-    executors = await archive.executors_between(period.begin, period.end)
+    executors = await archive.executors_list(between=(period.begin, period.end))
     gone = {row.executor: row.gone_at for row in executors if row.gone_at is not None}
     total = _Sum()
     await _judge_epochs(archive, period, total)

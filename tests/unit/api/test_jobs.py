@@ -686,9 +686,9 @@ class GoneAfterwards(MemoryStore):
         self._look()
         return await super().now()
 
-    async def executors_list(self) -> Any:
+    async def executors_list(self, *arguments: Any, **named: Any) -> Any:
         self._look()
-        return await super().executors_list()
+        return await super().executors_list(*arguments, **named)
 
     async def _committed(self, result: Any) -> Any:
         self.gone = True

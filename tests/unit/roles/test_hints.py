@@ -30,15 +30,13 @@ class Watched:
         self.named: list[int] = []
         self._store = rig.store
         rig.flaky.attempts_claim = self.attempts_claim  # type: ignore[attr-defined]  # to listen
-        rig.flaky.attempts_claim_named = self.attempts_claim_named  # type: ignore[attr-defined]  # to listen
 
     async def attempts_claim(self, request: ClaimRequest) -> Any:
-        self.looks += 1
+        if request.runs is None:
+            self.looks += 1
+        else:
+            self.named.append(len(request.runs))
         return await self._store.attempts_claim(request)
-
-    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[Any]) -> Any:
-        self.named.append(len(runs))
-        return await self._store.attempts_claim_named(request, runs)
 
 
 async def register(**settings: Any) -> Rig:
@@ -272,7 +270,7 @@ async def test_a_named_claim_that_failed_is_made_again() -> None:
     rig = await register(poll_seconds=1000.0, quick=2, slots=2)
     job = await rig.submit()
     announce(rig, job)
-    rig.flaky.away = {"attempts_claim_named"}
+    rig.flaky.away = {"attempts_claim"}
     with pytest.raises(Unavailable, match="away"):
         await rig.tick()
     assert 1 == lag(rig)
@@ -286,7 +284,7 @@ async def test_what_a_named_claim_took_whose_answer_was_lost_is_given_back() -> 
     rig = await register(poll_seconds=1000.0)
     job = await rig.submit()
     announce(rig, job)
-    rig.flaky.answers_lost = {"attempts_claim_named"}
+    rig.flaky.answers_lost = {"attempts_claim"}
     with pytest.raises(Unavailable, match="lost"):
         await rig.tick()
     assert "DISPATCHED" == await rig.state(job)

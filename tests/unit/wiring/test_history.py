@@ -49,8 +49,8 @@ class Distorted:
         rows = await self._store.run_attempts(run_id)
         return [replace(row, **self.attempts.get(row.attempt, {})) for row in rows]
 
-    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
-        rows = await self._store.executors_between(since, until)
+    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+        rows = await self._store.executors_list(between)
         return [
             row if row.gone_at is None else replace(row, gone_at=row.gone_at - self.gone_earlier_seconds)
             for row in rows

@@ -66,7 +66,7 @@ class RunExplanations:
                 function=_function(standing.row, standing.plan),
                 incidents=incidents,
                 circuits=_circuits(noticed, standing),
-                executors=await self._context.store.executors_between(run.due_at, until) if late else (),
+                executors=await self._context.store.executors_list(between=(run.due_at, until)) if late else (),
                 active=await self._active(now) if run.state in (RunState.QUEUED, RunState.RETRYING) else (),
                 earlier=await self._others(run, until) if late or run.state is RunState.SKIPPED else (),
                 favoured=await self._favoured(run, standing, until) if late else (),

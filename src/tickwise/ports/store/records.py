@@ -198,8 +198,9 @@ class Records(Protocol):
         """Those that touch this time, oldest first, at most 100."""
         ...
 
-    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
-        """Those that lived at some moment of this time, newest first, at most 1,000; as far back as runs are kept."""
+    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+        """Active executors, and those gone within the last hour; newest first. With `between`: those that were active
+        at some moment of that time, at most 1,000; as far back as runs are kept."""
         ...
 
     async def maintain(self, retention: Retention) -> Maintained:

@@ -81,6 +81,8 @@ class ClaimRequest:
     """Also runs that become ready within this time; the executor holds them until they are due."""
     afresh: bool = False
     """Nothing that could be claimed stays unseen: a queue goes on in which runs have been ready for long."""
+    runs: Sequence[UUID] | None = None
+    """Only these, in this order: a hint named them. None: any."""
 
 
 class Ready(NamedTuple):
@@ -367,10 +369,6 @@ class Runs(Protocol):
         record as a lost attempt; what was merely held is as if it had been given back."""
         ...
 
-    async def executors_list(self) -> Sequence[ExecutorRow]:
-        """Active executors, and those gone within the last hour; newest first."""
-        ...
-
     async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """Take up to `limit` runs that are ready by `ahead_seconds` from now: QUEUED, or RETRYING after its backoff.
 
@@ -381,13 +379,10 @@ class Runs(Protocol):
         kinds of tasks as labels, so that what it has no room for stays for others). An expired executor, or one whose
         lease ran out, gets nothing. A run may stay unseen for up to 2 s after it became claimable in the past (freed,
         late commit), and one that is ready only in the future until 50 ms before it is.
-        """
-        ...
 
-    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        """`attempts_claim` of those of `runs`, at most `request.limit`, that it could claim now; in the order in which
-        they are named. All others (gone, held, not ready within `ahead_seconds`, in a lane that is not served, of a
-        queue on hold, never there) are left out, and cost a look at an index. Names are hints: any may be repeated.
+        With `request.runs`, of those runs the ones that it could claim now, in the order in which they are named. All
+        others (gone, held, not ready within `ahead_seconds`, in a lane that is not served, of a queue on hold, never
+        there) are left out, and cost a look at an index. Names are hints: any may be repeated.
         """
         ...
 

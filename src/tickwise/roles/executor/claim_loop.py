@@ -1,6 +1,6 @@
 """What an executor takes: as much as its runners have room for, each as far ahead as suits it.
 
-    room? ──► hints? ──► attempts_claim_named ──► taken
+    room? ──► hints? ──► attempts_claim of these ──► taken
        │                     └── failed: in doubt ──► attempts_release_unknown, before the next
        └── none, or for long: attempts_claim     claim, and again for a while: perhaps it still will be, by a server
                                                  that stood still
@@ -18,6 +18,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Sequence
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -203,7 +204,13 @@ class ClaimLoop:
         self._in_doubt = False
         return rows
 
-    def _request(self, group: Sequence[RunnerCapacity], limit: int, ahead_seconds: float) -> ClaimRequest:
+    def _request(
+        self,
+        group: Sequence[RunnerCapacity],
+        limit: int,
+        ahead_seconds: float,
+        runs: Sequence[UUID] | None = None,
+    ) -> ClaimRequest:
         settings = self._settings
         return ClaimRequest(
             executor=self._lease.number,
@@ -212,6 +219,7 @@ class ClaimLoop:
             limit=limit,
             ahead_seconds=ahead_seconds,
             afresh=self._afresh,
+            runs=runs,
         )
 
     async def _claim_named(self, hinting: Hinting, intake: RunnerCapacity) -> bool:
@@ -234,10 +242,10 @@ class ClaimLoop:
 
     async def _ask_named(self, hinting: Hinting, intake: RunnerCapacity, limit: int) -> Sequence[Claimed]:
         named = hinting.take(intake, limit)
-        request = self._request((intake,), limit, ahead_of(intake, self._settings))
+        request = self._request((intake,), limit, ahead_of(intake, self._settings), named.runs)
         self._in_doubt = True
         try:
-            rows = await self._runs.attempts_claim_named(request, named.runs)
+            rows = await self._runs.attempts_claim(request)
         except BaseException:
             hinting.untake(intake, named)
             raise

@@ -31,7 +31,7 @@ SESSION_SECONDS: Final = 30.0
 READS: Final = frozenset(
     {
         "now", "job_get", "jobs_list", "task_get", "tasks_list", "receipt_find", "run_get",
-        "run_attempts", "runs_list", "count", "runs_tally", "executors_list", "executors_between", "stats",
+        "run_attempts", "runs_list", "count", "runs_tally", "executors_list", "stats",
         "incidents_list", "rule_get", "rules_list", "rules_all", "rules_version", "key_find", "keys_count",
         "completions", "queues_list", "violations", "letters_list", "letter_get", "operation_get",
         "operations_list", "fires", "runs_waiting", "results_marked", "results_keys", "cluster_id", "requests_marked",

@@ -32,7 +32,7 @@ LATE_SECONDS: Final = 2.0
 """A run that is made so long after its nominal time was caught up with."""
 POLLS: Final = frozenset(
     {
-        "operation_take", "timers_fire", "timers_fire_named", "attempts_claim", "attempts_claim_named", "runs_unblock",
+        "operation_take", "timers_fire", "timers_fire_named", "attempts_claim", "runs_unblock",
         "attempts_release_unknown",
     }
 )  # fmt: skip
@@ -180,10 +180,11 @@ class Watch:
             self._names[answer] = call.process.name
             self._heard[answer] = self._seconds()
         elif answer and name != "executor_beat":
-            self._tell_of(name, answer)
+            self._tell_of(call, answer)
         self._reported = {}
 
-    def _tell_of(self, name: str, answer: Any) -> None:
+    def _tell_of(self, call: StoreCall, answer: Any) -> None:
+        name = call.name
         if name == "attempts_finish":
             self.stale_refused += len(answer)
             self._tell("stale outcome refused")
@@ -194,7 +195,7 @@ class Watch:
                 self._tell("limit waited for")
             if any(run.slot is not None for run in refused):
                 self._tell("rate waited for")
-        elif name == "attempts_claim_named":
+        elif name == "attempts_claim" and call.arguments[0].runs is not None:
             self._tell("claimed by name")
         elif name == "attempts_release_unknown":
             self._tell("claim in doubt given back")
@@ -305,7 +306,7 @@ class Watch:
             self._moved(run.run_id, run.state, run.token, run.executor or 0)
             return
         executor, token = self._reported.get(run.run_id, (0, run.token))
-        if call in ("attempts_claim", "attempts_claim_named"):
+        if call == "attempts_claim":
             executor = run.executor or 0
         self._moved(run.run_id, run.state, token, executor)
 

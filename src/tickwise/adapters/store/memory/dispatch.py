@@ -140,6 +140,8 @@ class Dispatch(Duty):
         executor = self._active(request.executor)
         if executor is None:
             return []
+        if request.runs is not None:
+            return self._claim_named(request, executor, request.runs)
         now = self._state.now()
         caller = (request.executor, tuple(request.queues), tuple(request.labels))
         self._state.claims[caller] += 1
@@ -151,10 +153,7 @@ class Dispatch(Duty):
         claims += self._take(lanes, executor, until=until, limit=request.limit - len(claims), by_priority=True)
         return claims
 
-    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        executor = self._active(request.executor)
-        if executor is None:
-            return []
+    def _claim_named(self, request: ClaimRequest, executor: ExecutorRecord, runs: Sequence[UUID]) -> Sequence[Claimed]:
         until = self._state.now() + request.ahead_seconds
         served = {(namespace, lane) for namespace, lane, _ in self._served(request)}
         claims: list[Claimed] = []

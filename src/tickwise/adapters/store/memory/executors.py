@@ -13,6 +13,7 @@ from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.rules.losses import LossFate
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor
 
+MAX_EXECUTORS = 1_000
 GONE_LISTED_SECONDS: Final = 3_600.0
 
 
@@ -65,13 +66,23 @@ class Executors(Duty):
         for run in list(found.held.values()):
             leave(self._state, run)
 
-    async def executors_list(self) -> Sequence[ExecutorRow]:
+    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
+        if between is not None:
+            return self._active_between(*between)
         since = self._state.now() - GONE_LISTED_SECONDS
         return [
             executor_row(executor)
             for executor in sorted(self._state.executors.values(), key=lambda executor: -executor.number)
             if executor.gone_at is None or executor.gone_at > since
         ]
+
+    def _active_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
+        found = [
+            executor_row(executor)
+            for executor in self._state.executors.values()
+            if executor.born_at <= until and (executor.gone_at is None or executor.gone_at >= since)
+        ]
+        return sorted(found, key=lambda executor: -executor.executor)[:MAX_EXECUTORS]
 
     async def leases_expire(self, crashes_max: int) -> Expired:
         now = self._state.now()

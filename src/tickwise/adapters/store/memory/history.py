@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
-from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS, executor_row
+from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty
@@ -16,7 +16,6 @@ from tickwise.ports.store import (
     MAX_TALLIES,
     TALLIES_SECONDS,
     AttemptRow,
-    ExecutorRow,
     Incident,
     Maintained,
     Retention,
@@ -26,7 +25,6 @@ from tickwise.ports.store import (
 )
 
 MAX_INCIDENTS = 100
-MAX_EXECUTORS = 1_000
 
 
 class History(Duty):
@@ -99,14 +97,6 @@ class History(Duty):
     async def incidents_list(self, since: float, until: float) -> Sequence[Incident]:
         found = [each for each in self._state.incidents.values() if each.begin <= until and each.end >= since]
         return sorted(found, key=lambda incident: (incident.begin, incident.kind, incident.who))[:MAX_INCIDENTS]
-
-    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
-        found = [
-            executor_row(executor)
-            for executor in self._state.executors.values()
-            if executor.born_at <= until and (executor.gone_at is None or executor.gone_at >= since)
-        ]
-        return sorted(found, key=lambda executor: -executor.executor)[:MAX_EXECUTORS]
 
     async def maintain(self, retention: Retention) -> Maintained:
         now = self._state.now()

@@ -54,12 +54,14 @@ log = logging.getLogger(__name__)
 
 
 class Attempts(Part):
-    """`attempts_claim`, `attempts_claim_named`, `attempts_start`, `attempts_finish` of the port."""
+    """`attempts_claim`, `attempts_start`, `attempts_finish` of the port."""
 
     async def attempts_claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """See the port."""
         if request.limit <= 0 or not request.queues:
             return []
+        if request.runs is not None:
+            return await self._claim_named(request, request.runs)
         if request.afresh:
             self._claimers.clear()
         claimer = self._claimer(request)
@@ -111,11 +113,10 @@ class Attempts(Part):
             return []
         return _claims(await self._in_order(rows, claimer, fair=fair))
 
-    async def attempts_claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        """See the port."""
+    async def _claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
         # A name that is repeated must not use up the limit. What is learnt from scans is neither needed nor touched.
         places = {run_id: place for place, run_id in enumerate(dict.fromkeys(runs))}
-        if request.limit <= 0 or not request.queues or not places:
+        if not places:
             return []
         async with self._links.line("claim").use(writes=True) as connection:
             rows = await connection.fetch(

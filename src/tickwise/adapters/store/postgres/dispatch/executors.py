@@ -34,7 +34,7 @@ MAX_HELD: Final = 100_000
 
 
 class Executors(Part):
-    """`executor_*`, `executors_list`, `executors_between`, `attempts_release_unknown`, `leases_expire` and `results_*`
+    """`executor_*`, `executors_list`, `attempts_release_unknown`, `leases_expire` and `results_*`
     of the port."""
 
     async def executor_join(self, executor: NewExecutor) -> int:
@@ -95,16 +95,13 @@ class Executors(Part):
         await self._tell_handover(woken)
         return len(rows) - int(settled)
 
-    async def executors_list(self) -> Sequence[ExecutorRow]:
+    async def executors_list(self, between: tuple[float, float] | None = None) -> Sequence[ExecutorRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("executors_list"))
-        return [ExecutorRow(**dict(row)) for row in rows]
-
-    async def executors_between(self, since: float, until: float) -> Sequence[ExecutorRow]:
-        """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("executors_between"), since, until, MAX_EXECUTORS)
+            if between is None:
+                rows = await connection.fetch(statement("executors_list"))
+            else:
+                rows = await connection.fetch(statement("executors_between"), *between, MAX_EXECUTORS)
         return [ExecutorRow(**dict(row)) for row in rows]
 
     async def leases_expire(self, crashes_max: int) -> Expired:

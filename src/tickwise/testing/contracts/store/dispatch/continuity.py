@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from tickwise.domain.fencing import digest_of, epoch_of
@@ -129,7 +130,7 @@ class HeldContract(StoreContract):
         await self.add(store, named)
         assert named.run_id is not None
         request = ClaimRequest(executor=one, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
-        claims += await store.attempts_claim_named(request, [named.run_id])
+        claims += await store.attempts_claim(replace(request, runs=[named.run_id]))
         await self.begin(store, one, begun)
         await self.held(store, two, make.job())
         assert 5 == len(claims)

@@ -41,8 +41,8 @@ class Ear:
 
 async def claim_by_name(store: KeyedStore, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
     """What an executor gets that was told of these runs."""
-    request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=10, ahead_seconds=0.0)
-    return await store.attempts_claim_named(request, runs)
+    request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=10, ahead_seconds=0.0, runs=runs)
+    return await store.attempts_claim(request)
 
 
 class HandoverContract(CrowdContract):

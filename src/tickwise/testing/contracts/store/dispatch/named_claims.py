@@ -24,12 +24,12 @@ def name_of(job: NewJob) -> UUID:
 
 
 class NamedClaimsContract(LineContract):
-    """`attempts_claim_named`."""
+    """`attempts_claim` with `ClaimRequest.runs`."""
 
     async def named(self, store: KeyedStore, executor: int, runs: Sequence[UUID], **fields: Any) -> Sequence[Claimed]:
         """What this executor gets of these."""
         given: dict[str, Any] = {"queues": ("default",), "labels": (), "limit": 100, "ahead_seconds": 0.0}
-        return await store.attempts_claim_named(ClaimRequest(**{**given, **fields, "executor": executor}), runs)
+        return await store.attempts_claim(ClaimRequest(**{**given, **fields, "executor": executor, "runs": runs}))
 
     async def named_ids(self, store: KeyedStore, executor: int, runs: Sequence[UUID], **fields: Any) -> list[UUID]:
         """The same, by run."""

@@ -100,7 +100,7 @@ class IncidentsContract(StoreContract):
 
 
 class WitnessesContract(StoreContract):
-    """`executors_between`."""
+    """`executors_list` with `between`."""
 
     async def test_those_who_lived_in_a_time_are_told(self, store: KeyedStore, make: Factory) -> None:
         """Newest first; who left, who was expired, who lives on, and nobody who came later or was gone before."""
@@ -126,9 +126,9 @@ class WitnessesContract(StoreContract):
             ((-500.0, -100.0), []),
         ]
         for (since, until), expected in times:
-            rows = await store.executors_between(now + since, now + until)
+            rows = await store.executors_list(between=(now + since, now + until))
             assert [row.executor for row in rows] == expected, (since, until)
-        [row] = await store.executors_between(now + 1500.0, now + 1600.0)
+        [row] = await store.executors_list(between=(now + 1500.0, now + 1600.0))
         assert (row.name, list(row.queues), list(row.labels), list(row.functions)) == (
             "middle",
             ["heavy"],
@@ -144,7 +144,7 @@ class WitnessesContract(StoreContract):
         for days, expected in ((25, [gone]), (20, [])):
             await self.shift(store, days * DAY_SECONDS)
             await store.maintain(KEPT)
-            rows = await store.executors_between(make.now - HOUR, make.now + HOUR)
+            rows = await store.executors_list(between=(make.now - HOUR, make.now + HOUR))
             assert [row.executor for row in rows] == expected, days
             assert list(await store.executors_list()) == []
 
