@@ -78,9 +78,14 @@ class TableContract(StoreContract):
         """Claim these runs, whenever they are due."""
         wanted = list(runs)
         request = ClaimRequest(
-            executor=executor, queues=("default", "held"), labels=(), limit=len(wanted), ahead_seconds=10 * HOUR
+            executor=executor,
+            queues=("default", "held"),
+            labels=(),
+            limit=len(wanted),
+            ahead_seconds=10 * HOUR,
+            runs=wanted,
         )
-        claims = {claimed.run_id: claimed for claimed in await store.attempts_claim_named(request, wanted)}
+        claims = {claimed.run_id: claimed for claimed in await store.attempts_claim(request)}
         assert set(claims) == set(wanted)
         return claims
 
