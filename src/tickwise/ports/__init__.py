@@ -1,1 +1,1 @@
-"""What we need: Protocols whose docstrings are the contract. Each has one suite in `tickwise.testing.contracts`."""
+"""Ports: Protocols whose docstrings are the contract. Each has one suite in `tickwise.testing.contracts`."""

@@ -34,7 +34,7 @@ def check_folder(prefix: str) -> str:
 
 LOGS = "logs/"
 LOG_LAST = ".last"
-"""What the key of a log's last chunk ends with: whoever follows the log stops there."""
+"""The end of the key of a log's last chunk: a reader that follows the log stops there."""
 
 
 def log_prefix(run_id: UUID, attempt: int) -> str:

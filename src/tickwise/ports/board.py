@@ -1,5 +1,5 @@
-"""What processes tell each other, and pages show: who is alive, when somebody last looked. Any note may vanish at any
-time, so nothing is decided by one.
+"""Notes that processes share and pages show: which roles are active, when somebody last looked. Any note may vanish at
+any time, so nothing is decided by one.
 
     tell(notes, ttl_seconds) ──► kept until its time is over, told again before that ──► look(kind)
 
@@ -20,7 +20,7 @@ MAX_LOOK: Final = 1_000
 MAX_TTL_SECONDS: Final = 86_400.0
 
 Facts = Mapping[str, Any]
-"""What a note says: JSON values under short names."""
+"""The content of a note: JSON values under short names."""
 
 
 class Note(NamedTuple):
@@ -32,7 +32,7 @@ class Note(NamedTuple):
 
 
 class Board(Protocol):
-    """Where notes are. Whoever tells and whoever looks goes on without it: neither raises because it is away."""
+    """The place of notes. Writers and readers go on without it: no method raises because the board is away."""
 
     async def start(self) -> None:
         """Begin; never raises because the other side is away."""

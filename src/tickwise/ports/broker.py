@@ -7,9 +7,8 @@ holds up costs latency, never a run.
     anybody ──what cannot be read──► dead                   with its bytes, for a person
 
 Two ways to send. A hint is thrown: nobody waits for it, and it may be lost. A request or a result is sent: the call
-returns when the broker has it durably. Whoever consumes says what is done, by name; what was taken and is not done
-when its consumer ends is delivered again, to whoever has its partition then.
-"""
+returns when the broker has it durably. A consumer names the messages that are done; a message that was taken and is not
+done when its consumer ends is delivered again, to whoever has its partition then."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from typing import Final, NamedTuple, Protocol
 PRIORITIES: Final = 10
 """Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
 MAX_MESSAGE_BYTES: Final = 2 << 20
-"""Of key, value and headers of one message: twice what a job's body may have as shipped. What is larger goes another
+"""Of key, value and headers of one message: twice what a job's body may have as shipped. A larger message goes another
 way, or is refused by whoever would send it."""
 MAX_STORY_BYTES: Final = 64 << 10
 """A broker takes so much more, for what DEAD says of a message in its headers."""
 
 
 class ChannelKind(StrEnum):
-    """What a channel is for."""
+    """The purpose of a channel."""
 
     REQUESTS = "requests"
     RUNS = "runs"
@@ -91,7 +90,7 @@ class Delivery(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """What metrics and `doctor` read: cheap, as of the last look."""
+    """The state for metrics and `doctor`: cheap, as of the last look."""
 
     reachable: bool
     """It answered within the last seconds."""
@@ -147,7 +146,8 @@ class Consumer(Protocol):
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         """These need not come again. Of a partition, all up to the first one that is taken and not done are committed,
         by explicit offset, soon after: commits are gathered. A commit that fails is tried again; it costs a
-        repetition, so this never raises. What belongs to somebody else by now, or was not taken, changes nothing."""
+        repetition, so this never raises. A message that belongs to somebody else by now, or was not taken, changes
+        nothing."""
         ...
 
     def state(self) -> ConsumerState:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from tickwise.domain.calendar.entries import Dates, Period
 
 ENTRIES_MAX: Final = 10_000
-"""Entries that one calendar may come to. What is over is cut from the end, and a warning says so."""
+"""Entries that one calendar may come to. Further entries are cut from the end, and a warning says so."""
 ICS_MAX: Final = 1_000_000
 """Characters of an iCalendar file: the holidays of a country over ten years are 60,000."""
 
@@ -25,11 +25,11 @@ class DaySpan(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a source comes to within a span, in order of time."""
+    """The entries of a source within a span, in order of time."""
 
     entries: tuple[Dates | Period, ...]
     warnings: tuple[str, ...] = ()
-    """What was left out, and why, in sentences."""
+    """The entries that were left out, with the reasons, in sentences."""
 
 
 class CalendarReader(Protocol):

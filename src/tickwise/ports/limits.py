@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What one caller may do."""
+    """The rate of one caller."""
 
     rate: float
     """Requests a second, more than 0; not whole: 0.1 is one in ten seconds."""
@@ -57,7 +57,7 @@ class RateLimits(Protocol):
 
     @property
     def pace(self) -> Pace:
-        """What each caller may do."""
+        """The rate of each caller."""
         ...
 
     async def start(self) -> None:

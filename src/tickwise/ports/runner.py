@@ -83,7 +83,7 @@ class Verdict(StrEnum):
 
 
 class Ending(NamedTuple):
-    """What became of one attempt. Instants are on the store's clock (`Now` below)."""
+    """The end of one attempt. Instants are on the store's clock (`Now` below)."""
 
     verdict: Verdict
     started: float
@@ -94,7 +94,8 @@ class Ending(NamedTuple):
     result: str | None = None
     """JSON text, at most the result limit."""
     retry_after_seconds: float | None = None
-    """What the task itself asked for (an HTTP `Retry-After`); of an UNOFFERED one, for how long it cannot be here."""
+    """The delay that the task itself asked for (an HTTP `Retry-After`); of an UNOFFERED one, for how long it cannot be
+    here."""
     symptoms: tuple[str, ...] = ()
     """Why exactly it failed, the most special first, for rules of retrying: an exit code as text ("2"), an HTTP status
     ("503"), or the names of an exception's classes, its own first, each qualified and short
@@ -136,7 +137,7 @@ class TaskKind(Protocol):
 
 
 class ScriptFinding(NamedTuple):
-    """What a look at the syntax of a script came to."""
+    """The result of checking the syntax of a script."""
 
     error: str | None = None
     """Why it does not compile, with the line; None: it does, or that is not known."""
@@ -157,7 +158,7 @@ class ScriptCheck(Protocol):
 
 
 class Reports(Protocol):
-    """What a runner tells its executor. Called on the event loop; must not block."""
+    """The reports of a runner to its executor. Called on the event loop; must not block."""
 
     def began(self, run_id: UUID, started: float) -> None:
         """The task has been going on for a while; its start is worth recording. At most once per attempt, never after

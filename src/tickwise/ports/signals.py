@@ -18,7 +18,7 @@ would name more names none."""
 
 
 class Topic(StrEnum):
-    """What may have changed."""
+    """The kind of object that may have changed."""
 
     RUNS = "runs"
     """Runs may have become claimable."""
@@ -37,7 +37,7 @@ class Topic(StrEnum):
 
 
 class Signals(Protocol):
-    """A bell. Who hears it looks into the store; who does not finds the same by polling, later."""
+    """A bell. A listener that hears it looks into the store; one that misses it finds the same by polling, later."""
 
     async def start(self) -> None:
         """Begin to hear. Keeps trying in the background if the other side is away; never raises for that."""

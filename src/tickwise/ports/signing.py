@@ -4,7 +4,7 @@
     results     executor ──its private key──► recorder        a key pair for each life of an executor; the public half
                                                               is in its row of the store
 
-What is signed, and who refuses what: `roles/shared/signatures.py`.
+`roles/shared/signatures.py` tells which messages are signed and who refuses them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ExecutorKey(Signer, Protocol):
 
     @property
     def public(self) -> bytes:
-        """What verifies its signatures; no secret."""
+        """The key that verifies its signatures; no secret."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""What runs: loops over ports, each with start, tick, drain and stop; and `control`, what people ask."""
+"""The processes of Tickwise: loops over ports, each with start, tick, drain and stop."""

@@ -3,7 +3,7 @@
 queues on hold, invariants), `Continuity` (what becomes of acknowledged writes that a failover loses), `Searches` (the
 read model, which a replica may serve).
 
-What holds for every method:
+Rules of every method:
 
 - It is atomic: all of its effect or none, and durable when it returns. A batch method says which of the
   batch were refused; nothing is promised across two calls.

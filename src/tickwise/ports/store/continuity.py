@@ -1,4 +1,4 @@
-"""`Continuity`: whether the store still has what it acknowledged. What holds for every method stands in the package.
+"""`Continuity`: whether the store still has what it acknowledged. The package states the rules of every method.
 
 A database behind asynchronous replication, and one restored from a backup, forgets its last commits. Each such event
 begins an epoch: the store notices it by itself when a role connects. Values that are handed out once (fencing tokens,
@@ -65,8 +65,8 @@ class Continuity(Protocol):
         ...
 
     async def held_digest(self, executor: int, token: int) -> HeldDigest:
-        """What this executor holds under tokens up to this one, as `digest_of` it; cheap however much else there is.
-        What it did not claim through this object may be left out."""
+        """The digest (`digest_of`) of what this executor holds under tokens up to this one; cheap however much else
+        there is. Runs that it did not claim through this object may be left out."""
         ...
 
     async def held_list(self, executor: int, token: int) -> Mapping[UUID, int]:
@@ -74,7 +74,7 @@ class Continuity(Protocol):
         ...
 
     async def held_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        """What a claim said of those of these runs that this executor holds. Changes nothing."""
+        """The claims of those of these runs that this executor holds, as first answered. Changes nothing."""
         ...
 
     async def held_differed(self, runs: int) -> None:

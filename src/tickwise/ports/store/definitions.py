@@ -1,4 +1,4 @@
-"""`Definitions`: jobs and stored tasks, what people said. What holds for every method stands in the package."""
+"""`Definitions`: jobs and stored tasks, as people define them. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class NewRun(NamedTuple):
     nominal: float | None = None
     """The time that the schedule named; None: `due`."""
     overlap: Overlap = Overlap.ALLOW
-    """What becomes of it while an earlier run of its job is unfinished (see `Runs`, "Overlap")."""
+    """The policy while an earlier run of its job is unfinished (see `Runs`, "Overlap")."""
 
 
 class NewSkip(NamedTuple):
@@ -105,12 +105,12 @@ class NewSkip(NamedTuple):
     occurrences: int
     reason: SkipReason
     error: str
-    """What is said of it to people."""
+    """The note about it for people."""
     trigger: int = 1
 
 
 class Added(StrEnum):
-    """What became of one job of a batch."""
+    """The result for one job of a batch."""
 
     CREATED = "created"
     REPEATED = "repeated"
@@ -231,17 +231,17 @@ class JobChange:
     repace: bool = False
     """Its rate is another one than before, or none."""
     operation: EndedOperation | None = None
-    """What goes on record with it, in the same transaction."""
+    """The records that are written with it, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replan:
-    """What a job will do from now on; it replaces its timer and the schedule's unstarted runs whose nominal
+    """The plan of a job from now on; it replaces its timer and the schedule's unstarted runs whose nominal
     time is yet to come.
 
     Those that are held by an executor are asked back (see `CancelKind.REVOKE`). Those whose nominal time
     is in `keep_dues` stay, free or held: they are fires of the new plan as well and keep their name; if they were
-    asked back before, that is withdrawn (what `run_skip` asked for is not). What people asked for (`RUN_NOW`, `RETRY`),
+    asked back before, that is withdrawn (what `run_skip` asked for is not). Requested runs (`RUN_NOW`, `RETRY`),
     what is due already and what has a recorded start is left alone.
     """
 
@@ -296,7 +296,7 @@ class JobMove:
     reason: str | None = None
     until: float | None = None
     by: str | None = None
-    """Who asked, for people to read."""
+    """The caller, for people to read."""
     postponed_after_seconds: float = math.inf
     """A run of the schedule that is due more seconds than this after its nominal time was postponed by a person. The
     schedule's own jitter or window is the least value."""

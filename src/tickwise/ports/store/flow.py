@@ -20,11 +20,11 @@ class Completion:
 
     run: RunRow
     succeeded: bool
-    """What its sequence goes by: its final state, or what a person decided of an unknown outcome."""
+    """The state that its sequence follows: its final state, or a person's decision on an unknown outcome."""
 
 
 class Successor(NamedTuple):
-    """What one job makes of the end of a run of another."""
+    """The successor of one job after the end of a run of another."""
 
     job_id: UUID
     run: NewRun | None = None
@@ -68,7 +68,7 @@ class Check(StrEnum):
     ENDED_ONCE = "ended_once"
     """No run is both active and on record."""
     HELD_BY_ACTIVE = "held_by_active"
-    """Whoever holds a run is an executor that is not gone and settled."""
+    """The holder of each run is an executor that is not gone and settled."""
     CLAIMED_IN_TIME = "claimed_in_time"
     """No run is ready for more than a minute and free, but for those of queues on hold."""
     FIRED_IN_TIME = "fired_in_time"
@@ -152,7 +152,7 @@ class Flow(Protocol):
 
         ENDED_ONCE: the active one goes. HELD_BY_ACTIVE: freed as if its lease had been lost. WAITS_FOR_SOMETHING:
         claimable. HEARD_IN_TIME: a request whose run is gone goes. HELD_AS_TOLD: the executor's lease ends, so that it
-        stops what it runs, and what it held is free. All others: 0. What is right by now stays as it is.
+        stops what it runs, and what it held is free. All others: 0. A subject that is right by now stays as it is.
         """
         ...
 

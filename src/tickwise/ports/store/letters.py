@@ -33,7 +33,7 @@ class LetterStatus(StrEnum):
 
 
 class LetterResolution(StrEnum):
-    """What a person says of a run whose outcome was unknown."""
+    """A person's decision on a run whose outcome was unknown."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -73,7 +73,7 @@ class LetterQuery:
 
 
 class Settlement(NamedTuple):
-    """What is to be done about one letter."""
+    """The action on one letter."""
 
     run_id: UUID
     status: LetterStatus
@@ -86,7 +86,7 @@ class Settlement(NamedTuple):
 
 
 class Settled(StrEnum):
-    """What became of one settlement of a batch."""
+    """The result of one settlement of a batch."""
 
     SETTLED = "settled"
     REPEATED = "repeated"
@@ -181,14 +181,14 @@ class Letters(Protocol):
         ...
 
     async def operation_cancel(self, namespace: str, operation_id: UUID) -> OperationRow:
-        """It does not go on after the page that is in hand. What is done stays done; an ended one stays as it is.
-        Raises `NotFound`."""
+        """It does not go on after the page that is in hand. Finished pages stay done; an ended operation stays as it
+        is. Raises `NotFound`."""
         ...
 
     async def operation_take(self, hold_seconds: float) -> OperationRow | None:
         """A RUNNING operation that nobody has in hand, the one that waits longest, for this time; None: there is none.
 
-        Whoever took it last may be slow or dead; the fence of `operation_step` decides then.
+        Its last taker may be slow or dead; the fence of `operation_step` decides then.
         """
         ...
 

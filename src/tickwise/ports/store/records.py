@@ -1,4 +1,4 @@
-"""`Records`: what happened, for those who ask, and its upkeep. What holds for every method stands in the package."""
+"""`Records`: past and present, for readers, and its upkeep. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CancelRow:
 
     asked_at: float
     error: str | None
-    """What was said of it, such as who asked."""
+    """Details of it, such as the caller."""
     heard_at: float | None
     """When its holder was told; None: not yet, or never."""
 
@@ -152,7 +152,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """What `maintain` did."""
+    """The effects of `maintain`."""
 
     made: Sequence[str] = ()
     dropped: Sequence[str] = ()
@@ -160,11 +160,11 @@ class Maintained:
 
 
 class Records(Protocol):
-    """What happened, for those who ask, and its upkeep."""
+    """Past and present, for readers, and its upkeep."""
 
     async def cluster_id(self) -> str:
         """The name of this store, made with it and never changed: no two have the same, but for a copy of one.
-        What belongs to one elsewhere (channels of a broker, keys in a cache) is marked with it."""
+        Objects elsewhere that belong to one store (channels of a broker, keys in a cache) are marked with it."""
         ...
 
     async def requests_mark(self, applied: Mapping[int, float]) -> None:

@@ -1,4 +1,4 @@
-"""`Rules`: calendars and maintenance windows. What holds for every method stands in the package."""
+"""`Rules`: calendars and maintenance windows. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with few may have more (`RESERVED`)."""
 
 
 class RuleKind(StrEnum):
-    """What closes times."""
+    """The kinds of objects that close times."""
 
     CALENDAR = "calendar"
     """Jobs name it."""

@@ -1,4 +1,4 @@
-"""`Runs`: what runs now or will, and who holds it. What holds for every method stands in the package."""
+"""`Runs`: present and coming runs and their holders. The package states the rules of every method."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """What an executor can take."""
+    """The request of an executor for runs."""
 
     executor: int
     queues: Sequence[str]
@@ -95,7 +95,7 @@ class Ready(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """What a call did for runs other than those that it names."""
+    """The effects of a call on runs other than those that it names."""
 
     claimable: Sequence[Ready] = ()
     """These waited for an earlier run or for a slot, and can be claimed now."""
@@ -119,7 +119,7 @@ class Timer(NamedTuple):
 
 
 class Fire(NamedTuple):
-    """What was decided for one timer."""
+    """The decision for one timer."""
 
     job_id: UUID
     due: float
@@ -180,7 +180,8 @@ class FireBatch(Protocol):
 
 
 class Gate(NamedTuple):
-    """What a start has to pass besides its fence, as the run's job says. Keys are texts of the run's namespace."""
+    """The limits that a start has to pass besides its fence, as the run's job says. Keys are texts of the run's
+    namespace."""
 
     limit_key: str | None = None
     limit: int = 0
@@ -197,13 +198,13 @@ class Began(NamedTuple):
     token: int
     started: float
     on_unknown: OnUnknown = OnUnknown.RERUN
-    """What becomes of the run if its executor is lost from here on."""
+    """The policy for the run if its executor is lost from here on."""
     gate: Gate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What `leases_expire` did."""
+    """The effects of `leases_expire`."""
 
     executors: Sequence[int] = ()
     freed: int = 0
@@ -216,7 +217,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What monitoring reads: cheap, approximate to a second."""
+    """The figures for monitoring: cheap, approximate to a second."""
 
     queued: int
     held: int
@@ -231,7 +232,7 @@ class StoreStats:
 
 
 class Runs(Protocol):
-    """What runs now or will: timers, runs, and the executors that hold them.
+    """Present and coming runs: timers, runs, and the executors that hold them.
 
     **Overlap.** A run with an `overlap` other than ALLOW is settled when a fire makes it, if its job has no unfinished
     run then, the fire makes no earlier one, and none that is made later can come before it (it is due no later than the

@@ -1,4 +1,4 @@
-"""What an executor knows from hints: runs that it could claim by their names.
+"""The hints of an executor: runs that it could claim by their names.
 
     broker ──► take ──► whose runner? ──► its shelf, by priority ──► claimed by name ──► done
                  │             │             └── full: a quick runner's holds up taking; what needs a slot is let go
@@ -54,7 +54,7 @@ FAIR_EVERY: Final = 10
 
 
 class Pack(msgspec.Struct, eq=False):
-    """What is left of one message."""
+    """The rest of one message."""
 
     runs: bytes
     """Ids, 16 bytes each."""
@@ -177,7 +177,7 @@ class Hinting:
         await self._consumer.start()
 
     async def stop(self) -> None:
-        """Hear nothing more. What was not claimed goes to others."""
+        """Stop listening. Runs that were not claimed go to others."""
         if self._stopped:
             return
         await self._say_done()

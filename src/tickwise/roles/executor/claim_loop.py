@@ -1,4 +1,4 @@
-"""What an executor takes: as much as its runners have room for, each as far ahead as suits it.
+"""Claims as many runs as the runners have room for, each runner's as far ahead as suits it.
 
     room? ──► hints? ──► attempts_claim of these ──► taken
        │                     └── failed: in doubt ──► attempts_release_unknown, before the next

@@ -1,4 +1,4 @@
-"""What an executor holds: every claimed run from its claim until its outcome is queued for the store.
+"""The runs that an executor holds: every claimed run from its claim until its outcome is queued for the store.
 
     claimed ──► HOLDING ──► (STARTING) ──► LAUNCHED ──► settled: an outcome
                                               └──────► abandoned: its attempt is dying, until its task is dead
@@ -49,7 +49,7 @@ class RunStage(Enum):
 
 
 class Body(NamedTuple):
-    """What the text of a definition says to an executor."""
+    """The part of a definition that an executor reads."""
 
     work: Work
     kind: str
@@ -105,7 +105,7 @@ class HeldRun(msgspec.Struct, eq=False):
         return self.body.is_waited_for or self.claimed.guarded
 
     def gate(self) -> Gate | None:
-        """What its start has to pass besides its fence."""
+        """The limits that its start has to pass besides its fence."""
         limit, rate, own = self.work.concurrency, self.work.rate, f"job:{self.claimed.job_id}"
         if limit is None and rate is None:
             return None

@@ -127,7 +127,7 @@ class Outbox:
             yield from self._publisher.pairs()
 
     def remembered(self, pairs: Sequence[tuple[UUID, int]]) -> Mapping[tuple[UUID, int], Outcome]:
-        """What was told of these runs under these tokens, as far as that is remembered."""
+        """The outcomes reported for these runs under these tokens, as far as they are remembered."""
         wanted: Container[tuple[UUID, int]] = frozenset(pairs)
         return {
             pair: outcome

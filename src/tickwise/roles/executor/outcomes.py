@@ -1,4 +1,4 @@
-"""What an ending of an attempt comes to: the outcome that the store is told.
+"""Turns the ending of an attempt into the outcome that the store records.
 
     Ending (verdict, reason, symptoms) ──┐
     Held (job's rules, what was asked) ──┴──► Outcome (SUCCESS · FAILED · RETRYING · CANCELLED · QUEUED)
@@ -49,7 +49,7 @@ LET_GO: Final = "its executor could not reach the store, and stopped it before i
 
 
 class Sequel(NamedTuple):
-    """What becomes of the run."""
+    """The next state of the run."""
 
     state: int
     reason: str | None
@@ -58,7 +58,7 @@ class Sequel(NamedTuple):
 
 
 def outcome_of(held: HeldRun, ending: Ending, chance: float) -> Outcome:
-    """What to report. `chance` is drawn by the caller, uniform in [0, 1)."""
+    """The outcome of an ending. `chance` is drawn by the caller, uniform in [0, 1)."""
     claimed = held.claimed
     sequel = _sequel(held, ending, chance)
     outcome = Outcome(

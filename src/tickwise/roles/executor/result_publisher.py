@@ -51,7 +51,7 @@ logger = structlog.get_logger("tickwise.executor")
 
 
 class Kept(NamedTuple):
-    """What was published in one message."""
+    """The outcomes of one message."""
 
     number: int
     outcomes: Sequence[Outcome]
@@ -184,7 +184,7 @@ class Publisher:
         return ASK_SECONDS if self._kept else IDLE_SECONDS
 
     async def tell_all(self, executor: int) -> None:
-        """Tell the store directly of all that is kept. Whoever takes it from the broker later counts it."""
+        """Tell the store directly of all that is kept. A recorder that takes them from the broker later counts them."""
         while self._kept:
             kept = self._kept[0]
             await self._writer.tell(executor, kept.outcomes)

@@ -33,7 +33,7 @@ MARKED_SECONDS_LEAST: Final = 0.5
 
 
 class Applied(Telemetry, Protocol):
-    """What the recorder of requests tells the metrics."""
+    """The reports of the request recorder to the metrics."""
 
     def applied(self, *, done: int, failed: int) -> None:
         """Requests that were applied, and such as could not be."""

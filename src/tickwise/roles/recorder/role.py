@@ -1,4 +1,4 @@
-"""What a broker has for the store is applied there, in batches: the frame of every recorder, and the one of results.
+"""Applies messages of the broker to the store, in batches: the frame of every recorder, and the recorder of results.
 
     take ──► apply ──► done
       ▲        ├── Unavailable: the same batch again, for as long as it takes; nothing is said done
@@ -48,7 +48,7 @@ logger = structlog.get_logger("tickwise.recorder")
 
 
 class Recorder(Service):
-    """The frame. Who derives from it says how a batch is applied."""
+    """The frame of a recorder. A subclass tells how to apply a batch."""
 
     name = "recorder"
 
@@ -79,7 +79,7 @@ class Recorder(Service):
         self.spawn(Loop(f"record {self._channel.name}", self.step, self._clock))
 
     async def stop(self) -> None:
-        """End. What is under way comes again to whoever goes on."""
+        """End. Messages under way come again to the next consumer."""
         await super().stop()
         await self._consumer.stop()
 
@@ -126,7 +126,7 @@ class Recorder(Service):
         self._batch = [each for each in self._batch if id(each) not in gone]
 
     def buffers(self) -> Mapping[str, Buffer]:
-        """What waits here, and how much may."""
+        """The waiting messages, and their limit."""
         return {f"recorder_{self._channel.name}": Buffer(len(self._batch), self._most)}
 
 

@@ -174,7 +174,7 @@ class FireLoop:
             self._refused.difference_update(_stand(each.timer) for each in decided)
         self._singly = max(0, self._singly - len(decided))
         if self._announcer is not None:
-            # Those of a timer that was changed meanwhile were not made. Who claims them finds nothing.
+            # Those of a timer that was changed meanwhile were not made. A claim of them finds nothing.
             self._announcer.announce(
                 [Ready(run.run_id, run.due, each.timer.lane) for each in decided for run in each.fire.runs]
             )

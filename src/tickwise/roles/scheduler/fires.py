@@ -26,11 +26,11 @@ CACHED_LENGTH: Final = 4096
 """Longer definitions are decoded anew: a cache of large payloads would cost more than it saves."""
 MINUTE_SECONDS: Final = 60.0
 _QUEUES: Final = {Overlap.SKIP: Overlap.QUEUE_ALL, Overlap.QUEUE_ONE: Overlap.QUEUE_ALL}
-"""What is made up for runs one after the other, or the first would keep the others from running."""
+"""Caught-up occurrences run one after the other, or the first would keep the others from running."""
 
 
 class Reading(NamedTuple):
-    """What a scheduler reads of a job."""
+    """The part of a job that a scheduler reads."""
 
     plan: Plan
     schedule: Schedule
@@ -60,7 +60,7 @@ _kept = lru_cache(maxsize=50_000)(_read)
 
 
 def fire_of(timer: Timer, reading: Reading, decision: Decision) -> Fire:
-    """What the store is to record of a decision."""
+    """The records that the store makes of a decision."""
     overlap = reading.plan.overlap if reading.schedule.recurs else Overlap.ALLOW
     zone_data = None
     if reading.schedule.type is ScheduleType.CRON and reading.schedule.timezone != "UTC":

@@ -13,7 +13,7 @@ SWEPT_FIRST_SECONDS: Final = 0.25
 """… beginning so long after it was ready, then after 1, 2, 4 … seconds: whoever is at it twice tells it twice, and the
 more there is of one age, the less often it is told. No scheduler need remember anything."""
 SWEPT_LAST_SECONDS: Final = 128.0
-"""What is older is found by executors that look themselves, as all do at least every second."""
+"""Older runs are found by executors that look themselves, as all do at least every second."""
 MAX_SWEPT: Final = 1_000
 """In one sweep. More than this waits because executors are busy, or because many hints were lost at once; either way
 executors find it when they look themselves, and hints for all of it would only be in their way."""

@@ -45,9 +45,9 @@ TOLD_AGAIN_SECONDS: Final = 3_600.0
 """A violation that stays is told of again after this."""
 MAX_TOLD: Final = 100_000
 PASSING: Final = frozenset({Check.WAITS_FOR_SOMETHING})
-"""What may be so for a moment, between the end of a run and the next sweep."""
+"""Checks that may fail for a moment, between the end of a run and the next sweep."""
 PASSING_SECONDS: Final = 3.0
-"""What is so for longer does not pass: some sweeps lie in between."""
+"""A violation that lasts longer does not pass by itself: some sweeps lie in between."""
 OVER_SECONDS: Final = 86_400.0
 """A job whose schedule is over is looked at again after this. An edit that makes it go on gives it a timer itself."""
 MAX_OVER: Final = 200_000
@@ -76,14 +76,14 @@ BELLS: Final = MappingProxyType(
         Check.STEPPED_IN_TIME: Topic.OPERATIONS,
     }
 )
-"""Who could do something about it is woken: perhaps the signal was lost."""
+"""The roles that could act on it are woken: perhaps the signal was lost."""
 
 logger = structlog.get_logger("tickwise.scheduler")
 
 
 @dataclass(slots=True)
 class WalkTally:
-    """What one walk has come to."""
+    """The result of one walk."""
 
     found: int = 0
     mended: int = 0
@@ -115,7 +115,7 @@ class Healing:
         self._over: dict[UUID, float] = {}
         """Jobs whose schedules are over, and until when that is believed."""
         self._told: dict[tuple[Check, UUID | str], float] = {}
-        """What was told of, and until when it need not be told again."""
+        """The reported violations, and until when they need no new report."""
 
     async def step(self) -> float:
         """One pass, but for the first time, which only waits; how long to pause then."""
@@ -304,7 +304,7 @@ class Healing:
 
 def timer_after(schedule: Schedule, last: float | None, since: float) -> TimerState | None:
     """The timer of a schedule of which everything up to `last` (None: nothing) is on record, and nothing before `since`
-    is owed. What has passed meanwhile is decided when it fires, as after any downtime.
+    is owed. Times that have passed meanwhile are decided when it fires, as after any downtime.
 
     A schedule that counts its runs and has no timer has come to their end: the count went with the timer, and one run
     too many would be worse than none.

@@ -32,7 +32,7 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 
 class PageResult(Protocol):
-    """What one page came to."""
+    """The result of one page."""
 
     @property
     def cursor(self) -> str | None:
@@ -56,7 +56,7 @@ class PageResult(Protocol):
 
 
 CarryOut = Callable[[OperationRow, int], Awaitable[PageResult]]
-"""Carries out the next page of so many things. What it does twice is done once."""
+"""Carries out the next page of so many things. A repeated page has no second effect."""
 
 
 class Operations:

@@ -17,7 +17,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import Incident, Store
 
 AWAY_LEAST_SECONDS: Final = 5.0
-"""What is shorter delays nothing that anybody would ask about."""
+"""A shorter outage delays no run that anybody would ask about."""
 MAX_KEPT: Final = 100
 """Incidents that wait to be recorded; of more the oldest are dropped."""
 
@@ -25,7 +25,7 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 
 class Presence:
-    """What one scheduler knows of absences."""
+    """The absences that one scheduler knows."""
 
     def __init__(self, store: Store, clock: Clock, *, who: str, look_seconds: float) -> None:
         """`who` names it in the record; it looks for timers at least every `look_seconds`."""

@@ -47,10 +47,10 @@ DAY_SECONDS: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
-    """What wiring hands over from the settings."""
+    """The settings of a scheduler."""
 
     name: str = "scheduler"
-    """Who it is, in records of what was away."""
+    """Its name in records of outages."""
     horizon_seconds: float = 2.0
     batch: int = 1000
     heal_seconds: float = 1.0

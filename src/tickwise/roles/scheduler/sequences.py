@@ -1,4 +1,4 @@
-"""What one run starts when it ends: `then` after success, `on_failure` after failure.
+"""Makes the successors of ended runs: `then` after success, `on_failure` after failure.
 
     a run ends ──(one transaction)──► a follow ──► its job's definition ──► successors' runs ──(one transaction)──► gone
                                         ▲                                       │
@@ -53,7 +53,7 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 @dataclass(slots=True)
 class SequencePage:
-    """What one step has looked up, and what it has gathered for the next transaction."""
+    """The look-ups of one step, and the rows for its next transaction."""
 
     jobs: Jobs = field(default_factory=dict)
     origins: dict[UUID, UUID | None] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class SequencePage:
     length: int = 0
 
     def add(self, run: RunRow, starts: Sequence[Successor]) -> None:
-        """What follows from the end of this run."""
+        """Add the successors of this run."""
         self.ends.setdefault(run.namespace, {})[run.run_id] = starts
         self.starts += len(starts)
         self.length += sum(len(start.run.definition or "") for start in starts if start.run is not None)
@@ -75,13 +75,13 @@ class SequencePage:
         return self.starts >= MAX_STARTS or self.length >= MAX_LENGTH
 
     def take(self) -> Mapping[str, Ends]:
-        """What was gathered; it is empty then."""
+        """Take the gathered rows; the page is empty then."""
         ends, self.ends, self.starts, self.length = self.ends, {}, 0, 0
         return ends
 
 
 class Sequences:
-    """What one scheduler does for sequences."""
+    """The part of a scheduler that makes successors."""
 
     def __init__(
         self,
@@ -221,8 +221,8 @@ def successor(follow: Completion, job: JobRow, due: float) -> NewRun:
 
 
 def payload_of(follow: Completion) -> msgspec.Raw | None:
-    """What the next run is given; None: its job's own payload. After success that is the result, if there is one; after
-    failure it says which run it was and why it failed."""
+    """The payload of the next run; None: its job's own payload. After success that is the result, if there is one;
+    after failure it says which run it was and why it failed."""
     run = follow.run
     if follow.succeeded:
         return None if run.result is None else msgspec.Raw(run.result.encode())

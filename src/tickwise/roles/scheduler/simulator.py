@@ -1,4 +1,4 @@
-"""What jobs would do between two times: the product's own scheduler on a clock that is moved, and a store in memory.
+"""Simulates jobs between two times: the product's own scheduler on a clock that is moved, and a store in memory.
 
     step by step:  scheduler.fire_due ──► runs, skips ──► each run starts at its due time, is settled by the store as
     (or: an outage,    a real one is, and ends after the time that runs are said to take ──► Happenings, in order
@@ -75,7 +75,7 @@ class TimeSpan(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """What became of an occurrence."""
+    """The fate of an occurrence."""
 
     at: float
     """When it was settled: its start, or the time at which it was skipped."""
@@ -91,7 +91,7 @@ class Happening(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationInput:
-    """What is simulated: where, by whom, when, and how long runs take."""
+    """The input of a simulation: namespace, caller, period, and the duration of runs."""
 
     store: Store
     """With the jobs in it."""
@@ -191,7 +191,7 @@ class Simulator:
             await self._forget()
 
     def _told(self) -> Sequence[Happening]:
-        """What was found in this step, in the order of time."""
+        """The events of this step, in the order of time."""
         now = self._clock.now()
         for job_id, nominal, until, count, reason in self._watched.skipped:
             last = None if count == 1 else until

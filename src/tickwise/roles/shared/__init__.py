@@ -1,1 +1,1 @@
-"""What several roles and control use: the frame of a role, definitions, messages, group commit."""
+"""Parts that several roles and control share: the frame of a role, definitions, messages, group commit."""

@@ -4,7 +4,7 @@
                               │ asks the CalendarReader for        ▲                     │
                               │ `ics` and `holidays`, once         └── decode_calendar ──┘
 
-What is stored is both what was said, to be shown and edited, and what it resolves to, to be searched. Every refusal is
+The stored text has both the body, to be shown and edited, and its resolved entries, to be searched. Every refusal is
 `Invalid` and points at the field as it was written, such as `/weekly/0/from`.
 """
 
@@ -115,13 +115,14 @@ class StoredCalendar:
 
 
 def span_from(now: float) -> DaySpan:
-    """What `ics` and `holidays` are resolved for at an instant: from the first day of last year, for ten years on."""
+    """The span for which `ics` and `holidays` are resolved at an instant: from the first day of last year, for ten
+    years on."""
     year = datetime.fromtimestamp(now, UTC).year
     return DaySpan(date(year - 1, 1, 1), date(year + 10, 12, 31))
 
 
 def read_calendar(body: CalendarBody, reader: CalendarReader, *, now: float, pointer: str = "") -> StoredCalendar:
-    """What was said, as the domain knows it. `pointer` leads to the body, if it is a part of another (`/when`). Raises
+    """Parse a body into the domain's values. `pointer` leads to the body, if it is a part of another (`/when`). Raises
     `Invalid`, and `Misconfigured` if a library for `ics` or `holidays` is not installed. These two may take seconds:
     call it in a thread if one is given."""
     try:
@@ -175,7 +176,7 @@ def written(calendar: Calendar) -> ResolvedBody:
 
 
 class _Text(msgspec.Struct, omit_defaults=True):
-    """What is stored."""
+    """The stored form."""
 
     said: CalendarBody
     resolved: ResolvedBody | None = None
@@ -219,7 +220,7 @@ def _check_names(body: CalendarBody) -> None:
 
 
 class _Entries(Protocol):
-    """What a body and a stored text share."""
+    """The entries that a body and a stored text share."""
 
     @property
     def dates(self) -> Sequence[str | DaysBody]: ...

@@ -1,4 +1,4 @@
-"""What cannot be read or applied is put aside for a person, as it came, and holds up nothing else."""
+"""Puts messages that cannot be read or applied aside for a person, byte by byte, so that they hold up nothing else."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 
 
 class RetryOn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The `on` object of `retry`: which failures are worth another attempt. What is not named here goes as usual."""
+    """The `on` object of `retry`: which failures are worth another attempt. Failures that are not named here are
+    retried as usual."""
 
     exit_code: Annotated[dict[str, After], Meta(description='By exit code: {"75": "retry", "64-78": "fail"}.')] = {}
     error: Annotated[

@@ -7,11 +7,10 @@
 A lone request is written at once. Only when the last write carried several does the writer wait for more (as shipped,
 one turn of the event loop), so the wait is paid where it saves writes and nowhere else.
 
-Invariants: whoever put a job is answered after its commit, or told that it failed; nobody is left waiting. What waits
-for a store that is slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`, and from
-how fast it was written lately when there will be room. What is done after the commit (`wrote`) comes after the
-answers, so it cannot make a failure of what is stored.
-"""
+Invariants: the caller that put a job is answered after its commit, or told that it failed; nobody is left waiting. What
+waits for a store that is slower than the load is bounded by number and by bytes: beyond that callers hear `Busy`, and
+from how fast it was written lately when there will be room. What is done after the commit (`wrote`) comes after the
+answers, so it cannot make a failure of what is stored."""
 
 from __future__ import annotations
 
@@ -137,7 +136,7 @@ class Gatherer:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, job: NewJob) -> asyncio.Future[Added]:
-        """What became of the job, once it is durable. Raises `Busy` if too many wait already, or too much."""
+        """The result for the job, once it is durable. Raises `Busy` if too many wait already, or too much."""
         if len(self._waiting) >= self._waiting_max:
             raise Busy(
                 "too many jobs wait to be written; send the same again a little later",
@@ -154,7 +153,7 @@ class Gatherer:
         return future
 
     def buffers(self) -> Mapping[str, Buffer]:
-        """What waits, by number and by bytes."""
+        """The waiting jobs, by number and by bytes."""
         return {"submits": Buffer(len(self._waiting), self._waiting_max), "submits_bytes": self.room.buffer}
 
     async def start(self) -> None:

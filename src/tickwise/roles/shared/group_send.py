@@ -87,7 +87,7 @@ class Sender:
         return futures
 
     def buffers(self) -> Mapping[str, Buffer]:
-        """What waits, and how much may."""
+        """The waiting messages, and their limit."""
         return {"requests": Buffer(len(self._waiting) + self._sending, self._waiting_most)}
 
     async def start(self) -> None:
@@ -137,7 +137,7 @@ class Sender:
             self._drain.left(len(batch))
 
     def _next(self) -> list[Waiting]:
-        """What goes into one send: at least one message."""
+        """Take the messages of one send: at least one."""
         count = size = 0
         for _, bytes_, _ in self._waiting[:MAX_SEND]:
             size += bytes_

@@ -17,7 +17,7 @@ from tickwise.ports.store import Ready
 from tickwise.roles.shared.messages import Hints, encode
 
 QUICK: Final = "task:function"
-"""What runs in this lane is worked off in batches; the others take a slot each."""
+"""Runs in this lane are worked off in batches; the others take a slot each."""
 PACK_QUICK: Final = 100
 """Runs of one message: a pack goes to one executor, and hundreds are a few milliseconds of its work."""
 PACK_SLOTS: Final = 4

@@ -1,4 +1,5 @@
-"""Who is alive: every role says so on the board every few seconds, and people see it. Nothing is decided by it.
+"""The active roles: each role notes on the board every few seconds that it is active, for people to see. No decision
+uses it.
 
     role ──tell, every `TELL_SECONDS`──► board (until `TTL_SECONDS` later) ──look──► people
 
@@ -26,7 +27,7 @@ TTL_SECONDS: Final = 10.0
 
 
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a role says of itself. Times are Unix seconds."""
+    """The facts of a role about itself. Times are Unix seconds."""
 
     role: str
     name: str

@@ -1,4 +1,4 @@
-"""What roles send each other through a broker, as bytes: `docs/reference/messages.md`.
+"""The messages between roles through a broker, as bytes: `docs/reference/messages.md`.
 
 MessagePack maps with the names of the fields, so that a message can be read by a person with any tool. The rule of
 versions: a reader ignores fields that it does not know, and a field that is added has a default. What cannot be read
@@ -127,7 +127,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     job_id: UUID
     namespace: str
     principal: str
-    """Who asked."""
+    """The caller."""
     accepted: float
     """When it was accepted, by the store's clock as far as it was known; what it asks for is judged as of then."""
     job: NewJobPart | None = None

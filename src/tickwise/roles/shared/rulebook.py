@@ -69,7 +69,7 @@ def decode_window(name: str, text: str) -> StoredWindow:
 
 
 class _KnownInterval(NamedTuple):
-    """What holds from one instant to before another: a window is going on, or none is and the next begins then."""
+    """The rules from one instant to before another: a window is going on, or none is and the next begins then."""
 
     begin: float
     end: float
@@ -142,8 +142,8 @@ class Rulebook:
     def rules(
         self, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
     ) -> ScheduleRules | None:
-        """What may close the times of a job; None: nothing. Raises `Bug` if it names a calendar that cannot be read, or
-        that is gone."""
+        """The rules that may close the times of a job; None: no rule. Raises `Bug` if it names a calendar that cannot
+        be read, or that is gone."""
         windows = self._windows.get(namespace)
         if not uses and windows is None:
             return None

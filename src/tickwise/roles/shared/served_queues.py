@@ -20,7 +20,7 @@ def not_offered(function: str | None, offered: frozenset[str]) -> str | None:
 
 
 def unserved(lane: Lane, function: str | None, active: Sequence[ExecutorRow]) -> str | None:
-    """What keeps runs of this lane waiting, although somebody is alive; None if one of them can take it."""
+    """The reason for which no active executor can take runs of this lane; None if one of them can."""
     where = f"the queue {lane.queue!r}"
     serving = [executor for executor in active if lane.queue in executor.queues]
     if not serving:

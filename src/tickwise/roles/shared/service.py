@@ -4,7 +4,7 @@
                            │
                            └─ Unavailable: say so once, back off, go on; any other error: say so, go on
 
-Invariant: no error ends a loop. What cannot be done now is tried again, and a role that fell silent is a bug.
+Invariant: no error ends a loop. A step that fails now is tried again, and a role that fell silent is a bug.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = structlog.get_logger("tickwise.roles")
 
 
 class Telemetry(Protocol):
-    """What roles tell the metrics. Batches, because each call costs about a microsecond."""
+    """The reports of roles to the metrics. Batches, because each call costs about a microsecond."""
 
     def claimed(self, count: int) -> None:
         """Attempts that were taken in one claim."""
@@ -83,7 +83,7 @@ class Telemetry(Protocol):
         ...
 
     def healed(self, *, executors: int, freed: int, quarantined: int, unknown: int) -> None:
-        """What the expiry of leases did."""
+        """Count the effects of one expiry of leases."""
         ...
 
     def sequenced(self, count: int) -> None:
@@ -91,7 +91,7 @@ class Telemetry(Protocol):
         ...
 
     def operated(self, *, done: int, refused: int) -> None:
-        """What one page of an operation over many things came to."""
+        """Count the results of one page of an operation."""
         ...
 
     def violated(self, invariant: str, count: int | None) -> None:
@@ -212,7 +212,7 @@ class Service:
         return {}
 
     def facts(self) -> Mapping[str, Any]:
-        """What it says of itself besides that it is alive: fields of `roll.RoleFacts`."""
+        """Its facts besides that it is alive: fields of `roll.RoleFacts`."""
         return {}
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Who made a message: signed where it is sent, verified where it is applied.
+"""The origin of a message: signed where it is sent, verified where it is applied.
 
     API ───────► Request ─ signed by the secret of all APIs ─► recorder: did one of the secrets sign it?
     executor ──► Results ─ signed by the executor's own key ─► recorder: did the key of its row sign it?
@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(rb"[1-9][0-9]{0,18}")
 
 
 class Unsigned(StrEnum):
-    """What is accepted without a signature: the setting `unsigned_messages`."""
+    """The unsigned messages that are accepted: the setting `unsigned_messages`."""
 
     REFUSED = "refused"
     """Nothing."""
@@ -63,14 +63,14 @@ class Unverified(UnreadableMessage):
 
 
 class ResultsSigning(NamedTuple):
-    """What an executor needs to sign what it publishes."""
+    """The key and the channel with which an executor signs its results."""
 
     keys: ExecutorKeys
     cluster: str
 
 
 class Maker(NamedTuple):
-    """Who made a message with results."""
+    """The sender of a message with results."""
 
     executor: int
     signed: bool
@@ -86,7 +86,7 @@ class KnowsKeys(Protocol):
 
 
 def signed_text(cluster: str, channel: Channel, partition: int, *, key: bytes, value: bytes) -> bytes:
-    """What is signed of a message. Each part but the last ends where its length or a zero byte says."""
+    """The signed bytes of a message. Each part but the last ends where its length or a zero byte says."""
     return b"%b%d\0%b%b" % (_head(cluster, channel, partition), len(key), key, value)
 
 
