@@ -1,4 +1,4 @@
-"""What may be said of a job, a run, a task: the bodies of the API, the job files and the command line.
+"""Bodies of jobs, runs and tasks, as used by the API, the job files and the command line.
 
 Decoded by msgspec, so unknown fields and wrong types are refused while they are read. Fields that were not sent
 are `UNSET`, which a change needs to know; a field that may be sent as `null` means the same as not sending it on
@@ -240,7 +240,7 @@ class PauseBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
 
 
 class MissedMode(StrEnum):
-    """What becomes of the occurrences that fell into a pause."""
+    """The handling of occurrences that fell into a pause."""
 
     SKIP = "skip"
     RUN_LATEST = "run_latest"
@@ -248,7 +248,7 @@ class MissedMode(StrEnum):
 
 
 class ResumeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """How to go on. What fell into the pause and does not run is recorded as skipped."""
+    """How to go on. Occurrences of the pause that do not run are recorded as skipped."""
 
     missed: MissedMode = MissedMode.SKIP
     limit: (
@@ -349,7 +349,7 @@ class DiscardBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 
 
 class DecideBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What became of a run whose outcome nobody could know. A sequence goes on from there."""
+    """The true outcome of a run whose outcome was unknown. A sequence goes on from there."""
 
     outcome: Annotated[LetterResolution, Meta(description="What a person found out: its task succeeded, or failed.")]
     note: Note | None = None
@@ -418,7 +418,7 @@ class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
 SCHEDULE_NAMED: Final = (
     "schedule_type", "schedule_time", "at", "cron_expression", "cron", "interval_seconds", "every",
 )  # fmt: skip
-"""Who sends one of these in a change means a new schedule. It replaces the old one as a whole and counts from now;
+"""A change with one of these fields makes a new schedule. It replaces the old one as a whole and counts from now;
 those of `SCHEDULE_DETAILS` that are not sent with it are at their defaults."""
 SCHEDULE_DETAILS: Final = ("anchor", "timezone", "start_at", "end_at", "max_runs", "dst")
 """Sent without any of the above, they change the schedule that is there."""
@@ -426,7 +426,7 @@ SCHEDULE_POLICIES: Final = (
     "jitter_seconds", "window_seconds", "misfire", "overlap", "calendars",
     *(field.name for field in SCHEDULE_FIELDS),
 )  # fmt: skip
-"""What is done with the times of a schedule. They stay until others are sent, also under a new schedule."""
+"""The policies on the times of a schedule. They stay until others are sent, also under a new schedule."""
 
 
 def decode_object(text: bytes | msgspec.Raw) -> dict[str, Any] | None:

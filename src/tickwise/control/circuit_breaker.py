@@ -3,7 +3,7 @@
     ask(call) ──┬─ the store answered a moment ago ──► call, for at most `ASK_SECONDS`
                 └─ it did not ──────────────────────► StoreUnavailable at once; every `AWAY_SECONDS` one caller tries
 
-Invariants: no request waits longer than `ASK_SECONDS` for a store that is away. What is remembered is bounded by number
+Invariants: no request waits longer than `ASK_SECONDS` for a store that is away. The memory is bounded by number
 and by bytes, and counts for `STALE_SECONDS` after the store last said it.
 """
 
@@ -21,8 +21,8 @@ ASK_SECONDS: Final = 5.0
 """A store that is well answers in a thousandth of it."""
 AWAY_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 900.0
-"""What the store said of keys, tasks, calendars and successors counts so long while it is away, and no longer: a key
-that was taken away in the meantime works until then."""
+"""The store's last answers on keys, tasks, calendars and successors count so long while it is away, and no longer: a
+key that was taken away in the meantime works until then."""
 MAX_REMEMBERED: Final = 10_000
 MAX_REMEMBERED_BYTES: Final = 16 << 20
 
@@ -38,7 +38,7 @@ class StoreCircuitBreaker:
         self._away_until = float("-inf")
 
     async def ask(self, call: Callable[[], Awaitable[T]], *, probes: bool = True) -> T:
-        """What the call answers. Raises `StoreUnavailable`, also if it takes too long. If that says something of the
+        """The answer of the call. Raises `StoreUnavailable`, also if it takes too long. If that says something of the
         store, and not of the call, it `probes`."""
         if self._clock.monotonic() < self._away_until:
             raise StoreUnavailable("the store did not answer a moment ago")

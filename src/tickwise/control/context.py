@@ -1,4 +1,5 @@
-"""What all services of control share: the ports, the time, the active executors, and writing until it is sure."""
+"""The context that all services of control share: the ports, the time, the active executors, and writing until it is
+sure."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ class ActiveExecutors:
 
 
 class ControlContext:
-    """What every service stands on. The caller of each method, a `Principal`, is an argument of that method."""
+    """The ports of every service. The caller of each method, a `Principal`, is an argument of that method."""
 
     def __init__(
         self,

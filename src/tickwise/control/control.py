@@ -117,7 +117,7 @@ class Control:
             await self._ingest.start()
 
     def buffers(self) -> Mapping[str, Buffer]:
-        """What waits to be written, for the metrics."""
+        """The waiting writes, for the metrics."""
         buffers = self._submissions.buffers()
         return buffers if self._ingest is None else {**buffers, **self._ingest.buffers()}
 

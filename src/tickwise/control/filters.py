@@ -1,8 +1,8 @@
-"""What bulk requests are about: filters over runs, jobs and dead letters, as queries of the store.
+"""The subjects of bulk requests: filters over runs, jobs and dead letters, as queries of the store.
 
 The words are those of the listings, so what a list shows is what an operation with the same filter finds.
 
-Invariant: no filter that says nothing. Who means everything writes `{"all": true}`.
+Invariant: no filter is empty. A caller that means everything writes `{"all": true}`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNSETTLED: Final = (LetterStatus.OPEN, LetterStatus.HELD, LetterStatus.EXPIRED)
 
 
 class TriggerName(StrEnum):
-    """What asked for a run."""
+    """The origin of a run."""
 
     SCHEDULE = "schedule"
     RUN_NOW = "run_now"

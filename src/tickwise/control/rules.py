@@ -43,7 +43,7 @@ async def _rules_of(context: ControlContext, namespace: str, kind: RuleKind) -> 
 async def rules_for(
     context: ControlContext, namespace: str, uses: Sequence[CalendarUse], labels: Mapping[str, str] | None
 ) -> ScheduleRules | None:
-    """What may close the times of a job with these labels; None if nothing does."""
+    """The rules that may close the times of a job with these labels; None if there are none."""
     calendars: list[CalendarRule] = []
     for use in uses:
         row = await context.store.rule_get(namespace, RuleKind.CALENDAR, use.name)

@@ -40,7 +40,7 @@ SOURCE_FIELD: Final = b'"source"'
 """How a task says that it holds a script."""
 
 Findings = Mapping[bytes, ScriptFinding]
-"""What is known of the scripts of tasks, by the task's text."""
+"""The findings on the scripts of tasks, by the task's text."""
 NO_FINDINGS: Final[Findings] = MappingProxyType({})
 
 _encode = msgspec.json.Encoder().encode
@@ -84,7 +84,7 @@ class TaskCheck:
         return SOURCE_FIELD in task and self._scripts is not None and task not in self._remembered
 
     async def scripts_looked_at(self, tasks: Iterable[bytes], turns: Turns) -> Findings:
-        """What a look at their scripts came to, by task. Tasks that cannot be read have none."""
+        """The findings on their scripts, by task. Tasks that cannot be read have none."""
         wanted: dict[bytes, str] = {}
         for task in tasks:
             if self.needs_look(task):
@@ -138,7 +138,7 @@ class TaskCheck:
         return self(_encode({"kind": "function", "name": name}))
 
     def limits(self, kind: str) -> Collection[str]:
-        """What tasks of this kind can be held to; of one that is not known here, everything."""
+        """The limits that tasks of this kind support; of an unknown kind, all limits."""
         strategy = self._kinds.get(kind)
         return TaskLimits._fields if strategy is None else strategy.limits
 
@@ -199,7 +199,7 @@ def stored_as_checked(stored: StoredTask) -> CheckedTask:
 
 
 class FoundTask(NamedTuple):
-    """What was looked at under an id, for a write that must not meet anything else."""
+    """The task found under an id, for a write that must not meet another version."""
 
     task: StoredTask | None
     """The newest version; None: there was none."""

@@ -43,7 +43,7 @@ _KINDS: Final = {
     "cancel": OperationKind.JOB_CANCEL,
 }
 _SCOPES: Final = frozenset({"jobs:read", "jobs:write"})
-"""What the key was allowed was checked when the request was accepted; no request needs more than these."""
+"""The permissions of the key were checked when the request was accepted; no request needs more than these."""
 
 logger = structlog.get_logger("tickwise.recorder")
 

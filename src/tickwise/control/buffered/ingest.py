@@ -4,10 +4,9 @@
                               │ what must be looked up is asked of the store for a moment,
                               └ else taken from what it said lately; unknown: 503
 
-Invariants: what is answered with 202 is with the broker, durably, under an id that the answer names. What can be
-refused at once is refused at once; what cannot be applied later ends as a failed operation (`application`). The same
-request again, under the same `job_id` or Idempotency-Key, has the same ids, whichever process takes it.
-"""
+Invariants: a request that is answered with 202 is with the broker, durably, under an id that the answer names. What can
+be refused at once is refused at once; what cannot be applied later ends as a failed operation (`application`). The same
+request again, under the same `job_id` or Idempotency-Key, has the same ids, whichever process takes it."""
 
 from __future__ import annotations
 
@@ -116,7 +115,7 @@ class BufferedIngest:
         await self.pendings.stop()
 
     def buffers(self) -> Mapping[str, Buffer]:
-        """What waits to be sent."""
+        """The requests that wait to be sent."""
         return self._sender.buffers()
 
     # ------------------------------------------------------------------------------------------ creates
@@ -393,7 +392,7 @@ class BufferedIngest:
 
 
 def _judge_alone(job_id: UUID, body: JobBody, scene: Scene, check: TaskCheck) -> None:
-    """What can be said of a change without the job. Raises `Invalid`."""
+    """Check a change as far as that is possible without the job. Raises `Invalid`."""
     if body.job_id and body.job_id != job_id:
         raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
     check_texts(body)

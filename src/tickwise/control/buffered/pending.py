@@ -54,7 +54,7 @@ class PendingRequest(NamedTuple):
 
 
 class Pendings:
-    """What was accepted lately."""
+    """The requests that were accepted lately."""
 
     def __init__(self, clock: Clock, board: Board | None) -> None:
         self._board = board
@@ -98,7 +98,7 @@ class Pendings:
         self._by_key.keep(key, digest)
 
     def digest_of_key(self, key: bytes) -> bytes | None:
-        """What was asked for under it, if that is remembered."""
+        """The request under it, if it is remembered."""
         return self._by_key.find(key)
 
     def applied(self, request: PendingRequest) -> None:

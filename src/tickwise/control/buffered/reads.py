@@ -84,7 +84,7 @@ class PendingReads:
     async def _request_of(
         self, who: Principal, operation: UUID, told: PendingRequest | None
     ) -> OperationRow | PendingRequest | None:
-        """What became of a request under this name that did not fail; None: nobody knows of one."""
+        """The state of a request under this name that did not fail; None: no such request is known."""
         try:
             if told is None or told.kind == "create":
                 job_id = operation if told is None or told.job_id is None else told.job_id

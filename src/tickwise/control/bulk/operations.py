@@ -64,7 +64,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Matches(NamedTuple):
-    """What a filter finds."""
+    """The result of a filter."""
 
     number: int
     more: bool
@@ -89,7 +89,7 @@ class OperationRequest(NamedTuple):
 
 
 Done = Matches | Accepted | Replay
-"""What a bulk request comes to: on trial, in earnest, or as it did before."""
+"""The result of a bulk request: tried, carried out, or repeated from before."""
 
 
 class OperationService:

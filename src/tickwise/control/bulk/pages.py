@@ -51,7 +51,7 @@ from tickwise.ports.store import (
 from tickwise.roles.shared.definition import decode_plan, with_payload
 
 REPEATED_PAGES: Final = 4
-"""What so many pages did that were not put on record is found again, and counted as done."""
+"""The effects of so many unrecorded pages are found again, and counted as done."""
 MAX_PROBLEMS: Final = 20
 """So many refusals of an operation are told of; the others are only counted."""
 
@@ -64,8 +64,8 @@ CHANGED_SINCE: Final = (
 
 
 class OperationKind:
-    """What an operation does. Stored: never renamed. Those of one job were accepted to be done later, and are on record
-    when they are over."""
+    """The action of an operation. Stored: never renamed. Those of one job were accepted to be done later, and are on
+    record when they are over."""
 
     RUNS_CANCEL: Final = "runs:cancel"
     RUNS_RETRY: Final = "runs:retry"
@@ -80,7 +80,7 @@ class OperationKind:
 
 
 class StoredRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What an operation stores of what was asked for."""
+    """The stored request of an operation."""
 
     filter: msgspec.Raw
     payload: msgspec.Raw | UnsetType = UNSET
@@ -101,7 +101,7 @@ class BulkProblem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class OperationPage(NamedTuple):
-    """What one page came to."""
+    """The result of one page."""
 
     cursor: str | None
     """Where the next one begins; None: this was the last."""
@@ -165,8 +165,8 @@ class PageTally:
         return bound if self.before is None else min(bound, self.before)
 
     def turn(self, ids: Sequence[UUID]) -> UUID | None:
-        """What was found: the next page begins after its last. Answers the smallest id that this page is about, None if
-        it goes to the end."""
+        """Note the found subjects: the next page begins after the last. Answers the smallest id that this page is
+        about, None if it goes to the end."""
         if len(ids) < self.size:
             return None
         self.cursor = str(ids[-1])

@@ -1,4 +1,4 @@
-"""What an explanation is: a code for programs, a sentence for people, and the facts that both are made from."""
+"""The parts of an explanation: a code for programs, a sentence for people, and the facts that both are made from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, Lett
 from tickwise.roles.shared.definition import Definition
 
 ON_TIME_SECONDS: Final = 1.0
-"""What starts within it after its due time is on time, for people."""
+"""A run that starts within it after its due time is on time, for people."""
 
 
 class Because(StrEnum):
@@ -174,9 +174,9 @@ class Explanation:
     code: Because
     sentence: str
     data: dict[str, Any] = field(default_factory=dict)
-    """What the sentence speaks of, for programs; times as RFC 3339 text."""
+    """The facts of the sentence, for programs; times as RFC 3339 text."""
     causes: tuple[Cause, ...] = ()
-    """What else had to do with it."""
+    """Other facts that contributed."""
     run: RunRow | None = None
 
 
@@ -190,12 +190,12 @@ class Followed(NamedTuple):
     field: str
     """`then` or `on_failure`."""
     run: RunRow | None
-    """What was made of it, or the record that nothing was."""
+    """The run that was made of it, or the record that none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known of one run and of the time around it."""
+    """The facts about one run and the time around it."""
 
     now: float
     run: RunRow
@@ -234,7 +234,7 @@ class RunFacts:
 
     @property
     def name(self) -> str:
-        """What the run is called in a sentence."""
+        """The name of the run in a sentence."""
         words = {
             Trigger.RUN_NOW: "the run that was asked for at",
             Trigger.RETRY: "the retry that was asked for at",

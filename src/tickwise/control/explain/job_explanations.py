@@ -98,7 +98,7 @@ class JobExplanations:
         )
 
     async def _records_near(self, standing: Standing, at: float) -> list[RunRow]:
-        """What is on record of occurrences of this time, within `EXACT_SECONDS`."""
+        """The records of occurrences of this time, within `EXACT_SECONDS`."""
         row = standing.row
         rows = await self._context.store.runs_list(
             RunQuery(
@@ -129,7 +129,7 @@ class JobExplanations:
     # ------------------------------------------------------------------------------------------ one occurrence
 
     async def _occurrence(self, standing: Standing, nominal: float) -> Explanation:
-        """What became, or becomes, of the occurrence of this very time."""
+        """The past or coming fate of the occurrence of this very time."""
         recorded = await self._recorded(standing, nominal)
         if recorded:
             first, *others = recorded
@@ -190,7 +190,7 @@ class JobExplanations:
     # ------------------------------------------------------------------------------------------ now, and between
 
     async def _at_present(self, standing: Standing) -> Explanation:
-        """What the job does at the moment, or waits for."""
+        """The present state of the job."""
         row, now = standing.row, standing.now
         query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=UNFINISHED, limit=2 * RUNS_LOOKED_AT)
         runs = await self._context.store.runs_list(query)
@@ -220,7 +220,7 @@ class JobExplanations:
         return await self._after_failure(coming_next(standing), standing)
 
     async def _after_failure(self, found: Explanation, standing: Standing) -> Explanation:
-        """What comes next; and if the last run of the job failed, that and why."""
+        """The next event; and if the last run of the job failed, that and why."""
         row = standing.row
         query = RunQuery(namespace=row.namespace, job_id=row.job_id, states=ENDED, limit=1)
         last = next(iter(await self._context.store.runs_list(query)), None)

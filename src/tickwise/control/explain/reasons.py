@@ -52,7 +52,7 @@ _SKIPPED: Final[dict[str, Because]] = {
     SkipReason.REQUESTED: Because.SKIPPED_REQUESTED,
 }
 _SKIPPED_TOO: Final = "; skipped"
-"""What ends the sentence of a record of times that the clock left out."""
+"""The end of the sentence of a record of times that the clock left out."""
 _ABSENCES: Final = {"store_away": "the database could not be reached", "scheduler_away": "no scheduler was at work"}
 _ON_THE_WAY: Final = (
     Because.EXECUTOR_LOST, Because.RETRIED, Because.RETRIED_BY_RULE, Because.NOT_RETRIED_RULE,
@@ -337,7 +337,7 @@ def _by_overlap(facts: RunFacts) -> str:
 
 
 def _along_the_way(facts: RunFacts) -> list[Cause]:
-    """What happened to its attempts."""
+    """The story of its attempts."""
     found: list[Cause] = []
     lost = [each for each in facts.attempts if each.reason in (LEASE_LOST, POISON)]
     if lost:
@@ -558,7 +558,7 @@ def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
 
 
 def _still_paused(facts: RunFacts) -> dict[str, Any]:
-    """Who paused it, as long as that pause goes on; afterwards nobody keeps it."""
+    """The person who paused it, while that pause goes on; afterwards nobody keeps the name."""
     job = facts.job
     if job is None or job.paused_at is None or job.paused_at > facts.run.nominal_at:
         return {}

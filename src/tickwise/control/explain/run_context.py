@@ -1,4 +1,4 @@
-"""What is to be known of the runs and queues around one run, to explain it: what has its slots, what started it, what
+"""The runs and queues around one run, for its explanation: what has its slots, what started it, what
 its end started. Bounded look-ups, whatever there is.
 """
 
@@ -27,7 +27,7 @@ class RunContext:
         self._context = context
 
     async def facts(self, run: RunRow, job: tuple[JobRow, Definition] | None) -> dict[str, Any]:
-        """What it waits for beside an executor, what started it, and what it started."""
+        """Look up what it waits for beside an executor, what started it, and what it started."""
         found: dict[str, Any] = {}
         namespace = run.namespace
         if run.trigger == Trigger.SEQUENCE and run.origin is not None:
@@ -60,7 +60,7 @@ class RunContext:
         return str(job_id) if row is None else row.name
 
     async def _followed(self, run: RunRow, own: Definition, letter: LetterRow | None) -> list[Followed]:
-        """What became of the jobs that its end was to start."""
+        """The fate of the jobs that its end was to start."""
         plan = own if run.definition is None else decode_definition(run.definition)
         succeeded = run.state is RunState.SUCCESS
         if run.reason == UNKNOWN_OUTCOME:

@@ -32,7 +32,7 @@ class Standing:
 
     @property
     def outlook(self) -> Outlook:
-        """What becomes of its occurrences."""
+        """The fate of its occurrences."""
         return Outlook(self.row, self.schedule, self.rules, self.now)
 
     def said(self, instant: float) -> str:
@@ -41,5 +41,5 @@ class Standing:
 
     @property
     def counts_from(self) -> float:
-        """What the schedule of now names up to this was named by another one, or by none."""
+        """Times of the present schedule up to this were named by another schedule, or by none."""
         return self.row.created_at if self.plan.planned_at is None else self.plan.planned_at

@@ -32,11 +32,11 @@ _LIMITS: Final[dict[str, tuple[Because, str, str]]] = {
 
 
 class Waits(NamedTuple):
-    """What a run waits for."""
+    """The cause of a run's wait."""
 
     code: Because
     words: str
-    """What follows its name in a sentence."""
+    """The words after its name in a sentence."""
     data: dict[str, Any]
 
 
@@ -121,7 +121,7 @@ def _for_slot(facts: RunFacts, key: str) -> Waits:
 
 
 def ended_because(facts: RunFacts) -> list[Cause]:
-    """What ended it, where more can be said than its error does."""
+    """The cause of its end, where it tells more than its error."""
     found = [*_asked_to_stop(facts), *_by_rule_again(facts)]
     run = facts.run
     if run.state is not RunState.FAILED:
@@ -152,7 +152,7 @@ def ended_because(facts: RunFacts) -> list[Cause]:
 
 
 def _failed(facts: RunFacts) -> Cause:
-    """What its last attempt failed of, and how many there were."""
+    """The failure of its last attempt, and the number of attempts."""
     run = facts.run
     error = cause_in_words(run.error)
     times = "" if run.failures < 2 else f" {run.failures} times, the last time"
@@ -165,7 +165,7 @@ def _failed(facts: RunFacts) -> Cause:
 
 
 def _letter(letter: LetterRow) -> Cause:
-    """What was done about its dead letter."""
+    """The handling of its dead letter."""
     by = f" by {letter.settled_by}" if letter.settled_by else ""
     words = {
         LetterStatus.OPEN: "its dead letter waits for a person: redrive it, or discard it",
@@ -257,7 +257,7 @@ def started_by(facts: RunFacts) -> list[Cause]:
 
 
 def went_on(facts: RunFacts) -> list[Cause]:
-    """What its end started, and what it did not."""
+    """The jobs that its end started, and those that it did not."""
     found: list[Cause] = []
     for each in facts.followed:
         code, words = _followed(each)

@@ -50,7 +50,7 @@ MAX_RANGES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeResult:
-    """What a change did, or would do."""
+    """The result of a change, done or tried."""
 
     row: JobRow
     before: Sequence[float]
@@ -64,11 +64,11 @@ class ChangeResult:
     kept: Sequence[float] = ()
     """… and those of either that both name. So each time of `before` and `after` is in exactly one of the three."""
     warnings: Sequence[str] = ()
-    """What the change brings along and may not be meant."""
+    """Effects of the change that may not be meant."""
 
 
 class FoundJob(NamedTuple):
-    """What was looked at under a key, for a write that must not meet anything else."""
+    """The job found under a key, for a write that must not meet another version."""
 
     row: JobRow | None
     """None: there was no job."""
@@ -80,7 +80,7 @@ class AcceptedChange(NamedTuple):
     at: float
     """When, by the store's clock as far as it was known."""
     operation: EndedOperation
-    """What goes on record with it."""
+    """The records that are written with it."""
 
 
 class JobChanges:

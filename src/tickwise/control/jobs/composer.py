@@ -45,7 +45,7 @@ class JobComposer:
         )
 
     async def scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
-        """What the bodies name, as the store has it. Raises `StoreUnavailable`."""
+        """Look up the objects that the bodies name. Raises `StoreUnavailable`."""
         tasks: dict[str, StoredTask] = {}
         for task_id in {body.task_id for body in bodies if body.task_id}:
             found = None
@@ -66,7 +66,7 @@ class JobComposer:
         return Scene(now, tasks, offered, calendars, following, serving=self._context.executors.serving())
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
-        """What a look at the scripts in the bodies came to. Returns within seconds."""
+        """The findings on the scripts in the bodies. Returns within seconds."""
         tasks = (bytes(body.task) for body in bodies if body.task is not UNSET)
         return await self.check.scripts_looked_at(tasks, Turns(self._context.clock))
 
@@ -114,7 +114,7 @@ class JobComposer:
             raise
 
     async def _scene_named(self, namespace: str, names: NamedReferences, accepted: float) -> Scene:
-        """What a definition names, as far as it is there."""
+        """The objects that a definition names, as far as they exist."""
         tasks: dict[str, StoredTask] = {}
         if names.task is not None:
             found = await self._context.store.task_get(namespace, *names.task) if "\0" not in names.task[0] else None

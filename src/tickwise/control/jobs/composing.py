@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Scene(NamedTuple):
-    """What must be known beside the body."""
+    """The facts that composing needs beside the body."""
 
     now: float
     tasks: Mapping[str, StoredTask]
@@ -52,7 +52,7 @@ class Scene(NamedTuple):
     successors: Graph = NOTHING
     """The jobs that are named as successors, and what follows from them."""
     scripts: Findings = NO_FINDINGS
-    """What a look at the scripts in the bodies came to."""
+    """The findings on the scripts in the bodies."""
     serving: Serving | None = None
     """None: it is not known which lanes are served."""
 
@@ -69,7 +69,7 @@ class ResolvedTask(NamedTuple):
 
     task: CheckedTask
     name: str | None
-    """What a stored task is called."""
+    """The name of a stored task."""
     task_id: str | None = None
     version: int | None = None
     warning: str | None = None

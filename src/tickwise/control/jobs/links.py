@@ -32,7 +32,7 @@ RACES_MAX: Final = 5
 
 
 class Steps(NamedTuple):
-    """What a job goes on to."""
+    """The successors of a job."""
 
     then: Sequence[UUID]
     on_failure: Sequence[UUID]

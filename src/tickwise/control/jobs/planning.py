@@ -59,7 +59,7 @@ class ScheduleFields(Protocol):
 
 
 class NormalizedSchedule(NamedTuple):
-    """What names a schedule, in the long form, with the names that were used."""
+    """The fields of a schedule in the long form, with the names that were used."""
 
     kind: ScheduleType | None
     at: float | None
@@ -110,7 +110,7 @@ def duration_seconds(text: str, pointer: str = "/every") -> float:
 
 def timing(said: ScheduleFields, job_id: UUID, now: float) -> Timing:
     """`planned`, without the detour for what almost every job of a busy day says: one time to come, or at once.
-    Whatever else is said, and whatever is refused, takes the long way."""
+    All other bodies, and refused ones, take the long way."""
     if (
         said.cron_expression or said.cron or said.interval_seconds or said.every or said.anchor
         or said.timezone not in _UTC_SAID or said.start_at or said.end_at or said.max_runs or said.dst
@@ -188,7 +188,7 @@ def retimed(plan: Plan, job_id: UUID, now: float) -> Timing:
 
 
 def words(said: ScheduleFields) -> NormalizedSchedule:
-    """What names a schedule, without short forms. Raises `Invalid` where one thing was said twice."""
+    """The fields of a schedule, without short forms. Raises `Invalid` where one field was given twice."""
     used: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     kind = said.schedule_type or None
@@ -292,7 +292,7 @@ def _calendars(uses: Sequence[CalendarUse]) -> tuple[CalendarUse, ...]:
 
 
 def _idle(said: ScheduleFields) -> tuple[str, ...]:
-    """What is said of times by schedule, of which there are none."""
+    """Refuse fields about scheduled times where there are none."""
     names = [name for name in ABOUT_TIMES if getattr(said, name)]
     return (f"{' and '.join(names)} say what becomes of runs by schedule, and this job has none",) if names else ()
 
@@ -312,7 +312,7 @@ def _unspread(kind: ScheduleType, policies: dict[str, Any], said: ScheduleFields
 
 
 class Replanned(NamedTuple):
-    """What a change makes of a plan."""
+    """The plan after a change."""
 
     timing: Timing
     anew: bool

@@ -1,4 +1,5 @@
-"""What a job says of its failures, limits and payload: checked, with a pointer to what could not be carried out.
+"""The policies of a job on failures, limits and payload: checked, with a pointer to each part that cannot be carried
+out.
 
     JobBody ──► the fields of the definition that were sent ──► beside them, once job and queue are known, the texts
                                                                  by which stores know its limits (`limit_key`)
@@ -180,7 +181,7 @@ def _check_spoken_of(said: RetryBody, backoff: Backoff) -> None:
 
 
 def doubtful(retry: Retry, kind: str, task: msgspec.Raw) -> tuple[str, ...]:
-    """What is to be said of rules that no failure of this task meets. Raises `Invalid` for a reason with which no task
+    """Warnings about rules that no failure of this task meets. Raises `Invalid` for a reason with which no task
     of a kind of ours ends; of kinds of others nobody here knows it."""
     found = []
     for reason in retry.on.reason:
@@ -268,7 +269,7 @@ def _check_key(key: str, pointer: str) -> None:
 
 
 class Keyed(NamedTuple):
-    """What the key of a limit may go by."""
+    """The fields that the key of a limit may use."""
 
     job_id: UUID
     queue: str
@@ -293,7 +294,7 @@ def with_keys(definition: Definition, keyed: Keyed, sent: Collection[str]) -> De
 
 
 def key_in_words(key: str) -> str:
-    """What runs a limit counts, for people; nothing if they are the job's own."""
+    """The runs that a limit counts, for people; empty if they are the job's own."""
     return "" if key == "job" else f" of {key}"
 
 

@@ -42,7 +42,7 @@ _USUAL: Final = Definition(schedule_type=ScheduleType.FUTURE, task=msgspec.Raw(b
 
 
 class NamedReferences(NamedTuple):
-    """What the store must be asked for, to check a job."""
+    """The names that the store must be asked for, to check a job."""
 
     task: tuple[str, int | None] | None
     calendars: tuple[str, ...]
@@ -58,7 +58,7 @@ def read(job: NewJob) -> Definition:
 
 
 def named(definition: Definition) -> NamedReferences | None:
-    """What it names that is stored; None: nothing."""
+    """The stored objects that it names; None: none."""
     task = (definition.task_id, definition.task_version) if definition.task_id else None
     if task is None and not (definition.calendars or definition.then or definition.on_failure):
         return None
@@ -158,7 +158,7 @@ def _lane(job: NewJob, task: CheckedTask) -> Lane:
 
 
 def _check_rest(job: NewJob, definition: Definition, scene: Scene) -> None:
-    """What is written by us in a definition, and what it names. Raises `Invalid`."""
+    """Check the parts of a definition that control writes, and the names in it. Raises `Invalid`."""
     if definition.calendars:
         check_calendars(definition.calendars, scene.calendars)
     if definition.then or definition.on_failure:

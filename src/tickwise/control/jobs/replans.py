@@ -1,4 +1,4 @@
-"""What a job does from now on: after its schedule was changed, or after it was paused and resumed.
+"""The new plan of a job: after its schedule was changed, or after it was paused and resumed.
 
         the timer as it stands ──┬─ what it owes: occurrences that passed and are on no record ──► skips, or runs
                                  └─ what comes now: the first occurrence after now ──────────────► the next timer
@@ -54,7 +54,7 @@ def silence() -> Replan:
 
 
 def replan_changed(row: JobRow, before: Plan, changed: Replanned | None, now: float, ahead: Ahead) -> Replan | None:
-    """What follows for the timer and the runs of a job; None if nothing. Raises `Conflict`."""
+    """The change of a job's timer and runs; None if there is none. Raises `Conflict`."""
     if changed is None:
         return None
     plan = changed.timing.plan
@@ -117,7 +117,7 @@ def _fired(row: JobRow, old: Schedule, now: float) -> int:
 
 
 def _owed(old: Schedule, row: JobRow, now: float) -> list[NewSkip]:
-    """What passed under the schedule before, and has neither run nor a record."""
+    """The times that passed under the earlier schedule and have neither run nor record."""
     timer = row.timer
     if timer is None:
         return []
@@ -153,7 +153,7 @@ def skipped(
 
 
 def was_paused(row: JobRow) -> str:
-    """Who paused it and why, which the job itself forgets when it is resumed."""
+    """The person who paused it and the reason, which the job itself forgets when it is resumed."""
     who = f" by {row.paused_by}" if row.paused_by else ""
     return f"{PAUSED_SENTENCE}{who}" + (f": {row.pause_reason}" if row.pause_reason else "")
 
@@ -250,7 +250,7 @@ def check_recurring(row: JobRow, plan: Plan, done: str) -> None:
 
 
 class _Missed(NamedTuple):
-    """What becomes of the occurrences of a pause."""
+    """The handling of the occurrences of a pause."""
 
     runs: tuple[NewRun, ...]
     skips: tuple[NewSkip, ...]

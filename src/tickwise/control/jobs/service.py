@@ -121,7 +121,7 @@ class JobService:
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE)
     async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
-        """What its definition made us say, and what holds at the moment."""
+        """The warnings about its definition and its present situation."""
         definition = decode_definition(row.definition)
         if row.status is JobStatus.CANCELLED:
             return definition.warnings

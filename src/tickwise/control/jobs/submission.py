@@ -28,7 +28,7 @@ FORETELLINGS_MAX: Final = 5
 
 
 class Counters(Protocol):
-    """What control tells the metrics."""
+    """The reports of control to the metrics."""
 
     def submitted(self, count: int) -> None:
         """Jobs that were stored."""
@@ -84,7 +84,7 @@ class Submissions:
 
     @property
     def room(self) -> Room:
-        """What may wait at once, in memory."""
+        """The limits of what may wait in memory."""
         return self._gatherer.room
 
     async def start(self) -> None:
@@ -96,7 +96,7 @@ class Submissions:
         await self._gatherer.stop()
 
     def buffers(self) -> Mapping[str, Buffer]:
-        """What waits to be written."""
+        """The jobs that wait to be written."""
         return self._gatherer.buffers()
 
     async def submit(

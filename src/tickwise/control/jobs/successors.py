@@ -1,4 +1,4 @@
-"""What a job names to go on from its end: references become ids, and no way leads back to where it began.
+"""The successors that a job names: references become ids, and no sequence leads back to its begin.
 
     then: "load"  ──► the job with this id or key ──► its successors ──► theirs …   (both `then` and `on_failure`)
 
@@ -58,7 +58,7 @@ def listed(said: References) -> Sequence[str]:
 
 
 async def look(store: Definitions, namespace: str, references: Iterable[str]) -> Graph:
-    """What is to be known of the jobs that are named. Raises `Invalid` if they are too many."""
+    """Look up the named jobs. Raises `Invalid` if they are too many."""
     named = set(references)
     if len(named) > MAX_JOBS:
         raise Invalid(f"{len(named)} different jobs are named as successors; name at most {MAX_JOBS} in one request")

@@ -39,7 +39,7 @@ logger = structlog.get_logger("tickwise.keys")
 
 
 def secret_digest(secret: bytes) -> bytes:
-    """What is kept of a secret."""
+    """The stored part of a secret."""
     return sha256(secret).digest()
 
 

@@ -97,7 +97,8 @@ class LetterService:
 
     @requires(Permission.RUNS_WRITE)
     async def decide(self, who: Principal, run: UUID, body: DecideBody) -> LetterRow:
-        """What was true of an unknown outcome. Twice the same is once. Raises `NotFound`, `Conflict`."""
+        """Record the truth about an unknown outcome. A repeated decision has no second effect. Raises `NotFound`,
+        `Conflict`."""
         _check_failed(await self._context.run(who, run))
         settlement = Settlement(run, LetterStatus.RESOLVED, _note(body.note), resolution=LetterResolution(body.outcome))
         await self._settlements.settle(who, settlement)

@@ -38,7 +38,7 @@ BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
 NO_SLOT: Final = "it waits until a slot of its concurrency limit is free"
 NOBODY_ALIVE: Final = "no executor is alive; runs wait until one is"
 MAX_TALLIED_SECONDS: Final = 92 * DAY_SECONDS
-"""What fits into one answer of the store, `MAX_TALLIES`."""
+"""The most that fits into one answer of the store, `MAX_TALLIES`."""
 
 
 class RunDetails(NamedTuple):
@@ -140,7 +140,7 @@ class RunService:
         return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
-        """What keeps a run waiting that nobody holds."""
+        """The reason for which a run that nobody holds waits."""
         if row.blocked:
             return (BLOCKED if row.limit_key is None else f"{NO_SLOT} ({row.limit_key})",)
         job = await self._context.store.job_get(row.namespace, row.job_id)

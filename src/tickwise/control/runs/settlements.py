@@ -91,7 +91,7 @@ def new_run(row: RunRow, at: float, *, definition: str | None, overlap: Overlap,
 
 
 def new_run_id(row: RunRow, at: float, request: bytes) -> UUID:
-    """What such a run is called."""
+    """The name of such a run."""
     return run_id(row.job_id, at, Trigger.RETRY, row.run_id.bytes + request)
 
 

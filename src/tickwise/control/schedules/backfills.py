@@ -36,7 +36,7 @@ PAYLOADS_BYTES_MAX: Final = 32 << 20
 
 
 class Backfill(NamedTuple):
-    """What a backfill asked for."""
+    """The result of a backfill."""
 
     backfill_id: UUID
     nominals: tuple[float, ...]

@@ -38,7 +38,7 @@ MAX_AHEAD: Final = 500
 
 
 class Moved(NamedTuple):
-    """What became of one occurrence."""
+    """The result for one occurrence."""
 
     run_id: UUID
     nominal: float

@@ -6,7 +6,7 @@
 
 Names begin with the nominal time and are the same before and after an occurrence is on record. So one key orders all
 three, a page goes on where the last one ended though time has passed, and what is on record hides what was computed.
-What people ask for beside the schedule (run now, retry) is no occurrence.
+A run that people request beside the schedule (run now, retry) is no occurrence.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Occurrence(NamedTuple):
     """When its run is due; None: it does not run."""
     kind: OccurrenceKind
     outcome: RunState | OccurrenceFate
-    """What is on record, or else what becomes of it as far as it is known."""
+    """Its record, or else its fate as far as it is known."""
     trigger: int = Trigger.SCHEDULE
     reason: str | None = None
     occurrences: int = 1
@@ -134,7 +134,7 @@ class TimeLines:
         return TimeLine(tuple(page[:limit]), len(page) > limit)
 
     async def _records(self, row: JobRow, start: float, end: float, after: UUID | None, limit: int) -> list[RunRow]:
-        """What is on record of occurrences of this time, the earliest `limit`."""
+        """The records of occurrences of this period, the earliest `limit`."""
         found: list[RunRow] = []
         first = name_before(start)
         if after is None:
@@ -199,7 +199,7 @@ class Outlook:
     now: float
 
     def recorded(self, run: RunRow) -> Occurrence:
-        """What is on record."""
+        """The recorded occurrences."""
         skipped = run.state is RunState.SKIPPED
         note = run.error if skipped else self._clock_note(run.nominal_at)
         return Occurrence(
@@ -217,7 +217,7 @@ class Outlook:
         )
 
     def computed(self, start: float, end: float, limit: int) -> list[Occurrence]:
-        """What is pending, and what is to come from `start` to `end`, the earliest first, at most about `limit`."""
+        """Pending occurrences, and those to come from `start` to `end`, the earliest first, at most about `limit`."""
         pending, timer = self._overdue()
         if timer is None:
             return pending
@@ -239,7 +239,7 @@ class Outlook:
         return (each for each in self._coming(timer, schedules.just_after(instant)) if each.nominal > instant)
 
     def _overdue(self) -> tuple[list[Occurrence], TimerState | None]:
-        """What the next look of a scheduler comes to, and where the timer stands then."""
+        """The decision of the next look of a scheduler, and the timer after it."""
         found: list[Occurrence] = []
         timer = self.row.timer
         for _ in range(MAX_DECISIONS):
@@ -290,7 +290,7 @@ class Outlook:
         return found._replace(occurrences=count, until=None if count == 1 or last is None else max(last, since))
 
     def _coming(self, timer: TimerState, start: float) -> Iterator[Occurrence]:
-        """Those after now, from about `start` on. What has `max_runs` is counted from the first one on."""
+        """Those after now, from about `start` on. A job with `max_runs` is counted from the first one on."""
         schedule, most = self.schedule, self.schedule.max_runs
         left = math.inf if most is None else most - timer.fired
         at = timer.first_open if timer.first_open > self.now else self._after(self.now)
@@ -314,7 +314,7 @@ class Outlook:
         return schedules.next_fire(self.schedule, instant) if self.schedule.recurs else None
 
     def _told(self, nominal: float, timer: TimerState | None = None) -> Occurrence:
-        """What becomes of one occurrence to come, by the rules of now."""
+        """The fate of one occurrence to come, by the present rules."""
         found = self._pending(nominal, OccurrenceFate.FIRE)._replace(kind=OccurrenceKind.FUTURE)
         note = self._clock_note(nominal)
         if timer is not None and timer.hold is Hold.PAUSED and nominal < timer.due:

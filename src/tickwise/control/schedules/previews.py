@@ -1,4 +1,4 @@
-"""What a schedule will do: its next fires on three clocks, what happens to each of them, and what it says in English.
+"""Previews of a schedule: its next fires on three clocks, the fate of each, and the schedule in English.
 
 The same rules as a scheduler's decision: calendars skip or defer, jitter moves the start, the clock's changes are told.
 Of a saved job, an occurrence that is on record shows its record: it was skipped, or snoozed, by a person.
@@ -49,7 +49,7 @@ NO_JOB: Final = UUID(int=0)
 
 
 class OccurrenceFate(StrEnum):
-    """What becomes of an occurrence, as far as it is known."""
+    """The fate of an occurrence, as far as it is known."""
 
     FIRE = "fire"
     SKIP = "skip"
@@ -70,11 +70,11 @@ class PlannedFire(NamedTuple):
     due: float | None
     """When its run is due; None if it is skipped."""
     note: str | None
-    """What is special about it: a change of the clock, a calendar, a window."""
+    """Its marks: a change of the clock, a calendar, a window."""
 
 
 class Preview(NamedTuple):
-    """What a schedule says."""
+    """The preview of a schedule."""
 
     schedule: Schedule
     explanation: str
@@ -100,7 +100,7 @@ class Previews:
         self._context = context
 
     async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
-        """What a job's schedule says. While the job is paused or cancelled, each occurrence is skipped, and says why.
+        """Preview a job's schedule. While the job is paused or cancelled, each occurrence is skipped, and says why.
         Raises `NotFound`, `Invalid`."""
         row = await self._context.job(who, job_id)
         now = await self._context.time.now()
@@ -113,7 +113,7 @@ class Previews:
         return await self._preview(shown, look, now)
 
     async def _previewed_records(self, row: JobRow, schedule: Schedule, look: Look, now: float) -> list[RunRow]:
-        """What is on record of the occurrences that the preview shows, and of those before that have yet to run."""
+        """The records of the occurrences that the preview shows, and of earlier ones that have yet to run."""
         after = now if look.start is None else instant_within(look.start, "/from")
         last = max(upcoming(schedule, after, look.count), default=after)
         mine = RunQuery(namespace=row.namespace, job_id=row.job_id, triggers=(Trigger.SCHEDULE,), limit=MAX_RECORDS)
@@ -127,7 +127,7 @@ class Previews:
         return sorted(found.values(), key=lambda run: run.nominal_at)
 
     async def preview(self, who: Principal, body: PreviewBody) -> Preview:
-        """What a schedule would say if it were saved now. Raises `Invalid`."""
+        """Preview a schedule as if it were saved now. Raises `Invalid`."""
         now = await self._context.time.now()
         timing = planned(body, NO_JOB, now)
         uses = timing.plan.calendars
@@ -223,7 +223,8 @@ def _stopped(row: JobRow) -> tuple[float, str | None]:
 
 
 def _left_out(schedule: Schedule, after: float, fires: list[PlannedFire]) -> tuple[str, ...]:
-    """What the clock skips meanwhile, and the job wants skipped: no occurrence stands for it above."""
+    """The times that the clock skips meanwhile, where the job wants them skipped: no occurrence above stands for
+    them."""
     if not fires or schedule.type is not ScheduleType.CRON:
         return ()
     gaps = schedules.gap_skips(schedule, after, min(fires[-1].instant, after + GAPS_SECONDS))
@@ -266,7 +267,7 @@ def _fire(
 
 
 def _on_record(record: RunRow, due: float) -> tuple[OccurrenceFate, float, str | None]:
-    """What becomes of an occurrence that is a run, or a record, already; it would be due at `due`."""
+    """The fate of an occurrence that is a run, or a record, already; it would be due at `due`."""
     if record.state is RunState.SKIPPED:
         return OccurrenceFate.SKIP, due, record.error
     if record.state is RunState.CANCELLED:

@@ -27,12 +27,12 @@ class ScheduleService:
 
     @requires(Permission.JOBS_READ)
     async def preview(self, who: Principal, body: PreviewBody) -> Preview:
-        """What a schedule would do if it were saved now. Raises `Invalid`."""
+        """Preview a schedule as if it were saved now. Raises `Invalid`."""
         return await self._previews.preview(who, body)
 
     @requires(Permission.JOBS_READ)
     async def preview_job(self, who: Principal, job_id: UUID, look: Look) -> Preview:
-        """What the schedule of a job will do. Raises `NotFound`, `Invalid`."""
+        """Preview the schedule of a job. Raises `NotFound`, `Invalid`."""
         return await self._previews.preview_job(who, job_id, look)
 
     @requires(Permission.RUNS_READ)

@@ -51,14 +51,14 @@ T = TypeVar("T")
 
 
 class FoundRule(NamedTuple):
-    """What was looked at under a name, for a write that must not meet anything else."""
+    """The object found under a name, for a write that must not meet another version."""
 
     row: RuleRow | None
     """None: there was nothing."""
 
 
 class WrittenCalendar(NamedTuple):
-    """What a write left behind."""
+    """The result of a write."""
 
     row: RuleRow
     created: bool
@@ -239,7 +239,7 @@ def check_name(name: str, kind: RuleKind) -> None:
 
 
 def _stretches(calendar: Calendar, start: float, end: float, limit: int) -> list[CoveredStretch]:
-    """What is covered from `start` to before `end`, neighbours as one, at most so many."""
+    """The covered stretches from `start` to before `end`, adjacent ones joined, at most so many."""
     zone = zone_named(calendar.timezone)
     found: list[CoveredStretch] = []
     at: float | None = start

@@ -52,7 +52,7 @@ class Continuity(Duty):
     # ------------------------------------------------------------------------------------------- for the world
 
     def snapshot(self) -> State:
-        """What a standby has by now that is going to follow no longer."""
+        """Copy the present state as a standby that follows no longer."""
         return deepcopy(self._state, {id(self._state.clock): self._state.clock})
 
     def set_back(self, snapshot: State) -> None:

@@ -49,7 +49,7 @@ class Definitions(Duty):
         return answers
 
     def _judge(self, jobs: Sequence[NewJob]) -> Iterator[Added]:
-        """What will become of each, those before it in the batch considered."""
+        """The result for each, with those before it in the batch considered."""
         batch: dict[UUID, NewJob] = {}
         keys: set[tuple[str, str]] = set()
         refused = self._state.admit((job.namespace, job.lane) for job in jobs)

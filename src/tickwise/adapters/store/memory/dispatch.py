@@ -45,7 +45,7 @@ EVENTS: Final[Mapping[RunState, RunEvent]] = MappingProxyType(
         RunState.QUEUED: RunEvent.RELEASED,
     }
 )
-"""What an executor may report, by the state that it names."""
+"""The events that an executor may report, by the state that it names."""
 
 LET_GO: Final = MappingProxyType({CODES[state]: state for state in (RunState.RETRYING, RunState.QUEUED)})
 """Outcomes that end an attempt and not its run: they are on record as attempts."""
@@ -340,7 +340,7 @@ class Dispatch(Duty):
 
 
 def event_of(outcome: Outcome) -> RunEvent:
-    """What an outcome says happened. A revoked run was given back, and is forgotten if that still is what is wanted."""
+    """The event of an outcome. A revoked run was given back, and is forgotten if that still is what is wanted."""
     state = STATES.get(outcome.state)
     if state is RunState.SKIPPED and outcome.reason == REVOKED:
         return RunEvent.RELEASED
@@ -358,7 +358,7 @@ def check_instants(run_id: UUID, *instants: float | None) -> None:
 
 
 def report_of(outcome: Outcome) -> Report:
-    """What is kept of an outcome."""
+    """The stored part of an outcome."""
     return Report(
         started=outcome.started,
         ended=outcome.ended,

@@ -50,7 +50,7 @@ class Executors(Duty):
         return Beat(alive=True, now=now, cancels=asked, epoch=epoch)
 
     def _tell(self, run: RunRecord, now: float) -> CancelKind | None:
-        """What is asked of the holder of a run; from now on it has heard it."""
+        """The request to the holder of a run; from now on the holder has heard it."""
         if run.request is not None:
             if run.request.heard_at is None:
                 run.request = run.request._replace(heard_at=now)

@@ -99,7 +99,7 @@ def is_past(hold: QueueHold, now: float) -> bool:
 
 
 def paused(run: NewRun) -> NewSkip:
-    """What goes on record in place of a run whose job is paused."""
+    """The record in place of a run whose job is paused."""
     nominal = run.due if run.nominal is None else run.nominal
     return NewSkip(
         run_id=run.run_id,

@@ -229,7 +229,7 @@ def keep_asking(state: State, run: RunRecord) -> None:
 
 
 Judgement = Callable[[State, UUID], str | None]
-"""What is wrong with a subject that is there; None: nothing."""
+"""The fault of an existing subject; None: no fault."""
 
 CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]]] = MappingProxyType(
     {
@@ -247,7 +247,7 @@ CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]
         Check.HAS_A_JOB: (all_planned, has_a_job),
     }
 )
-"""What each invariant is asked of, and how."""
+"""The subjects and the check of each invariant."""
 
 CURES: Final[Mapping[Check, Callable[[State, RunRecord], None]]] = MappingProxyType(
     {
@@ -257,4 +257,4 @@ CURES: Final[Mapping[Check, Callable[[State, RunRecord], None]]] = MappingProxyT
         Check.HEARD_IN_TIME: keep_asking,
     }
 )
-"""What the store can put right."""
+"""The repairs that the store can make."""

@@ -1,4 +1,4 @@
-"""What happened, for those who ask, and its upkeep; and the API keys."""
+"""Past and present, for readers, and its upkeep; and the API keys."""
 
 from __future__ import annotations
 

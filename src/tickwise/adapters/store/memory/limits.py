@@ -1,4 +1,4 @@
-"""What becomes of a run that is about to start under a concurrency limit or a rate: `domain.rules.limits` and `rates`,
+"""Decides on a run that is about to start under a concurrency limit or a rate: `domain.rules.limits` and `rates`,
 carried out."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of a run whose executor is gone: `domain.rules.losses`, carried out."""
+"""Decides on a run whose executor is gone: `domain.rules.losses`, carried out."""
 
 from __future__ import annotations
 

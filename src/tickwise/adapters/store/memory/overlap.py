@@ -1,4 +1,4 @@
-"""What becomes of a run that is about to start while earlier runs of its job are unfinished: `domain.rules.overlap`,
+"""Decides on a run that is about to start while earlier runs of its job are unfinished: `domain.rules.overlap`,
 carried out."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a memory store keeps, as plain mutable records, and the time-ordered queue that they wait in."""
+"""The data of a memory store, as plain mutable records, and the time-ordered queue that they wait in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ P = TypeVar("P", bound=Placed)
 
 
 class TimeQueue(Generic[P]):
-    """Items by time, and of one time in the order in which they came. Whatever moved on is dropped when it comes up."""
+    """Items by time, and of one time in the order in which they came. An item that moved on is dropped when it comes
+    up."""
 
     def __init__(self, tickets: Iterator[int]) -> None:
         """`tickets` are shared by all queues that an item may move between, so that none is given twice."""
@@ -51,7 +52,7 @@ class TimeQueue(Generic[P]):
         heapq.heappush(self._heap, (at, item.place, item))
 
     def first(self) -> tuple[float, P] | None:
-        """Whoever is next, and for when; it stays."""
+        """The next item and its time; it stays."""
         while self._heap:
             at, ticket, item = self._heap[0]
             if item.place == ticket:
@@ -116,7 +117,7 @@ class JobRecord:
 
 
 class StopRequest(NamedTuple):
-    """What a run's holder was asked to do, and what will be said of it if the store has to end the run itself."""
+    """The request to a run's holder, and the reason to record if the store has to end the run itself."""
 
     kind: CancelKind
     asked_at: float
@@ -192,7 +193,7 @@ class RunRecord(Placed):
 
     @property
     def lined(self) -> LinedRun:
-        """What other runs of its job see of it."""
+        """The part of it that other runs of its job see."""
         return LinedRun(self.due, self.run_id, self.overlap, self.trigger, self.settled, self.state)
 
     @property
@@ -202,7 +203,7 @@ class RunRecord(Placed):
 
     @property
     def asked(self) -> CancelKind | None:
-        """What was asked of its holder."""
+        """The request to its holder."""
         return None if self.request is None else self.request.kind
 
     @property
@@ -235,7 +236,7 @@ class FollowRecord(NamedTuple):
 
 
 class LetterRecord(NamedTuple):
-    """What was done about a dead letter."""
+    """The handling of a dead letter."""
 
     status: LetterStatus
     at: float

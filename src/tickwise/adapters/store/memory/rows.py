@@ -1,4 +1,4 @@
-"""What a memory store tells of a run: the rows that its records become."""
+"""Rows of a memory store, made from its records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tickwise.ports.store import AttemptRow, CancelRow, RunRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is put on record of an attempt or of the end of a run."""
+    """The record of an attempt or of the end of a run."""
 
     ended: float | None = None
     """None while it is under way."""
@@ -73,7 +73,7 @@ def run_row(
 
 
 def cancel_row(request: StopRequest | None) -> CancelRow | None:
-    """What its holder is asked to do, as it is told."""
+    """The request to its holder, as a row."""
     if request is None:
         return None
     return CancelRow(asked_at=request.asked_at, error=request.error, heard_at=request.heard_at)

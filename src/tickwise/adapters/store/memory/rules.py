@@ -67,7 +67,7 @@ class Rules(Duty):
         )
 
     def _changed(self, namespace: str) -> None:
-        """Whatever a calendar or window holds back here is decided anew."""
+        """Timers that a calendar or window holds back here are decided anew."""
         self._state.rules_version += 1
         now = self._state.now()
         for timer in self._state.timers():

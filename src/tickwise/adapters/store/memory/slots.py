@@ -1,4 +1,4 @@
-"""Who runs under each concurrency key, who waits for a slot of it, and which slots of a rate are taken.
+"""The runs under each concurrency key, those that wait for a slot of it, and the taken slots of each rate.
 
                  ┌── take ──► RUNNING under the key ──┐
     a start ─────┤                                    ├── drop ──► in no list; a slot may be free: `wake`
@@ -43,7 +43,7 @@ class Line:
     woken: dict[UUID, RunRecord] = field(default_factory=dict)
     """They waited, may be claimed since they are ready, and have not begun."""
     waiting: dict[tuple[int, str], list[tuple[float, UUID, RunRecord]]] = field(default_factory=dict)
-    """By the limit that they wait for and their queue, in the order in which they are woken. Whoever moved on is
+    """By the limit that they wait for and their queue, in the order in which they are woken. A run that moved on is
     dropped when it comes up."""
 
     def first(self, limits: Callable[[int], bool], on_hold: Callable[[str], bool]) -> RunRecord | None:
@@ -74,7 +74,7 @@ class Line:
 
 @dataclass(slots=True)
 class PacedKey:
-    """What is known of one rate."""
+    """The state of one rate."""
 
     key: str
     started: float | None = None
@@ -200,5 +200,5 @@ class Slots:
 
 
 def name_of(run: RunRecord) -> Name:
-    """The concurrency key that a run has. Whoever asks knows that it has one."""
+    """The concurrency key that a run has. The caller knows that it has one."""
     return Name(run.job.namespace, run.limit_key or "")

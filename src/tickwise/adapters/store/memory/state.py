@@ -100,7 +100,7 @@ class State:
         self.follows: dict[UUID, FollowRecord] = {}
         """By the run that ended, the oldest first."""
         self.letters: dict[UUID, LetterRecord] = {}
-        """What was done about runs that FAILED."""
+        """The handling of runs that FAILED."""
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -215,7 +215,8 @@ class State:
         return self.decided if timer.run_id is None else self.one_time
 
     def plan(self, job: JobRecord, pending: TimerState, *, run_id: UUID | None, zone_data: str | None) -> None:
-        """What a job will do. A fire that needs no decision is a run at once if it is near; all else is a timer."""
+        """Store the plan of a job. A fire that needs no decision is a run at once if it is near; all else is a
+        timer."""
         if run_id is not None and pending.hold is None and pending.due <= self.now() + self.near_seconds:
             self.drop_timer(job)
             self.make(job, NewRun(run_id, pending.due, Trigger.SCHEDULE))
@@ -343,7 +344,7 @@ class State:
         return True
 
     def _revoke(self, run: RunRecord, request: StopRequest) -> None:
-        """What was asked back is back, and had not begun."""
+        """A run that was asked back is back, and had not begun."""
         if request.skipped is None:
             self.forget(run)
         else:
@@ -494,7 +495,7 @@ class State:
         )
 
     def pause(self, job: JobRecord, *, reason: str | None, until: float | None, by: str | None) -> None:
-        """The job is PAUSED. What is paused already is so since the first time; the same said again changes nothing."""
+        """Pause the job. A job that is paused already is so since the first time; a repetition changes nothing."""
         if not self.is_paused(job):
             job.paused_at = self.now()
         told = (JobAction.PAUSE, reason, until, by)

@@ -19,7 +19,7 @@ from tickwise.ports.store import Fire, FireBatch, FireRequest, JobAction, NewRun
 
 MINUTE_SECONDS: Final = 60
 FUSE: Final = "fuse"
-"""Who pauses a job whose schedule makes too many runs."""
+"""The name of the fuse, which pauses a job whose schedule makes too many runs."""
 
 
 class Batch:

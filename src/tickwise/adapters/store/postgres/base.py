@@ -1,4 +1,4 @@
-"""What every part of the store works with."""
+"""The base of every part of the store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Part:
 
         `pool_connections`: at most so many for what has no connection of its own; those of duties come beside them.
 
-        `reads_only`: for searches on a standby, or with a role that may only read. What changes anything raises `Bug`.
+        `reads_only`: for searches on a standby, or with a role that may only read. A write raises `Bug`.
         """
         self._links = Links(dsn, changed=self._store_changed, reads_only=reads_only, pool_connections=pool_connections)
         self._clock = clock

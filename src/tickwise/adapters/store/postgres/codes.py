@@ -21,7 +21,7 @@ from tickwise.domain.retry import OnUnknown
 
 
 class JobStanding(IntEnum):
-    """What a person decided about a job: `jobs.standing`."""
+    """A person's decision on a job: `jobs.standing`."""
 
     PLANNED = 0
     PAUSED = 1
@@ -70,4 +70,4 @@ NUMBERS: Final[Mapping[str, int]] = MappingProxyType(
         for member, number in numbers.items()
     }
 )
-"""What a statement may name in braces, such as `RunState.RUNNING`."""
+"""The names that a statement may have in braces, such as `RunState.RUNNING`."""

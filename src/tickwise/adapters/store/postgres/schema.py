@@ -112,7 +112,7 @@ async def schema_status(dsn: str) -> tuple[SchemaVersion | None, str]:
 
 
 async def current(connection: asyncpg.Connection) -> SchemaVersion | None:
-    """What this database has, or None."""
+    """The version of this database, or None."""
     for name in ("schema_version", "schema_version_first"):
         try:
             row = await connection.fetchrow(statement(name))

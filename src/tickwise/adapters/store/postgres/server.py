@@ -1,4 +1,4 @@
-"""What an operator should put right at the server: none of it keeps the store from working today.
+"""Findings that an operator should put right at the server: none keeps the store from working today.
 
     settings   a crash would lose something, or nobody may clean up
     tables     autovacuum is off for one of ours, or far behind: dead rows pile up, plans are made from old statistics
@@ -29,12 +29,12 @@ Row = Mapping[str, Any]
 
 
 async def settings_findings(connection: asyncpg.Connection) -> list[str]:
-    """What is wrong with the role and the settings."""
+    """Faults of the role and the settings."""
     return [*of_settings(await connection.fetchrow(statement("server_findings")))]
 
 
 async def upkeep_findings(connection: asyncpg.Connection) -> list[str]:
-    """What keeps the tables from being cleaned and analysed."""
+    """The obstacles to cleaning and analysing the tables."""
     tables = await connection.fetch(statement("server_tables"), BEHIND_TIMES)
     # Our own upkeep may take its time, and ends by itself; it is worth a word once it should have.
     pins = await connection.fetch(
@@ -85,7 +85,7 @@ def of_tables(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def of_pin(row: Row) -> str:
-    """Who keeps dead rows alive, for how long, and how to end that."""
+    """The sessions that keep dead rows, for how long, and how to end that."""
     since = "" if row["seconds"] is None else f" for {row['seconds']:.0f} s"
     reach = "" if row["transactions"] is None else f", {row['transactions']:,} transactions back"
     keeps = "vacuum can remove no row that died since"

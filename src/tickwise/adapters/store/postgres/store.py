@@ -90,7 +90,7 @@ class PostgresStore(
         return await (self._count_runs(query) if isinstance(query, RunQuery) else self._count_letters(query))
 
     async def findings(self) -> list[str]:
-        """What an operator should put right some day: none of it keeps the store from working."""
+        """Findings that an operator should put right some day: none keeps the store from working."""
         async with self._links.pooled(writes=False) as connection:
             found = await settings_findings(connection)
             return [*found, *self._link_findings(), *await upkeep_findings(connection)]

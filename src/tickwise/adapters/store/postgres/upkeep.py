@@ -122,7 +122,8 @@ class Steps:
         self._connection = connection
 
     async def run(self, name: str, *arguments: object) -> Any:
-        """What a step answers; None if it was not done: the next round tries again. Raises only if the link is lost."""
+        """The answer of a step; None if it was not done: the next round tries again. Raises only if the link is
+        lost."""
         try:
             with translated(writes=True):
                 return await self._connection.fetchval(statement(name), *arguments)

@@ -131,7 +131,7 @@ TYPES: Final = (
 
 
 def _packer(kind: _Type) -> Callable[[Sequence[Any]], bytes]:
-    """What packs an array of this type."""
+    """The packer of arrays of this type."""
     oid, pack_one, pack_many = kind.oid, kind.pack_one, kind.pack_many
 
     def pack(values: Sequence[Any]) -> bytes:
@@ -152,7 +152,7 @@ def _packer(kind: _Type) -> Callable[[Sequence[Any]], bytes]:
 
 
 def _reader(kind: _Type) -> Callable[[bytes], list[Any]]:
-    """What reads an array of this type."""
+    """The reader of arrays of this type."""
 
     def values(content: bytes) -> Iterator[Any]:
         at = _HEADER.size

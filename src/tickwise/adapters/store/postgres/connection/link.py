@@ -121,7 +121,7 @@ _CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (asyncpg.UndefinedTableError, "the database lacks a table: run `tickwise db upgrade`"),
     (asyncpg.InvalidSchemaNameError, "the database has no schema of Tickwise: run `tickwise db upgrade`"),
 )
-"""What is told to anybody of a refusal that no waiting ends."""
+"""The public text of a refusal that no waiting ends."""
 _REFUSED_BY_POOL: Final = (
     "startup parameter", "no such database", "no such user", "password", "login rejected", "config error",
 )  # fmt: skip
@@ -179,7 +179,7 @@ def translated(*, writes: bool) -> Iterator[None]:
 
 
 def cause_of(wrong: Misconfigured) -> str:
-    """What is wrong with the way to the database, without names and addresses: anybody may ask whether we are ready."""
+    """The fault on the way to the database, without names and addresses: anybody may ask whether we are ready."""
     error = wrong.__cause__
     for kind, cause in _CAUSES:
         if isinstance(error, kind):
@@ -189,7 +189,7 @@ def cause_of(wrong: Misconfigured) -> str:
 
 @contextlib.contextmanager
 def _outage() -> Iterator[None]:
-    """What goes wrong with the set-up of a store that was open is an outage: an operator changes it back, or on."""
+    """A fault in the set-up of a store that was open is an outage: an operator changes it back, or on."""
     try:
         yield
     except Misconfigured as wrong:
@@ -222,7 +222,7 @@ def target(dsn: str, *, reads_only: bool = False) -> str | None:
 
 
 def session_name(duty: str) -> str:
-    """What the session of a duty is called at the server."""
+    """The name of a duty's session at the server."""
     return f"tickwise {duty}"
 
 
@@ -296,7 +296,7 @@ class Links:
         return connection
 
     async def _welcome(self, connection: asyncpg.Connection) -> None:
-        """What a new connection needs before anything is asked of it."""
+        """Prepare a new connection before its first use."""
         await pack_columns(connection)
         if self.reads_only:
             return
@@ -435,7 +435,8 @@ class Line:
                 await self._links.adjust(self._connection)
 
     async def close(self) -> None:
-        """Close the connection, politely if the server is there. Whoever still waits for a long answer gets none."""
+        """Close the connection, politely if the server is there. A caller that still waits for a long answer gets
+        none."""
         try:
             await asyncio.wait_for(self._turn.acquire(), CLOSE_SECONDS)
         except TimeoutError:

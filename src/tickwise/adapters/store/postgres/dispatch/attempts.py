@@ -114,7 +114,7 @@ class Attempts(Part):
         return _claims(await self._in_order(rows, claimer, fair=fair))
 
     async def _claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        # A name that is repeated must not use up the limit. What is learnt from scans is neither needed nor touched.
+        # A name that is repeated must not use up the limit. The cursor of scans is neither needed nor touched.
         places = {run_id: place for place, run_id in enumerate(dict.fromkeys(runs))}
         if not places:
             return []
@@ -207,7 +207,7 @@ class Attempts(Part):
         try:
             return await self._finish(executor, outcomes)
         except Invalid:
-            # Some text cannot be stored as it is. What a task printed must not hold up a whole batch of outcomes.
+            # Some text cannot be stored as it is. Output of a task must not hold up a whole batch of outcomes.
             outcomes = [_storable(outcome) for outcome in outcomes]
         except UniqueBroken:
             await self._drop_ended(executor, outcomes)
@@ -256,7 +256,7 @@ class Attempts(Part):
 
 
 def _claims(rows: Sequence[asyncpg.Record]) -> list[Claimed]:
-    """What the claims' statements return, in the order of `Claimed`, and the lane."""
+    """The columns of the claims' statements, in the order of `Claimed`, and the lane."""
     return [_new(Claimed, row[:_FIELDS]) for row in rows]
 
 
@@ -274,7 +274,7 @@ async def _follow(connection: asyncpg.Connection, executor: int, outcomes: Seque
 
 
 async def _end(connection: asyncpg.Connection, executor: int, outcomes: Sequence[Outcome], over: Ended) -> list[UUID]:
-    """The final ones: the common case, one statement. What others may wait for is added to `over`."""
+    """The final ones: the common case, one statement. Runs that others may wait for are added to `over`."""
     ids, tokens, states, started, ended, reasons, errors, results, _, _ = zip(*outcomes, strict=True)
     _check_instants(started, ended)
     if len(set(ids)) != len(ids):

@@ -210,7 +210,7 @@ class Timers(Part):
                         await connection.execute(ROLLBACK)
 
     async def _taken(self, connection: asyncpg.Connection, request: FireRequest) -> TakenTimers:
-        """What is due, held by a transaction. Where nothing was the last time, it is asked first whether anything is:
+        """Due timers, held by a transaction. Where none was due the last time, a cheap question comes first:
         of a scheduler with nothing to do, that is all."""
         looks_ahead = request.other_zone_data_than is None
         if looks_ahead and self._fires_quiet:

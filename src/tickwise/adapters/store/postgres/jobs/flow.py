@@ -1,4 +1,4 @@
-"""What starts what, and what stands still: sequences and queues on hold."""
+"""Sequences and queues on hold."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Flow(Part):
         return bool(stood)
 
     async def _wake(self, namespace: str, queue: str) -> None:
-        """What waits there for a slot may have one; if that cannot be seen to now, the next sweep does it."""
+        """Give free slots to runs that wait there; if that fails now, the next sweep does it."""
         with contextlib.suppress(Unavailable):
             async with self._links.pooled(writes=True) as connection:
                 woken = await wake_queue(connection, namespace, queue)
@@ -101,7 +101,7 @@ async def ask_back(connection: asyncpg.Connection) -> None:
 
 
 def _skips(start: Successor, standing: int | None) -> list[tuple[NewSkip, UUID | None]]:
-    """What goes on record as skipped, with its origin: what was to be skipped, and the run of a job that is paused."""
+    """The runs to record as skipped, with their origin: those to be skipped, and those of a paused job."""
     skips: list[tuple[NewSkip, UUID | None]] = []
     if start.skip is not None and standing in (JobStanding.PLANNED, JobStanding.PAUSED):
         skips.append((start.skip, None))

@@ -178,7 +178,7 @@ def _is_plain(jobs: Sequence[NewJob]) -> bool:
 
 
 async def _answers(connection: asyncpg.Connection, jobs: Sequence[NewJob], created: set[UUID]) -> list[Added]:
-    """What became of each, in the order of the batch: of two with one id, the first was stored."""
+    """The result of each, in the order of the batch: of two with one id, the first was stored."""
     if len(created) == len(jobs):
         return [Added.CREATED] * len(jobs)
     ids = [job.job_id for job in jobs]

@@ -42,7 +42,7 @@ class Reach(Enum):
 
 
 class Seen(NamedTuple):
-    """What a claim showed besides its runs."""
+    """The facts that a claim showed besides its runs."""
 
     exhausted: bool
     """There was no more in any lane."""

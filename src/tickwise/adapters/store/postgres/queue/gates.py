@@ -1,4 +1,4 @@
-"""What a start has to pass besides its fence: limits and rates, decided apart from being carried out.
+"""The gates that a start has to pass besides its fence: limits and rates, decided apart from being carried out.
 
     RUNNING in this transaction ── limit? ──┬── full      back to QUEUED, blocked; it waits for a slot of the key
                                             └── rate? ────┬── too early   back to QUEUED, claimable from its slot on
@@ -62,7 +62,7 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What becomes of a batch of candidates."""
+    """The verdicts on a batch of candidates."""
 
     passed: list[Candidate] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Passage:
 def decide(
     candidates: Sequence[Candidate], *, running: Mapping[Key, int], paces: Mapping[Key, RateState], now: float
 ) -> Passage:
-    """Who passes, the longest ready first."""
+    """The candidates that pass, the longest ready first."""
     passage = Passage(paces=dict(paces))
     taken = dict(running)
     for one in candidates:  # What they have is given, whoever of them goes first.
@@ -133,7 +133,7 @@ async def pass_gates(connection: asyncpg.Connection, candidates: Sequence[Candid
 async def _read(
     connection: asyncpg.Connection, limits: Sequence[Key], rates: Sequence[Key]
 ) -> tuple[dict[Key, int], dict[Key, RateState], float]:
-    """What is RUNNING with each key, how far each rate has come, and the clock."""
+    """The RUNNING runs of each key, the last slot of each rate, and the clock."""
     rows = await connection.fetch(statement("gates_read"), *halves(limits), *halves(rates))
     keys = [(row["namespace"], row["key"]) for row in rows]
     running = {key: row["running"] for key, row in zip(keys, rows, strict=True) if row["running"] is not None}

@@ -72,11 +72,11 @@ class Lanes:
         return numbers[namespace, lane]
 
     async def place(self, number: int) -> NamespaceLane:
-        """What a number that the store gave stands for."""
+        """The lane of a number that the store gave."""
         return (await self.places([number]))[number]
 
     async def places(self, numbers: Collection[int]) -> Mapping[int, NamespaceLane]:
-        """What numbers that the store gave stand for, among all that are known."""
+        """The lanes of numbers that the store gave, among all that are known."""
         if not self._places.keys() >= set(numbers):
             await self._load()
             lost = set(numbers) - self._places.keys()

@@ -28,13 +28,13 @@ MAX_SHOWN: Final = 3
 
 FREE, POISON, UNKNOWN, HELD = "free", "poison", "unknown", "held"
 BAD: Final = "bad: "
-"""What a verdict begins with if the run could not be freed."""
+"""The begin of a verdict if the run could not be freed."""
 
 log = logging.getLogger(__name__)
 
 
 class Freed(NamedTuple):
-    """What became of one run."""
+    """The result for one run."""
 
     run_id: UUID
     verdict: str

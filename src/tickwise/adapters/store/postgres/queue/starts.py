@@ -1,4 +1,4 @@
-"""What becomes of a run that is about to start while something may stand against it.
+"""Decides on runs that are about to start while something may stand against it.
 
     claimed ── its queue on hold? ──► back to QUEUED
         └── overlap open? ── settle ──┬── start   RUNNING, settled for good ── gate? ──► `gates`
@@ -47,7 +47,7 @@ class Settlement:
     stopping: list[UUID] = field(default_factory=list)
     """Runs whose holders were asked to stop them in favour of a later one."""
     over: Ended = field(default_factory=Ended)
-    """What those left that ended instead, for they were asked back."""
+    """The effects of runs that ended instead, because they were asked back."""
 
     def add(self, other: Settlement) -> None:
         """Together with another batch."""
@@ -127,7 +127,7 @@ def _candidate(began: Began, row: asyncpg.Record) -> Candidate:
 async def _settle_overlap(
     connection: asyncpg.Connection, executor: int, starts: Sequence[Began]
 ) -> tuple[Settlement, list[UUID]]:
-    """What becomes of them; and those that wait although they were asked back."""
+    """The verdicts on them; and those that wait although they were asked back."""
     rows = await connection.fetch(statement("starts_settle"), executor, *_columns(starts))
     settled = Settlement({run for run, verdict, _, _ in rows if verdict == START})
     settled.stopping += [run for *_, stopping in rows if stopping is not None for run in stopping]

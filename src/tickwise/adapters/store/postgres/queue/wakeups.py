@@ -39,7 +39,7 @@ class Woken(NamedTuple):
 
 @dataclass(slots=True)
 class Ended:
-    """What runs that ended, or that run no longer, may leave to others."""
+    """The slots and places that ended runs may leave to others."""
 
     jobs: list[UUID] = field(default_factory=list)
     """In which a run waits for one of them."""
@@ -49,14 +49,14 @@ class Ended:
     def add(
         self, jobs: Sequence[UUID] | None, namespaces: Sequence[str] | None = None, keys: Sequence[str] | None = None
     ) -> None:
-        """What a statement told: NULL where there was nothing."""
+        """Add the answer of a statement: NULL where there was none."""
         if jobs:
             self.jobs += jobs
         if keys and namespaces:
             self.keys.update(zip(namespaces, keys, strict=True))
 
     def add_row(self, job: UUID | None, namespace: str | None, key: str | None) -> None:
-        """What one run left."""
+        """Add the slots and places that one run left."""
         self.add([job] if job else None, [namespace] if key and namespace else None, [key] if key else None)
 
     def __bool__(self) -> bool:

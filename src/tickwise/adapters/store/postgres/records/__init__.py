@@ -1,1 +1,1 @@
-"""What is on record: searches, dead letters and operations."""
+"""Records: searches, dead letters and operations."""

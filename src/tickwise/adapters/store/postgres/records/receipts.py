@@ -1,4 +1,4 @@
-"""What is kept of requests: the answer under an idempotency key, and operations that are recorded when they ended."""
+"""Kept answers of requests: the answer under an idempotency key, and operations that are recorded when they ended."""
 
 from __future__ import annotations
 

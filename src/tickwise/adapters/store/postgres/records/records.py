@@ -1,4 +1,4 @@
-"""What happened and what stands now, for those who ask."""
+"""Past and present, for readers."""
 
 from __future__ import annotations
 
