@@ -587,10 +587,10 @@ MUTANTS: Final = (
         (POSTGRES + SLOT_TABLE,),
     ),
     Mutant(
-        "the SQL of waking counts as the rule does",
+        "the SQL of waking leaves a run that has no room, as the rule does",
         SCHEMA + "0003_wakes.sql",
-        "         < greatest(most - taken, stale) AS goes",
-        "         < greatest(most, stale) AS goes",
+        "PARTITION BY namespace, limit_key ORDER BY place, run_id ROWS",
+        "PARTITION BY namespace, limit_key, most ORDER BY place, run_id ROWS",
         (POSTGRES + SLOT_TABLE,),
     ),
     Mutant(

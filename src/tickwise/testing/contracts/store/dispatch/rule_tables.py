@@ -66,9 +66,11 @@ class TableContract(StoreContract):
         assert await store.runs_add("default", job.job_id, runs) is True
         return job.job_id
 
-    async def jobs_for(self, store: KeyedStore, make: Factory, runs: Mapping[S, Sequence[NewRun]]) -> dict[S, UUID]:
+    async def jobs_for(
+        self, store: KeyedStore, make: Factory, runs: Mapping[S, Sequence[NewRun]], **fields: Any
+    ) -> dict[S, UUID]:
         """As `job_for`, a job for each situation."""
-        jobs = {situation: make.recurring(make.now + 1000 * HOUR) for situation in runs}
+        jobs = {situation: make.recurring(make.now + 1000 * HOUR, **fields) for situation in runs}
         await self.add(store, *jobs.values())
         for situation, job in jobs.items():
             assert await store.runs_add("default", job.job_id, runs[situation]) is True

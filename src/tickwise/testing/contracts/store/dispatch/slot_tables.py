@@ -25,18 +25,21 @@ class CrowdSituation(NamedTuple):
     running: int
     limits: tuple[int, ...]
     """Of each of the others, the longest ready first."""
+    ended: int = 0
+    """How many of the first end."""
 
     @property
     def key(self) -> str:
-        return f"crowd {self.running} {self.limits}"
+        return f"crowd {self.running} {self.limits} {self.ended}"
 
 
 STARTING: Final = [CrowdSituation(*each) for each in product(range(MAX_RUNNING + 1), [(most,) for most in range(1, 5)])]
 WAITING: Final = [
-    CrowdSituation(running, limits)
+    CrowdSituation(running, limits, ended)
     for running in range(1, MAX_RUNNING + 1)
     for count in range(1, MAX_RUNNING + 1)
     for limits in product(range(1, running + 1), repeat=count)
+    for ended in range(1, running + 1)
 ]
 """All wait, for as many run as each of them allows."""
 
@@ -74,12 +77,15 @@ class SlotTableContract(TableContract):
     async def test_each_slot_that_is_free_goes_to_the_runs_of_the_verdict(
         self, store: KeyedStore, make: Factory
     ) -> None:
-        """By the limits of the runs that wait, the longest ready first."""
+        """By the limits of the waiting runs, the longest ready first. The end of a hold frees several slots at once."""
         executor, crowds = await self._crowds(store, make, WAITING)
         waiting = {one: [run.run_id for run in crowds[one][one.running :]] for one in WAITING}
         assert {await self.waits(store, run) for runs in waiting.values() for run in runs} == {True}
-        assert await self.finish(store, executor, *(outcome(crowds[one][0]) for one in WAITING)) == []
-        expected = {one: woken(one.limits, taken=one.running - 1) for one in WAITING}
+        await store.queue_hold(make.hold("held"))
+        ends = [outcome(claimed) for one in WAITING for claimed in crowds[one][: one.ended]]
+        assert await self.finish(store, executor, *ends) == []
+        assert await store.queue_resume("default", "held")
+        expected = {one: woken(one.limits, taken=one.running - one.ended) for one in WAITING}
         found = {one: [not await self.waits(store, run) for run in waiting[one]] for one in WAITING}
         self.assert_table(expected, found)
 
@@ -92,7 +98,7 @@ class SlotTableContract(TableContract):
         for one in situations:
             count = one.running + len(one.limits)
             runs[one] = [make.run(make.identifier(), make.now + number) for number in range(count)]
-            await self.job_for(store, make, *runs[one])
+        await self.jobs_for(store, make, runs, lane=lane(queue="held"))
         await self.shift(store, 10.0)
         claims = await self.take(store, executor, [run.run_id for each in runs.values() for run in each])
         crowds = {one: [claims[run.run_id] for run in each] for one, each in runs.items()}
@@ -158,11 +164,13 @@ def woken_behind(one: LateSituation) -> list[bool]:
 
 
 GAP_SECONDS: Final = 100.0
-SHIFTS: Final = (0.0, 50.0, 155.0, 60.0, 250.0)
-"""Before each round of starts: less than a gap, more than one, and more than two."""
-NOBODY: Final = 2
+SHIFTS: Final = (0.0, 20.0, 20.0, 155.0, 60.0)
+"""Before each round of starts: three rounds within a gap; then slots are late by less than a gap, and by more."""
+RUNS: Final = 3
+"""One that has started, one that has a slot, and one that asks for the slot after that."""
+NOBODY: Final = RUNS
 SCRIPTS: Final = list(product(range(NOBODY + 1), repeat=len(SHIFTS)))
-"""Which of two runs asks to start in each round, or nobody."""
+"""Which run asks to start in each round, or none."""
 
 
 class Told(NamedTuple):
@@ -176,13 +184,15 @@ class RateTableContract(TableContract):
     """`Gate.rate_key` follows `domain.rules.rates`."""
 
     async def test_each_start_under_a_rate_meets_the_verdict(self, store: KeyedStore, make: Factory) -> None:
-        """By the last start, the slots that others have, and its own: over several rounds, of two runs each.
+        """By the last start, the slots that others have, and its own: over several rounds, of three runs each.
 
         The store's clock goes on within a call, so that each instant is compared with the rule's at the beginning and
         at the end of that call.
         """
         executor = await self.executor(store, "one")
-        runs = {script: await self._pair(store, make) for script in SCRIPTS}
+        made = {script: [make.run(make.identifier(), make.now) for _ in range(RUNS)] for script in SCRIPTS}
+        await self.jobs_for(store, make, made)
+        runs = {script: [run.run_id for run in each] for script, each in made.items()}
         early = {script: Rehearsal() for script in SCRIPTS}
         late = {script: Rehearsal() for script in SCRIPTS}
         for number, seconds in enumerate(SHIFTS):
@@ -207,23 +217,18 @@ class RateTableContract(TableContract):
                 found[number, script] = (run not in refused, lies_between(row.ready_at, low.slot, high.slot))
             self.assert_table(expected, found)
 
-    async def _pair(self, store: KeyedStore, make: Factory) -> tuple[UUID, UUID]:
-        first, second = (make.run(make.identifier(), make.now) for _ in range(2))
-        await self.job_for(store, make, first, second)
-        return first.run_id, second.run_id
-
 
 class Rehearsal:
     """What the rule makes of one script."""
 
     def __init__(self) -> None:
         self.rate = RateState()
-        self.told = [Told(False, None), Told(False, None)]
+        self.told = [Told(False, None)] * RUNS
 
     def ask(self, place: int, now: float) -> Told:
         """A run asks to start at an instant."""
-        others = self.told[1 - place].slot
-        rate = self.rate._replace(given=others)
+        slots = [each.slot for each in self.told if each.slot is not None]
+        rate = self.rate._replace(given=max(slots, default=None))
         slot, rate = step(rate, gap=GAP_SECONDS, slot=self.told[place].slot, now=now)
         self.rate, runs = rate, slot <= now
         self.told[place] = Told(runs, None if runs else slot)
