@@ -36,7 +36,7 @@ MEANINGS = {
     "batch_inapplicable": "Messages of the broker could not be applied together. They are applied one by one; who "
     "fails alone is parked. Please report it.",
     "batch_refused": "Submits that were gathered into one statement could not be stored together. Each is tried "
-    "alone, so that one bad job does not refuse its neighbours.",
+    "alone, so that one bad job does not refuse the others.",
     "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` is another one than before: the key that it was before is "
     "revoked.",
     "bootstrap_key_revoked": "The key in `TICKWISE_BOOTSTRAP_KEY` was revoked, or replaced by another one. Requests "

@@ -218,6 +218,31 @@ def suites(source: str) -> set[str]:
     }
 
 
+BANNED_WORDS = re.compile(
+    r"\b(haunt\w*|ghosts?|bury|buri(?:ed|al|als|es)|births?|undertakers?|living|house|neighbours?)\b", re.IGNORECASE
+)
+_RIDDLES = re.compile(r"\s*(?:What|Who|Whoever|Whatever)\b")
+
+
+def banned_words(place: str, source: str) -> list[str]:
+    """Words for which the field has a term: expired, registered, active, dying, reaper, runtime, coordination."""
+    return [
+        f"{place}:{number}: {found.group()}"
+        for number, line in enumerate(source.splitlines(), start=1)
+        for found in BANNED_WORDS.finditer(line)
+    ]
+
+
+def riddles(place: str, source: str) -> list[str]:
+    """Docstrings that begin with a clause in place of a thing: "What is known of a run" for "The facts of a run"."""
+    return [
+        f"{place}:{node.lineno}: {node.value.value.strip()[:60]}"
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str) and _RIDDLES.match(node.value.value)
+    ]
+
+
 def places_of_classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Each class name with the places that define it. `sources`: the text of each place."""
     places: dict[str, list[str]] = {}

@@ -250,3 +250,16 @@ def test_places_of_classes_are_found_inside_functions_too() -> None:
     """A name that two files define has both places."""
     sources = {"a.py": "class One: ...\n", "b.py": "def made():\n    class One: ...\n    class Two: ...\n"}
     assert rules.places_of_classes(sources) == {"One": ["a.py", "b.py"], "Two": ["b.py"]}
+
+
+def test_banned_words_are_found_as_whole_words() -> None:
+    """Not inside of others; in any case of letters."""
+    assert rules.banned_words("a.md", "a warehouse\nthe Living executors") == ["a.md:2: Living"]
+
+
+def test_a_docstring_that_begins_with_a_clause_is_found() -> None:
+    """Of a module, a class, a function or an attribute; a clause further on is fine."""
+    quotes = '"' * 3
+    texts = ["Who asks.", "The key, and what it may do.", "What a key may do."]
+    source = "".join(f"{quotes}{text}{quotes}\n" for text in texts)
+    assert rules.riddles("a.py", source) == ["a.py:1: Who asks.", "a.py:3: What a key may do."]

@@ -97,6 +97,24 @@ def test_no_folder_is_a_heap() -> None:
     assert {} == {folder: count for folder, count in modules.items() if count > MAX_MODULES_OF_A_FOLDER}
 
 
+def _pages() -> list[str]:
+    """What readers of the product read; records of decisions stay as they were written."""
+    markdown = [place for place in tree.committed_files() if place.endswith(".md") and "/decisions/" not in place]
+    return [place for place in markdown if place.startswith(("README", "ARCHITECTURE", "docs/"))]
+
+
+def test_the_text_has_the_words_of_the_field() -> None:
+    """In product code and in its pages."""
+    assert len(_pages()) > 30
+    assert [] == _collect(rules.banned_words, [*tree.python_files("src/tickwise"), *_pages()])
+
+
+def test_a_docstring_names_its_thing() -> None:
+    """The test kit is not there yet."""
+    product = [place for place in tree.python_files("src/tickwise") if not place.startswith("src/tickwise/testing/")]
+    assert [] == _collect(rules.riddles, product)
+
+
 def test_a_class_name_stands_once() -> None:
     """One name, one meaning. Adapters are apart: parts of two stores may be called alike."""
     product = [place for place in tree.python_files("src/tickwise") if not place.startswith("src/tickwise/adapters/")]

@@ -122,7 +122,7 @@ def _quoted(said: FieldSource, problem: Mapping[str, Any], detail: str) -> list[
 
 
 def _excerpt(name: str, source: list[str], number: int, column: int) -> list[str]:
-    """The line at fault between its neighbours, with a mark under the column if it is known."""
+    """The line at fault between the lines around it, with a mark under the column if it is known."""
     lines = [f"  {name}, line {number}:"]
     for each in range(max(1, number - 2), min(len(source), number + 1) + 1):
         mark = ">" if each == number else " "

@@ -1,4 +1,4 @@
-"""What a principal can be allowed to do. `*` allows everything, also what later versions add."""
+"""The permissions of a principal. `*` allows everything, also what later versions add."""
 
 from __future__ import annotations
 

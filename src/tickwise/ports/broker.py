@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 PRIORITIES: Final = 10
-"""Of runs, 0 to 9; a broker may have fewer channels for them, each for neighbours."""
+"""Of runs, 0 to 9; a broker may have fewer channels for them, each for adjacent ones."""
 MAX_MESSAGE_BYTES: Final = 2 << 20
 """Of key, value and headers of one message: twice what a job's body may have as shipped. A larger message goes another
 way, or is refused by whoever would send it."""

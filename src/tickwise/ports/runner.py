@@ -5,8 +5,8 @@
 
 Invariant: for every attempt that was launched, `ended` is called exactly once, whatever happens to its task.
 
-The suites that adapters pass, also those of plugins: `tickwise.testing.contracts.runner` and its `runner_*` neighbours.
-"""
+The suites that adapters pass, also those of plugins: `tickwise.testing.contracts.runner` and the `runner_*` modules
+beside it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ BOOTSTRAP_CHARACTERS_MIN: Final = 32
 _CHARACTERS_LEAST: Final = 8
 """Different ones: of 32 random hexadecimal digits fewer are the same in one of ten million draws."""
 _PAIRS_LEAST: Final = 16
-"""Different pairs of neighbours: of 32 random hexadecimal digits about 29 are. A repeated word has few."""
+"""Different pairs of adjacent characters: of 32 random hexadecimal digits about 29 are. A repeated word has few."""
 
 logger = structlog.get_logger("tickwise.keys")
 
@@ -94,10 +94,10 @@ def _weakness(secret: str) -> str | None:
         return f"has {len(secret)} characters, at least {BOOTSTRAP_CHARACTERS_MIN} are needed"
     if len(set(secret)) < _CHARACTERS_LEAST:
         return f"consists of {len(set(secret))} different characters, so it can be guessed"
-    neighbours = list(pairwise(secret))
-    if len(set(neighbours)) < _PAIRS_LEAST:
+    adjacent = list(pairwise(secret))
+    if len(set(adjacent)) < _PAIRS_LEAST:
         return "repeats itself, so it can be guessed"
-    steps = sum(abs(ord(after) - ord(before)) <= 1 for before, after in neighbours)
-    if 2 * steps > len(neighbours):
+    steps = sum(abs(ord(after) - ord(before)) <= 1 for before, after in adjacent)
+    if 2 * steps > len(adjacent):
         return "counts characters up or down, so it can be guessed"
     return None

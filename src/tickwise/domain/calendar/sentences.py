@@ -32,7 +32,7 @@ def clock(second_of_day: int) -> str:
 
 
 def weekdays(days: frozenset[int]) -> str:
-    """`mon-fri`, `sat, sun`, `mon, wed`: neighbours of three or more as a range."""
+    """`mon-fri`, `sat, sun`, `mon, wed`: three or more adjacent days as a range."""
     parts: list[list[int]] = []
     for day in sorted(days):
         if parts and parts[-1][-1] == day - 1:

@@ -1,4 +1,4 @@
-"""What follows when the executor of a run is gone, lost with its lease or left in order?
+"""Decides on a run whose executor is gone: lost with its lease, or left in order.
 
     asked to stop ────────────────────────────────────────► CANCEL
     begun ──┬── on_unknown FAIL, HOLD ────────────────────► FAIL, HOLD
@@ -40,11 +40,11 @@ class LostAttempt(NamedTuple):
     """Before this one."""
     crashes_max: int
     asked: CancelKind | None
-    """What was asked of its holder."""
+    """The request to its holder."""
 
 
 class LossFate(Enum):
-    """What follows for the run."""
+    """The verdict on the run."""
 
     REQUEUE = "another executor can claim it"
     CANCEL = "it ends CANCELLED, for it was asked to stop"
@@ -55,7 +55,7 @@ class LossFate(Enum):
 
 
 class LossVerdict(NamedTuple):
-    """What follows, and what goes on record."""
+    """The verdict and its record."""
 
     fate: LossFate
     crashes: int
@@ -71,7 +71,7 @@ class LossVerdict(NamedTuple):
 
 
 def lost(attempt: LostAttempt) -> LossVerdict:
-    """What follows for a run whose executor is gone."""
+    """Decide on a run whose executor is gone."""
     crash = attempt.begun and not attempt.in_order
     fate, crashes = _fate(attempt, crash), attempt.crashes + crash
     counted = attempt.begun or not attempt.in_order

@@ -35,7 +35,7 @@ class LinedRun(NamedTuple):
 
 
 class StartVerdict(Enum):
-    """What follows for a run that wants to start."""
+    """The verdict on a run that wants to start."""
 
     START = "it starts"
     WAIT = "it waits until the last earlier run has ended"
@@ -43,7 +43,7 @@ class StartVerdict(Enum):
 
 
 class ReplacedVerdict(Enum):
-    """What follows for a run that a later one replaces."""
+    """The verdict on a run that a later one replaces."""
 
     STOP = "its holder is asked to stop it"
     SKIP = "it ends SKIPPED, for it never began"

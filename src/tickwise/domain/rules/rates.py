@@ -19,7 +19,7 @@ class RateState(NamedTuple):
 
 
 class RateStep(NamedTuple):
-    """What a start gets."""
+    """The slot of a start."""
 
     slot: float
     """When it may start: now, or later."""

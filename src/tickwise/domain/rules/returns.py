@@ -14,7 +14,7 @@ from tickwise.domain.lifecycle import CancelKind
 
 
 class ReturnVerdict(Enum):
-    """What follows for a run that comes back."""
+    """The verdict on a run that comes back."""
 
     WAIT = "it waits to be claimed"
     HOLD_BACK = "it waits until the pause of its job is over"
@@ -23,7 +23,7 @@ class ReturnVerdict(Enum):
 
 
 def came_back(asked: CancelKind | None, *, begun: bool, paused: bool) -> ReturnVerdict:
-    """What follows for a run that nobody holds any more.
+    """Decide on a run that nobody holds any more.
 
     `begun`: the attempt that ends here had begun. `paused`: it was asked back for a pause of its job, which holds.
     """

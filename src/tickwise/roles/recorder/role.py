@@ -195,8 +195,8 @@ class ResultsRecorder(Recorder):
         return messages
 
     async def _marks(self, messages: Sequence[Results]) -> Mapping[int, int]:
-        """What to tell executors. Of a number that is missing nobody knows whether it still comes: what comes after it
-        is applied, and not said so until its executor says that it waits for it no longer."""
+        """The numbers to confirm to executors. A missing number may still come: later ones are
+        applied, and confirmed only when the executor no longer waits for the missing one."""
         marks: dict[int, int] = {}
         for message in messages:
             executor = message.executor

@@ -165,8 +165,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Since when this schedule counts: when the job was created, or its schedule was last changed."""
 
     def overlap_of_asked(self) -> Overlap:
-        """What becomes of a run that a person asks for, if they say nothing else, while an earlier one of the job goes
-        on: where fires may not overlap, it waits its turn. None is dropped."""
+        """The default policy for a requested run while an earlier one of the job goes on: where fires may not
+        overlap, it waits its turn. None is dropped."""
         recurs = self.schedule_type in (ScheduleType.CRON, ScheduleType.INTERVAL)
         return Overlap.QUEUE_ALL if recurs and self.overlap is not Overlap.ALLOW else Overlap.ALLOW
 

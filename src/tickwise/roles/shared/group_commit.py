@@ -199,7 +199,7 @@ class Gatherer:
                 if not future.done():
                     future.set_exception(_copy(away))
         except Exception as failure:
-            # One job that the store chokes on must not take its neighbours with it.
+            # One job that the store chokes on must not take the others with it.
             if len(batch) > 1:
                 logger.exception("batch_refused", jobs=len(batch))
                 for single in batch:

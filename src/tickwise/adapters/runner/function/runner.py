@@ -528,7 +528,7 @@ class FunctionRunner:
             del self._closing_sinks[name]
         self._reports.ended(run.assignment.run_id, with_log(ending, sink))
 
-    # ---------------------------------------------------------------------------------------- house
+    # ---------------------------------------------------------------------------------------- upkeep
 
     async def _housekeep(self) -> None:
         """Ends idle workers, and sees runs that hold a worker so tightly that it cannot even say so."""

@@ -1,5 +1,5 @@
 -- name: upkeep_lock
--- One scheduler at a time keeps house; the lock goes with its session. The number spells "tickwise", but for its last bit.
+-- One scheduler at a time does the upkeep; the lock goes with its session. The number spells "tickwise", but for its last bit.
 SELECT pg_try_advisory_lock(8388353586463617380)
 
 -- name: partitions
