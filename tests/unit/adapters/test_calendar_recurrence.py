@@ -89,6 +89,13 @@ def rules(draw: st.DrawFn) -> dict[str, list[Any]]:
     return parts
 
 
+def test_positions_in_the_first_week_count_from_the_begin_of_that_week() -> None:
+    """The first of Monday and Tuesday is a Monday, also where the rule starts on a Tuesday (RFC 5545, BYSETPOS)."""
+    parts = {"FREQ": ["WEEKLY"], "INTERVAL": [1], "BYDAY": ["MO", "TU"], "BYSETPOS": [1], "COUNT": [2]}
+    found = days(parts, date(2025, 12, 2), DaySpan(date(2025, 12, 1), date(2026, 12, 31)))
+    assert found == [date(2025, 12, 8), date(2025, 12, 15)]
+
+
 def second_opinion(parts: dict[str, list[Any]], start: date, span: DaySpan) -> list[date]:
     """The same by dateutil; an until makes sure that it comes to an end soon where it finds something at all."""
     spoken = {}
@@ -123,6 +130,9 @@ def second_opinion(parts: dict[str, list[Any]], start: date, span: DaySpan) -> l
 def test_dateutil_comes_to_the_same_days(parts: dict[str, list[Any]], start: date) -> None:
     """For any rule of what is supported, whether it begins before the span or in it."""
     last = DaySpan(date(2026, 1, 1), date(2030, 12, 31))
+    if parts["FREQ"] == ["WEEKLY"] and "BYSETPOS" in parts:
+        # dateutil takes positions among the days of the first week from the start on; RFC 5545 among those of the week.
+        start -= timedelta(days=(start.weekday() - WEEKDAYS.index(parts.get("WKST", ["MO"])[0])) % 7)
     # A rule that never comes would keep dateutil busy until the year 9999: for four seconds.
     ours = days(parts, start, DaySpan(start, date(2060, 1, 1)))
     if ours:
